@@ -7,12 +7,12 @@ import argparse
 import os
 import re
 import shutil
-import subprocess
 import sys
 import time
 
 from devtool import ctest, process, setup
 from devtool.process import BUILD, ROOT, dev_error, plain, say, tool
+from lint.source import files_of
 
 PRESET_NEEDS = {
     "release": ("build", "bench", "tool"),
@@ -118,9 +118,7 @@ def stress(args: argparse.Namespace) -> int:
 
 
 def _tracked(*suffixes: str) -> list[str]:
-    listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return [n for n in names.splitlines() if n.endswith(suffixes) and (ROOT / n).exists()]
+    return [name for name in files_of(ROOT) if name.endswith(suffixes)]
 
 
 def format_code(args: argparse.Namespace) -> int:

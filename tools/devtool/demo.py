@@ -139,13 +139,9 @@ def _part(at: steps, name: str, finished: list[str]) -> demo_page.Part:
 
 
 def _about_run() -> str:
-    git = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
-    revision = ""
-    if shutil.which("git"):
-        answer = subprocess.run(git, capture_output=True, text=True, check=False)
-        revision = f"revision {answer.stdout.strip()}, " if answer.returncode == 0 else ""
+    known = process.revision()
     return (
-        f"Made by ./dev demo: {revision}{time.strftime('%Y-%m-%d %H:%M')}, "
+        f"Made by ./dev demo: {f'revision {known}, ' if known else ''}{time.strftime('%Y-%m-%d %H:%M')}, "
         f"{process.jobs()} processors, {platform.system()} {platform.machine()}."
     )
 

@@ -57,6 +57,15 @@ def jobs() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2
 
 
+def revision() -> str:
+    """What git calls the state of the files; empty without git, or outside of a clone."""
+    git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
+    if not shutil.which("git"):
+        return ""
+    answer = subprocess.run(git, capture_output=True, text=True, check=False)
+    return answer.stdout.strip() if answer.returncode == 0 else ""
+
+
 def say(text: str) -> None:
     print(text, flush=True)
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import platform
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -270,12 +269,10 @@ def run_stages(
 
 def record(results: dict[str, tally]) -> str:
     """The page about a run of everything: of what, where, and how it ended."""
-    git = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
-    revision = subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=False)
     lines = [
         "# The last run of `./dev test --all`",
         "",
-        f"Revision {revision.stdout.strip() or 'unknown'}, {time.strftime('%Y-%m-%d')}, on "
+        f"Revision {process.revision() or 'unknown'}, {time.strftime('%Y-%m-%d')}, on "
         f"{platform.system()} {platform.release()}, {platform.machine()}, "
         f"{process.jobs()} processors. The command writes this page.",
         "",

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+import os
 import pathlib
 import re
 import subprocess
@@ -23,8 +25,36 @@ _HIDDEN = re.compile(
 )
 
 
+def files_of(root: pathlib.Path) -> list[str]:
+    """What git tracks or would track; without git, or outside of a clone, the files that
+    .gitignore does not name."""
+    listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    try:
+        answer = subprocess.run(listing, cwd=root, capture_output=True, text=True, check=True)
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        return _files_below(root)
+    return sorted(p for p in answer.stdout.splitlines() if (root / p).is_file())
+
+
+def _files_below(root: pathlib.Path) -> list[str]:
+    rules = root / ".gitignore"
+    lines = rules.read_text(encoding="utf-8").split() if rules.exists() else []
+    ignored = ["/.git", *(line.rstrip("/") for line in lines)]
+
+    def kept(path: str) -> bool:
+        name = path.rpartition("/")[2]
+        return not any(fnmatch.fnmatch(path if "/" in rule else name, rule) for rule in ignored)
+
+    found = []
+    for folder, below, names in os.walk(root):
+        at = folder[len(str(root)) :] + "/"
+        below[:] = [name for name in below if kept(at + name)]
+        found += [(at + name)[1:] for name in names if kept(at + name)]
+    return sorted(found)
+
+
 class tree:
-    """The project's files: what git tracks or would track."""
+    """The project's files."""
 
     def __init__(self, root: pathlib.Path, texts: dict[str, str] | None = None) -> None:
         self.root = root
@@ -34,9 +64,7 @@ class tree:
     def paths(self) -> list[str]:
         if self._texts is not None:
             return sorted(self._texts)
-        listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-        answer = subprocess.run(listing, cwd=self.root, capture_output=True, text=True, check=True)
-        return sorted(p for p in answer.stdout.splitlines() if (self.root / p).is_file())
+        return files_of(self.root)
 
     def matching(self, suffixes: tuple[str, ...], *folders: str) -> list[str]:
         """Files that end so, in these top folders (none named: everywhere)."""

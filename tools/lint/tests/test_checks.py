@@ -2,10 +2,11 @@
 """Each check finds what it is there for, and leaves alone what only looks like it."""
 
 import pathlib
+import tempfile
 import unittest
 
 from lint import banned, faults, floors, headers, limits, orders, references, tables, words
-from lint.source import blank, tree
+from lint.source import blank, files_of, tree
 
 
 def findings(module, **files):
@@ -15,6 +16,18 @@ def findings(module, **files):
 
 def in_file(module, path, text):
     return [(line, message) for _, line, message in findings(module, **{path: text})]
+
+
+class Files(unittest.TestCase):
+    def test_outside_of_a_clone(self):
+        kept = [".gitignore", ".ci/run", "dev", "tools/build/a.py"]
+        left_out = ["build/b.o", "tools/__pycache__/a.pyc", "tools/c.pyc", ".git/config"]
+        with tempfile.TemporaryDirectory() as root:
+            for name in kept + left_out:
+                path = pathlib.Path(root, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("/build/\n__pycache__/\n*.pyc\n", encoding="utf-8")
+            self.assertEqual(files_of(pathlib.Path(root)), sorted(kept))
 
 
 class Blank(unittest.TestCase):
