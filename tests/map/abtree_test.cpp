@@ -4,11 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -132,6 +134,36 @@ class twin {
     }
     EXPECT_EQ(seen, expected);
     compare_range_down(lo, hi);
+    compare_runs(lo, hi);
+  }
+
+  /// Runs have the pairs of range(), and end when they are told to.
+  void compare_runs(const Key& lo, const Key& hi) {
+    using pairs = std::vector<std::pair<Key, Value>>;
+    const auto in_runs = [&](bool down, std::size_t most) {
+      pairs seen;
+      std::size_t told = 0;
+      const auto take = [&](std::span<const std::pair<Key, Value>> run) {
+        EXPECT_FALSE(run.empty());
+        EXPECT_LT(told++, most) << "it went on after it was told to stop";
+        seen.insert(seen.end(), run.begin(), run.end());
+        return told < most;
+      };
+      if (down) {
+        tree_.runs_down(lo, hi, take);
+      } else {
+        tree_.runs(lo, hi, take);
+      }
+      return seen;
+    };
+    pairs expected;
+    if (lo < hi) expected.assign(model_.lower_bound(lo), model_.lower_bound(hi));
+    EXPECT_EQ(in_runs(false, 1000000), expected);
+    const pairs begin = in_runs(false, 2);
+    EXPECT_TRUE(begin.size() <= expected.size() &&
+                std::equal(begin.begin(), begin.end(), expected.begin()));
+    std::reverse(expected.begin(), expected.end());
+    EXPECT_EQ(in_runs(true, 1000000), expected);
   }
 
   Tree& tree_;

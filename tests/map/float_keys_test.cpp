@@ -132,6 +132,12 @@ TEST(float_keys, are_found_downwards_and_at_snapshots) {
   ASSERT_EQ(down.size(), 6U);
   EXPECT_TRUE(std::isnan(down.front()));
   EXPECT_TRUE(std::is_sorted(down.rbegin(), down.rend() - 1));
+  std::vector<std::pair<double, int>> within;
+  tree.runs(-1.0, infinity<double>, [&](auto run) {
+    within.insert(within.end(), run.begin(), run.end());
+    return true;
+  });
+  EXPECT_EQ(within, (std::vector<std::pair<double, int>>{{-1.0, 1}, {0.0, 1}, {1.0, 1}}));
   const snapshot now;
   past.erase(nans<double>().back());
   table.erase(nans<double>().back());

@@ -20,9 +20,9 @@
 //              leaf names many. The tree has a domain of its own, or shares one.
 // Threads:     everything but construction, destruction and audit() may run beside everything.
 // Order:       insert, insert_or_assign, erase, find, contains, visit are linearizable.
-// Scans:       for_each and range, and those from above to below, copy a leaf at a time, and
-// allocate once. The pairs of one leaf are
-//              of one moment, those of different leaves need not be.
+// Scans:       for_each, range and runs, and those from above to below, copy a leaf at a time, and
+//              allocate once, if pairs do not lie in leaves. The pairs of one leaf are of one moment, those of different leaves
+//              need not be.
 // Progress:    updates are lock-free. find, contains, visit and each leaf of a range only read, as
 //              many nodes as the tree is high: logarithmic, but for violations under repair.
 // Errors:      an update that throws (std::bad_alloc, or what copying a key or making a value
@@ -49,6 +49,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -187,18 +188,18 @@ class abtree_core {
   template <class F>
   void scan(const Key* from, const Key* to, F& f) const {
     if (from != nullptr && to != nullptr && !search_.less()(*from, *to)) return;
-    pairs<Key, Value> batch;
-    batch.reserve(search::chunk_size);
+    typename search::chunk c;
+    copies all;
     std::optional<Key> at;
     if (from != nullptr) at.emplace(*from);
     bool behind = false;
     progress<Key, std::optional<Key>, 8> way;  // a step is one leaf
     for (bool last = false; !last;) {
-      batch.clear();
+      run batch;
       {
         guard g = home().enter();
-        const auto c = search_.next_chunk(g, at ? std::addressof(*at) : nullptr, behind, to);
-        for (unsigned i = 0; i < c.count; ++i) batch.push_back(copy_of(c.items[i]));
+        search_.next_chunk(g, at ? std::addressof(*at) : nullptr, behind, to, c);
+        batch = all.of(c);
         behind = c.more;
         last = !c.more && (c.limit == nullptr || (to != nullptr && !search_.less()(*c.limit, *to)));
         if (!c.more && !last) at.emplace(*c.limit);
@@ -212,18 +213,18 @@ class abtree_core {
   /// The same, from above to below.
   template <class F>
   void scan_down(const Key* from, const Key* to, F& f) const {
-    pairs<Key, Value> batch;
-    batch.reserve(search::chunk_size);
+    typename search::chunk c;
+    copies all;
     std::optional<Key> at;
     if (to != nullptr) at.emplace(*to);
     progress<Key, std::optional<Key>, 8> way;  // a step is one leaf
     for (bool last = false; !last;) {
       if (from != nullptr && at && !search_.less()(*from, *at)) return;
-      batch.clear();
+      run batch;
       {
         guard g = home().enter();
-        const auto c = search_.previous_chunk(g, from, at ? std::addressof(*at) : nullptr);
-        for (unsigned i = 0; i < c.count; ++i) batch.push_back(copy_of(c.items[i]));
+        search_.previous_chunk(g, from, at ? std::addressof(*at) : nullptr, c);
+        batch = all.of(c);
         last = !c.more && c.limit == nullptr;
         if (!c.more && !last) at.emplace(*c.limit);
         if (c.more) at.emplace(batch.back().first);
@@ -311,15 +312,33 @@ class abtree_core {
     }
   }
 
-  static std::pair<Key, Value> copy_of(const typename nodes::item& i) {
-    if constexpr (nodes::value_in_leaf) {
-      return {i.key, i.content};
-    } else if constexpr (nodes::key_in_leaf) {
-      return {i.key, i.content->value};
-    } else {
-      return {i.content->key, i.content->value};
+  using run = std::span<const std::pair<Key, Value>>;
+
+  /// The pairs of a chunk: those that do not lie in leaves are copied.
+  class copies {
+   public:
+    run of(const typename search::chunk& c) {
+      if constexpr (nodes::value_in_leaf) {
+        return {c.items.data(), c.count};
+      } else {
+        copied_.clear();
+        copied_.reserve(search::chunk_size);
+        for (unsigned i = 0; i < c.count; ++i) {
+          const auto& from = c.items[i];
+          if constexpr (nodes::key_in_leaf) {
+            copied_.emplace_back(from.key, from.content->value);
+          } else {
+            copied_.emplace_back(from.content->key, from.content->value);
+          }
+        }
+        return copied_;
+      }
     }
-  }
+
+   private:
+    struct none {};
+    [[no_unique_address]] std::conditional_t<nodes::value_in_leaf, none, pairs<Key, Value>> copied_;
+  };
 
   /// Ends all nodes below and with `n`. As deep as the tree is high.
   void fell(typename nodes::node* n) noexcept {
@@ -371,6 +390,22 @@ class abtree
     requires std::copy_constructible<Key> && std::copy_constructible<Value>
   void range_down(const Key& lo, const Key& hi, F&& f) const {
     this->core().scan_down(std::addressof(lo), std::addressof(hi), f);
+  }
+  /// As range(), but calls f(run) for the pairs of one leaf after the other, which are a run of
+  /// neighbours, read at one moment: a std::span of std::pair<Key, Value>, never empty. f returns
+  /// false to stop.
+  template <std::predicate<std::span<const std::pair<Key, Value>>> F>
+    requires std::copy_constructible<Key> && std::copy_constructible<Value>
+  void runs(const Key& lo, const Key& hi, F&& f) const {
+    const detail::map::in_runs<std::remove_reference_t<F>> all{f};
+    this->core().scan(std::addressof(lo), std::addressof(hi), all);
+  }
+  /// The same in descending order.
+  template <std::predicate<std::span<const std::pair<Key, Value>>> F>
+    requires std::copy_constructible<Key> && std::copy_constructible<Value>
+  void runs_down(const Key& lo, const Key& hi, F&& f) const {
+    const detail::map::in_runs<std::remove_reference_t<F>> all{f};
+    this->core().scan_down(std::addressof(lo), std::addressof(hi), all);
   }
   /// As for_each(), in descending order.
   template <std::invocable<const Key&, const Value&> F>

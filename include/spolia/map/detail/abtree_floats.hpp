@@ -8,9 +8,11 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/map/detail/scan.hpp>
 #include <spolia/map/keys.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -86,12 +88,33 @@ class abtree_of_floats {
     rank to_;
   };
 
+  static Key key_of(rank of_key) noexcept {
+    Key key;
+    float_of_rank(of_key, key);
+    return key;
+  }
+  /// Shows f runs of keys in the place of runs of ranks.
+  template <class F>
+  struct runs_of_keys {
+    static constexpr bool takes_runs = true;
+    F& f;
+    template <class Run>
+    bool operator()(const Run& ranks) const {
+      pairs<Key, mapped_type> keys;
+      keys.reserve(ranks.size());
+      for (const auto& [of_key, value] : ranks) keys.emplace_back(key_of(of_key), value);
+      return f(std::span(std::as_const(keys)));
+    }
+  };
+  template <class F>
+  static auto shows(const in_runs<F>& all) {
+    return runs_of_keys<F>{all.f};
+  }
   template <class F>
   static auto shows(F& f) {
     return [&f](rank of_key, const mapped_type& value) -> decltype(auto) {
-      Key key;
-      float_of_rank(of_key, key);
-      return f(std::as_const(key), value);
+      const Key key = key_of(of_key);
+      return f(key, value);
     };
   }
 

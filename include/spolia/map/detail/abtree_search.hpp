@@ -56,12 +56,14 @@ class abtree_search {
     typename Nodes::payload content{};
   };
 
-  /// Pairs of one leaf.
+  /// Pairs of one leaf; of those that do not lie in leaves, where they lie.
   struct chunk {
+    using part = std::conditional_t<Nodes::value_in_leaf, std::pair<Key, typename Nodes::payload>,
+                                    typename Nodes::item>;
     unsigned count = 0;
     bool more = false;           // the leaf has more in the range than were taken
     const Key* limit = nullptr;  // where the leaf's range ends; null: it is the last leaf
-    std::array<typename Nodes::item, Degree> items;
+    std::array<part, Degree> items;
   };
   /// A restartable scheme keeps one block in a slot; the last slot is for the limit.
   static constexpr unsigned chunk_size =
@@ -141,11 +143,11 @@ class abtree_search {
     });
   }
 
-  /// The pairs in front of `to` and behind `from`, or at it unless `behind`, in the leaf where
-  /// `from` belongs. Null: no bound.
-  chunk next_chunk(guard& g, const Key* from, bool behind, const Key* to) const {
-    return g.read([&]() -> chunk {
-      chunk c;
+  /// The pairs before `to` and after `from`, or at it unless `behind`, in the leaf where `from`
+  /// belongs. Null: no bound.
+  void next_chunk(guard& g, const Key* from, bool behind, const Key* to, chunk& c) const {
+    g.read([&] {
+      c.count = 0;
       bounded b;
       for (backoff wait; !descend_with_bound<false>(g, from, b);) wait.pause();
       c.limit = b.limit;
@@ -154,20 +156,19 @@ class abtree_search {
       if (behind && is_at(l, at, *from)) ++at;
       const unsigned end = to == nullptr ? l.size : l.position(*to, less_);
       for (; at < end && c.count < chunk_size; ++at, ++c.count) {
-        c.items[c.count] = l.at(at);
-        if constexpr (!Nodes::value_in_leaf) g.keep(l.contents[at], c.count);
+        take(g, l, at, c);
       }
       c.more = at < end;
       if (b.bounded_by != nullptr) g.keep(b.bounded_by, guard_slots - 1);
-      return c;
+      return true;
     });
   }
 
-  /// The last pairs in front of `to` that are not in front of `from`, the last one first, in the
-  /// leaf in which such keys end. Null: no bound. c.limit: where the leaf's range begins.
-  chunk previous_chunk(guard& g, const Key* from, const Key* to) const {
-    return g.read([&]() -> chunk {
-      chunk c;
+  /// The last pairs before `to` that are not before `from`, the last one first, in the leaf in which
+  /// such keys end. Null: no bound. c.limit: where the leaf's range begins.
+  void previous_chunk(guard& g, const Key* from, const Key* to, chunk& c) const {
+    g.read([&] {
+      c.count = 0;
       bounded b;
       for (backoff wait; !descend_with_bound<true>(g, to, b);) wait.pause();
       c.limit = b.limit;
@@ -175,12 +176,11 @@ class abtree_search {
       unsigned at = to == nullptr ? l.size : l.position(*to, less_);
       const unsigned begin = from == nullptr ? 0 : l.position(*from, less_);
       for (; at > begin && c.count < chunk_size; --at, ++c.count) {
-        c.items[c.count] = l.at(at - 1);
-        if constexpr (!Nodes::value_in_leaf) g.keep(l.contents[at - 1], c.count);
+        take(g, l, at - 1, c);
       }
       c.more = at > begin;
       if (b.bounded_by != nullptr) g.keep(b.bounded_by, guard_slots - 1);
-      return c;
+      return true;
     });
   }
 
@@ -196,6 +196,18 @@ class abtree_search {
 
     static constexpr unsigned slot_count = 3;
   };
+
+  SPOLIA_ALWAYS_INLINE static void take([[maybe_unused]] guard& g, const leaf& l, unsigned at,
+                                        chunk& c) {
+    auto& to = c.items[c.count];
+    if constexpr (Nodes::value_in_leaf) {
+      to.first = l.keys[at];
+      to.second = l.contents[at];
+    } else {
+      to = l.at(at);
+      g.keep(l.contents[at], c.count);
+    }
+  }
 
   /// What a chunk is cut from. The three slots change roles instead of contents.
   struct bounded {

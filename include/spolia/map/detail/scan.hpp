@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -70,17 +71,32 @@ class progress {
   std::uint32_t next_ = 1;
 };
 
+/// Takes the pairs of a batch all at once.
+template <class F>
+struct in_runs {
+  static constexpr bool takes_runs = true;
+  F& f;
+  template <class Run>
+  bool operator()(const Run& run) const {
+    return f(run);
+  }
+};
+
 /// Shows f these pairs, until it returns false; then this does, too.
 template <class Key, class Value, class F>
-bool show(const pairs<Key, Value>& batch, F& f) {
-  for (const auto& [key, value] : batch) {
-    if constexpr (std::same_as<std::invoke_result_t<F&, const Key&, const Value&>, bool>) {
-      if (!f(key, value)) return false;
-    } else {
-      f(key, value);
+bool show(std::span<const std::pair<Key, Value>> batch, F& f) {
+  if constexpr (requires { F::takes_runs; }) {
+    return batch.empty() || f(batch);
+  } else {
+    for (const auto& [key, value] : batch) {
+      if constexpr (std::same_as<std::invoke_result_t<F&, const Key&, const Value&>, bool>) {
+        if (!f(key, value)) return false;
+      } else {
+        f(key, value);
+      }
     }
+    return true;
   }
-  return true;
 }
 
 /// Shows f every pair from `lo` on and in front of `hi` (null: no limit), until f returns false.
@@ -95,7 +111,7 @@ void scan_in_batches(const Key* lo, const Key* hi, const Compare& less, std::siz
   interval<Key> rest{lo, true, hi};
   progress<Key> way;
   while (copy_some(rest, batch) && way.goes_on(batch.back().first, less)) {
-    if (!detail::map::show(batch, f)) return;
+    if (!detail::map::show(std::span(std::as_const(batch)), f)) return;
     rest = {std::addressof(last.emplace(std::move(batch.back().first))), false, hi};
     batch.clear();
   }
