@@ -185,8 +185,7 @@ struct alignas(cache_line) session {
     asked = false;
     looked = false;
   }
-  note& make_note(table& of, secondary* index, std::uint64_t slot) {
-    note* const n = new_note(of, index, slot);
+  note& add(note* n) noexcept {
     n->next = notes;
     notes = n;
     return *n;

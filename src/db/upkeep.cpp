@@ -65,7 +65,7 @@ upkeep::~upkeep() {
     todo_.append(h.rest);
   }
   todo_.append(queue_);
-  while (note* const n = todo_.pop()) free_note(n);
+  while (note* const n = todo_.pop()) note::free(n);
 }
 
 void upkeep::add(note_queue& notes) noexcept {
@@ -183,7 +183,7 @@ void upkeep::examine(note* n) noexcept {
 void upkeep::forget(note* n) noexcept {
   if (n->kept) kept_.take(*n);
   waiting_.fetch_sub_relaxed(1);
-  free_note(n);
+  note::free(n);
 }
 
 /// Makes it hang at the middle one of the snapshots that need it; buries it, if that is for long.
@@ -215,132 +215,136 @@ bool upkeep::merge(note& n) noexcept {
   there->since = std::min(there->since, n.since);
   if (there->until < n.until) {
     there->until = n.until;
-    there->claim = n.claim;
+    if (!n.is_row()) there->claim() = n.claim();
   }
   return true;
 }
 
 burial upkeep::bury(note& n) noexcept {
-  if (!n.of->enter()) return burial::no_memory;  // another time
+  table& t = n.of();
+  if (!t.enter()) return burial::no_memory;  // another time
   burial b = burial::not_there;
-  if (n.of->primary_ == nullptr || (n.index != nullptr && n.index->entries_ == nullptr)) {
-    // It was dropped.
-  } else if (n.index == nullptr) {
-    b = bury_row(n);
-  } else {
-    b = n.index->entries_->bury(n.key, n.slot, n.claim, n.until);
+  if (is_there(n)) {
+    b = n.is_row() ? bury_row(n) : n.index().entries_->bury(n.key(), n.slot(), n.claim(), n.until);
   }
-  n.of->leave();
+  t.leave();
   return b;
 }
 
+/// Whether what it is of was not dropped. For a thread that has entered the table.
+bool upkeep::is_there(const note& n) noexcept {
+  return n.of().primary_ != nullptr && (n.is_row() || n.index().entries_ != nullptr);
+}
+
+table& note::of() const noexcept { return is_row() ? *static_cast<table*>(of_) : *index().of_; }
+
 burial upkeep::bury_row(note& n) noexcept {
-  row_head& head = *n.of->at(n.slot).head;
+  const table& t = n.of();
+  const row_place row = t.at(n.slot());
+  row_head& head = *row.head;
   std::uint64_t was = head.lock.load_relaxed();
-  // acquire ← the release of the last transaction that unlocked it: its stamp and shape.
+  // acquire ← the release of the last transaction that unlocked it: its stamp, shape and key.
   if (!is_unlocked(was) || !head.lock.cas_strong_acquire(was, being_cleaned)) {
     return was == free_slot ? burial::not_there : burial::no_memory;  // else another time
   }
   burial b = burial::not_there;
   if (head.stamp.load_relaxed() == n.until && (head.shape.load_relaxed() & row_exists) == 0) {
-    b = n.of->primary_->bury(n.key, n.slot, n.until);
+    b = t.primary_->bury(t.key_at(row), n.slot(), n.until);
   }
   // release → the acquires of those that look at the lock next.
   head.lock.store_release(b == burial::done ? buried_row : was);
   return b;
 }
 
-std::size_t kept_notes::place_of(const note& n) const noexcept {
-  std::uint64_t hash = hash_with(no_words_hash, n.slot);
-  hash = hash_with(hash, reinterpret_cast<std::uintptr_t>(n.of));
-  if (n.index != nullptr) {
-    hash = hash_with(hash, reinterpret_cast<std::uintptr_t>(n.index));
-    for (const std::uint64_t word : n.key) hash = hash_with(hash, word);
-  }
-  return hash_of_all(hash) & (chains_.size() - 1);
-}
-
 note* kept_notes::find(const note& like) const noexcept {
   if (count_ == 0) return nullptr;
-  note* n = chains_[place_of(like)];
-  while (n != nullptr && !n->same(like)) n = n->next_kept;
-  return n;
+  std::size_t at = like.hash() & mask();
+  while (places_[at] != nullptr && !places_[at]->same(like)) at = (at + 1) & mask();
+  return places_[at];
+}
+
+std::size_t kept_notes::free_for(const note& n) const noexcept {
+  std::size_t at = n.hash() & mask();
+  while (places_[at] != nullptr) at = (at + 1) & mask();
+  return at;
 }
 
 /// Without memory it is not kept: then a later end has a note of its own.
 void kept_notes::put(note& n) noexcept {
-  if (count_ == chains_.size()) grow();
-  if (chains_.empty()) return;
-  note*& chain = chains_[place_of(n)];
-  n.next_kept = std::exchange(chain, &n);
+  if (4 * (count_ + 1) > 3 * places_.size() && !grow()) return;
+  places_[free_for(n)] = &n;
   n.kept = true;
   ++count_;
 }
 
+/// Those that follow move up, so that the way to each has no gap.
 void kept_notes::take(note& n) noexcept {
-  note** at = &chains_[place_of(n)];
-  while (*at != &n) at = &(*at)->next_kept;
-  *at = n.next_kept;
   n.kept = false;
-  if (--count_ == 0) chains_ = {};  // what a reader has held may have been much
+  if (--count_ == 0) {
+    places_ = {};  // what a reader has held may have been much
+    return;
+  }
+  std::size_t gap = n.hash() & mask();
+  while (places_[gap] != &n) gap = (gap + 1) & mask();
+  for (std::size_t at = gap; (places_[gap] = places_[at = (at + 1) & mask()]) != nullptr;) {
+    // One that is at home after the gap stays.
+    const std::size_t from_home = (at - places_[at]->hash()) & mask();
+    if (from_home >= ((at - gap) & mask())) gap = at;
+  }
 }
 
-/// Without memory the chains become longer.
-void kept_notes::grow() noexcept {
+/// False: there was no memory.
+bool kept_notes::grow() noexcept {
   try {
-    std::vector<note*> old(std::max<std::size_t>(16, 2 * chains_.size()));
-    old.swap(chains_);
-    for (note* n : old) {
-      while (n != nullptr) {
-        note* const next = n->next_kept;
-        note*& chain = chains_[place_of(*n)];
-        n->next_kept = std::exchange(chain, n);
-        n = next;
-      }
+    std::vector<note*> old(std::max<std::size_t>(16, 2 * places_.size()));
+    old.swap(places_);
+    for (note* const n : old) {
+      if (n != nullptr) places_[free_for(*n)] = n;
     }
-  } catch (const std::bad_alloc&) {  // NOLINT: as said
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
   }
 }
 
 /// False: not yet, or there was no memory.
 bool upkeep::done(note& n) noexcept {
   if (n.what == note::kind::dropped) return free_dropped(n);
-  if (!n.of->enter()) return false;
-  bool over = true;
-  if (n.of->primary_ == nullptr || (n.index != nullptr && n.index->entries_ == nullptr)) {
-    // It was dropped.
-  } else if (n.buried) {
-    over = n.index == nullptr ? remove_buried_row(n)
-                              : n.index->entries_->unbury(n.key, n.slot, n.claim, n.until);
-  } else if (n.index == nullptr) {
-    over = remove_row(n);
-  } else if (n.what == note::kind::built) {
-    over = remove_built(n);
-  } else {
-    over = n.index->entries_->remove(n.key, n.slot, n.claim);
-  }
-  n.of->leave();
+  table& t = n.of();
+  if (!t.enter()) return false;
+  const bool over = !is_there(n) || (n.is_row() ? remove_row(n) : remove_entry(n));
+  t.leave();
   return over;
 }
 
 /// No snapshot is left that could see it. False: a thread takes something out of it.
 bool upkeep::free_dropped(note& n) noexcept {
-  if (!n.of->enter_alone()) return false;
-  if (n.index != nullptr) {
-    n.index->entries_.reset();
-  } else if (!n.of->engine_.old->looks_at_rows()) {
-    n.of->free_rows();
+  table& t = n.of();
+  if (!t.enter_alone()) return false;
+  if (!n.is_row()) {
+    n.index().entries_.reset();
+  } else if (!t.engine_.old->looks_at_rows()) {
+    t.free_rows();
   }
-  n.of->leave_alone();
+  t.leave_alone();
   return true;
+}
+
+bool upkeep::remove_entry(note& n) noexcept {
+  if (n.what == note::kind::built) return remove_built(n);
+  secondary_index& from = *n.index().entries_;
+  return n.buried ? from.unbury(n.key(), n.slot(), n.claim(), n.until)
+                  : from.remove(n.key(), n.slot(), n.claim());
 }
 
 /// Takes the entry out if the row has another key now, and no snapshot sees it with this one.
 bool upkeep::remove_built(note& n) noexcept {
-  const row_place row = n.of->at(n.slot);
+  const secondary& index = n.index();
+  const row_place row = n.of().at(n.slot());
+  const auto remove = [&] { return index.entries_->remove(n.key(), n.slot(), n.claim()); };
   const auto ended = [&](std::uint64_t until) {
     n.until = until;
-    return snapshots_.is_before_all(until) && n.index->entries_->remove(n.key, n.slot, n.claim);
+    return snapshots_.is_before_all(until) && remove();
   };
   std::uint64_t was = row.head->lock.load_relaxed();
   // No transaction can lock a buried row any more.
@@ -348,11 +352,11 @@ bool upkeep::remove_built(note& n) noexcept {
   // acquire ← the release of the last transaction that unlocked it: its stamp, shape and key.
   if (!is_unlocked(was) || !row.head->lock.cas_strong_acquire(was, being_cleaned)) {
     // Without a row nothing needs the entry; a later row has a claim of its own.
-    return was == free_slot && n.index->entries_->remove(n.key, n.slot, n.claim);
+    return was == free_slot && remove();
   }
   const bool exists = (row.head->shape.load_relaxed() & row_exists) != 0;
   bool over = true;
-  if (!exists || n.index->key_at(row) != n.key) over = ended(row.head->stamp.load_relaxed());
+  if (!exists || index.key_at(row) != n.key()) over = ended(row.head->stamp.load_relaxed());
   row.head->lock.store_release(was);  // → the acquires of those that lock it next
   return over;
 }
@@ -360,34 +364,34 @@ bool upkeep::remove_built(note& n) noexcept {
 /// Takes a deleted row's key out of the primary index, and gives the slot back. False: a
 /// transaction has locked the row, or there was no memory.
 bool upkeep::remove_row(note& n) noexcept {
-  row_head& head = *n.of->at(n.slot).head;
+  table& t = n.of();
+  const row_place row = t.at(n.slot());
+  row_head& head = *row.head;
+  if (n.buried) {  // no transaction can lock it
+    if (!t.primary_->unbury(t.key_at(row), n.slot(), n.until)) return false;
+    give_back(t, n);
+    return true;
+  }
   std::uint64_t was = head.lock.load_relaxed();
-  // acquire ← the release of the last transaction that unlocked it: its stamp and shape.
+  // acquire ← the release of the last transaction that unlocked it: its stamp, shape and key.
   if (!is_unlocked(was) || !head.lock.cas_strong_acquire(was, being_cleaned)) {
     // The note of a later deletion may be done before this one, and give the slot back.
     return was == free_slot;
   }
   const bool still_gone =
       head.stamp.load_relaxed() == n.until && (head.shape.load_relaxed() & row_exists) == 0;
-  if (!still_gone) {
-    head.lock.store_release(was);  // → the acquires of those that lock it next
+  if (still_gone && t.primary_->remove(t.key_at(row), n.slot())) {
+    give_back(t, n);
     return true;
   }
-  if (!n.of->primary_->remove(n.key, n.slot)) {
-    head.lock.store_release(was);  // → the acquires of those that lock it next
-    return false;
-  }
-  n.of->engine_.old->row_gone(head.older, n.until);
-  n.of->give_slot(n.slot);
-  return true;
+  head.lock.store_release(was);  // → the acquires of those that lock it next
+  return !still_gone;
 }
 
-/// The same of a buried row, which no transaction can lock.
-bool upkeep::remove_buried_row(note& n) noexcept {
-  if (!n.of->primary_->unbury(n.key, n.slot, n.until)) return false;
-  n.of->engine_.old->row_gone(n.of->at(n.slot).head->older, n.until);
-  n.of->give_slot(n.slot);
-  return true;
+/// The row is in no index any more.
+void upkeep::give_back(table& t, const note& n) noexcept {
+  t.engine_.old->row_gone(t.at(n.slot()).head->older, n.until);
+  t.give_slot(n.slot());
 }
 
 /// Those of a row that nobody uses any more.

@@ -28,10 +28,13 @@
 //              that begin or end go on, a millisecond at a time. A snapshot at which more than a
 //              few notes hang has the next look made when it ends.
 // Progress:    one thread at a time examines; others go on without waiting, but for collect().
-// Memory:      a note of 144 bytes for each thing that has ended and has not been taken away, and
-//              8 to 16 for each that hangs.
+// Memory:      for each thing that has ended and has not been taken away, a note: 40 bytes of a row,
+//              56 of an entry whose key is one word. For each note that hangs and is not buried, 11 to
+//              22 bytes more.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -50,8 +53,10 @@ namespace db {
 class table;
 class secondary;
 
-/// Something to take away: an entry of a secondary index, or, without an index, a deleted row.
-struct note {
+/// Something to take away: an entry of a secondary index, or a deleted row. In a block of memory
+/// that is as long as what it names needs: of an entry, its claim and the words of its key follow.
+class note {
+ public:
   enum class kind : std::uint8_t {
     added,       ///< an entry that the transaction has made
     superseded,  ///< what it replaces or deletes
@@ -59,35 +64,72 @@ struct note {
     built,       ///< an entry of an index that is built, for a row that was changed meanwhile
     dropped      ///< the index, or without one the table, that no transaction can use any more
   };
-  note* next = nullptr;
-  table* of = nullptr;
-  secondary* index = nullptr;
-  kind what = kind::added;
-  std::uint64_t slot = 0;
-  std::uint64_t claim = 0;
-  std::uint64_t since = 0;  // its life
-  std::uint64_t until = 0;
-  note* next_kept = nullptr;  // of a chain of kept_notes, if it is kept
-  bool kept = false;
-  bool buried = false;
-  key_words key{};
+  // These throw std::bad_alloc.
+  static note* of_row(table& t, std::uint64_t slot) { return make(&t, slot, 0); }
+  static note* of_entry(secondary& i, std::uint64_t slot, const key_words& key,
+                        std::uint32_t words) {
+    note* const n = make(&i, slot, 1 + words);
+    std::copy_n(key.begin(), words, n->tail() + 1);
+    return n;
+  }
+  /// Of all its entries.
+  static note* of_index(secondary& i) { return make(&i, 0, 1); }
+  static note* of_table(table& t) { return make(&t, 0, 0); }
+  static void free(note* n) noexcept { memory::deallocate(n, bytes(n->words_), alignof(note)); }
 
+  [[nodiscard]] bool is_row() const noexcept { return words_ == 0; }
+  [[nodiscard]] table& of() const noexcept;
+  /// Of an entry only, as the next two.
+  [[nodiscard]] secondary& index() const noexcept { return *static_cast<secondary*>(of_); }
+  [[nodiscard]] std::uint64_t& claim() noexcept { return *tail(); }
+  [[nodiscard]] key_words key() const noexcept {
+    key_words k{};
+    std::copy_n(tail() + 1, words_ - 1U, k.begin());
+    return k;
+  }
+  [[nodiscard]] std::uint64_t slot() const noexcept { return slot_; }
   /// Whether it is about the same row or entry.
   [[nodiscard]] bool same(const note& other) const noexcept {
-    return slot == other.slot && of == other.of && index == other.index &&
-           (index == nullptr || key == other.key);
+    return slot_ == other.slot_ && of_ == other.of_ && words_ == other.words_ &&
+           (is_row() || std::equal(tail() + 1, tail() + words_, other.tail() + 1));
   }
-};
+  [[nodiscard]] std::uint64_t hash() const noexcept {
+    std::uint64_t h = hash_with(no_words_hash, slot_);
+    h = hash_with(h, reinterpret_cast<std::uintptr_t>(of_));
+    for (std::uint32_t i = 1; i < words_; ++i) h = hash_with(h, tail()[i]);
+    return hash_of_all(h);
+  }
 
-/// Throws std::bad_alloc.
-inline note* new_note(table& of, secondary* index, std::uint64_t slot) {
-  auto* const n = ::new (memory::allocate(sizeof(note), alignof(note))) note;
-  n->of = &of;
-  n->index = index;
-  n->slot = slot;
-  return n;
-}
-inline void free_note(note* n) noexcept { memory::deallocate(n, sizeof(note), alignof(note)); }
+  note* next = nullptr;
+  std::uint64_t since = 0;  // its life
+  std::uint64_t until = 0;
+
+ private:
+  note(void* of, std::uint64_t slot, std::uint32_t words) noexcept
+      : of_(of), slot_(slot), words_(words) {}
+  static note* make(void* of, std::uint64_t slot, std::uint32_t words) {
+    return ::new (memory::allocate(bytes(words), alignof(note))) note(of, slot, words);
+  }
+  static std::size_t bytes(std::uint32_t words) noexcept {
+    return sizeof(note) + words * sizeof(std::uint64_t);
+  }
+  [[nodiscard]] std::uint64_t* tail() noexcept {
+    return reinterpret_cast<std::uint64_t*>(this + 1);
+  }
+  [[nodiscard]] const std::uint64_t* tail() const noexcept {
+    return reinterpret_cast<const std::uint64_t*>(this + 1);
+  }
+
+  void* const of_;  // the index; of a row, the table
+  const std::uint64_t slot_ : 40;
+  const std::uint64_t words_ : 8;  // that follow; of a row, none
+
+ public:
+  kind what : 8 = kind::added;
+  bool kept : 1 = false;
+  bool buried : 1 = false;
+};
+static_assert(sizeof(note) == 5 * sizeof(std::uint64_t));
 
 /// Notes, the first of which goes first.
 struct note_queue {
@@ -129,10 +171,11 @@ class kept_notes {
   void take(note& n) noexcept;
 
  private:
-  [[nodiscard]] std::size_t place_of(const note& n) const noexcept;
-  void grow() noexcept;
+  [[nodiscard]] std::size_t mask() const noexcept { return places_.size() - 1; }
+  [[nodiscard]] std::size_t free_for(const note& n) const noexcept;
+  bool grow() noexcept;
 
-  std::vector<note*> chains_;  // a power of two
+  std::vector<note*> places_;  // a power of two, open-addressed, by the lower bits of the hash
   std::size_t count_ = 0;
 };
 
@@ -191,8 +234,10 @@ class upkeep {
   static burial bury_row(note& n) noexcept;
   void forget(note* n) noexcept;
   bool done(note& n) noexcept;
+  static bool is_there(const note& n) noexcept;
   static bool remove_row(note& n) noexcept;
-  static bool remove_buried_row(note& n) noexcept;
+  static void give_back(table& t, const note& n) noexcept;
+  bool remove_entry(note& n) noexcept;
   bool remove_built(note& n) noexcept;
   static bool free_dropped(note& n) noexcept;
 

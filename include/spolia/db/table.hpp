@@ -34,6 +34,7 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
 class engine;
+class note;
 class primary_index;
 class secondary_index;
 class table;
@@ -96,18 +97,22 @@ class secondary {
   friend class table;
   friend class reader;
   friend class transaction;
+  friend class note;
   friend class upkeep;
   friend class loader;
   friend class nan_rows;
   friend class catalog;
-  /// The key that the row in place has; for who has its lock.
+  /// The key that the row in place has; for the thread that has its lock.
   [[nodiscard]] key_words key_at(const row_place& row) const noexcept;
+  /// Of an entry with such a key. Throws std::bad_alloc.
+  [[nodiscard]] note* note_of(std::uint64_t slot, const key_words& key);
   [[nodiscard]] index_spec spec() const;
 
   std::string name_;
-  const table* of_ = nullptr;
+  table* of_ = nullptr;
   std::vector<std::uint32_t> columns_;
-  std::uint64_t mask_ = 0;  // the same
+  std::uint32_t key_length_ = 0;  // in words
+  std::uint64_t mask_ = 0;        // the same
   bool unique_ = false;
   index_kind kind_ = index_kind::ordered;
   validity when_;
@@ -185,6 +190,7 @@ class SPOLIA_EXPORT table {
 
  private:
   friend class reader;
+  friend class secondary;
   friend class transaction;
   friend class editor;
   friend class upkeep;
@@ -253,9 +259,15 @@ class SPOLIA_EXPORT table {
   /// first of them. For who fills a table that nobody uses yet: until all are constructed.
   std::uint64_t take_bare(std::uint64_t& count);
   [[nodiscard]] bool key_is(std::uint64_t slot, const key_words& key) const noexcept;
+  /// What the row in place has in these columns, as a key; for the thread that has its lock.
+  [[nodiscard]] key_words key_at(const row_place& row,
+                                 const std::vector<std::uint32_t>& columns) const noexcept;
+  [[nodiscard]] key_words key_at(const row_place& row) const noexcept {
+    return key_at(row, schema_.key());
+  }
   // acquire ← the release in show(): the indexes.
   [[nodiscard]] const index_set& indexes() const noexcept { return *indexes_.load_acquire(); }
-  std::unique_ptr<secondary> make_index(const index_spec& i) const;
+  std::unique_ptr<secondary> make_index(const index_spec& i);
   /// As it was made, but without indexes.
   [[nodiscard]] table_spec bare_spec() const;
   /// As it is after a record of the log. Under the lock of the catalogue.

@@ -67,7 +67,7 @@ class commit_record;
 struct session;
 struct pending_write;
 struct level_mark;
-struct note;
+class note;
 struct range_read;
 struct value_block;
 

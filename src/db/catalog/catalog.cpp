@@ -30,7 +30,7 @@ struct catalog::building {
   std::vector<key_words> suspects{};  // of which there may be two
 
   ~building() {
-    while (note* const n = notes.pop()) free_note(n);
+    while (note* const n = notes.pop()) note::free(n);
   }
 };
 
@@ -119,7 +119,7 @@ status catalog::create_index(table& t, const index_spec& spec) {
     t.secondaries_.push_back(std::move(made));
   }
   building b{.of = t, .index = *t.secondaries_.back(), .columns = t.secondaries_.back()->mask_};
-  note* const last = new_note(t, &b.index, 0);
+  note* const last = note::of_index(b.index);
   show(t, std::move(with));
   std::uint64_t since = 0;
   outcome end = outcome::duplicate_key;
@@ -139,7 +139,7 @@ status catalog::create_index(table& t, const index_spec& spec) {
     return end;
   }
   b.index.when_.begin(since);
-  free_note(last);
+  note::free(last);
   engine_.cleaner.add(b.notes);
   return outcome::ok;
 }
@@ -168,10 +168,9 @@ void catalog::add(const reader& at, building& b, std::uint64_t slot, const key_w
   // acquire ← the release of the transaction that unlocked it: its stamp.
   const bool quiet = is_unlocked(head.lock.load_acquire());
   if (!quiet || head.stamp.load_relaxed() > at.timestamp()) {
-    note* const n = new_note(b.of, &b.index, slot);
+    note* const n = b.index.note_of(slot, key);
     n->what = note::kind::built;
-    n->key = key;
-    n->claim = claim;
+    n->claim() = claim;
     b.notes.push(n);
   }
   if (!b.index.unique_) return;
@@ -263,9 +262,9 @@ status catalog::drop_index(table& t, std::string_view name) {
     left->columns |= i->mask_;
   }
   t.index_sets_.reserve(t.index_sets_.size() + 1);
-  note* const n = new_note(t, &gone, 0);
+  note* const n = note::of_index(gone);
   if (record.refused() || !record.write(gone.logged_.dropped)) {
-    free_note(n);
+    note::free(n);
     return outcome::storage_failed;
   }
   end(gone.when_);  // before changes pass it by, so that no reader misses them
@@ -287,11 +286,11 @@ status catalog::drop_table(table& t) {
   auto closed = set_with(before, nullptr);  // older snapshots find their indexes
   closed->closed = true;
   t.index_sets_.reserve(t.index_sets_.size() + 2);
-  note* const n = new_note(t, nullptr, 0);
+  note* const n = note::of_table(t);
   show(t, std::move(closed));
   if (!record.write(t.logged_.dropped)) {
     t.show(std::move(again));
-    free_note(n);
+    note::free(n);
     return outcome::storage_failed;
   }
   drop_later(n, end(t.when_));

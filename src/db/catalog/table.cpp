@@ -71,7 +71,7 @@ table::table(const table_spec& spec, engine& of)
   show(std::move(made));
 }
 
-std::unique_ptr<secondary> table::make_index(const index_spec& i) const {
+std::unique_ptr<secondary> table::make_index(const index_spec& i) {
   look_at_index_name(i.name, name());
   look_at_kind(i.kind, "index " + i.name + " of table " + name());
   auto made = std::make_unique<secondary>();
@@ -81,10 +81,11 @@ std::unique_ptr<secondary> table::make_index(const index_spec& i) const {
   made->kind_ = i.kind;
   made->columns_ = schema_.key_columns(i.name, i.columns);
   for (const std::uint32_t c : made->columns_) made->mask_ |= std::uint64_t{1} << c;
-  const std::uint32_t words = schema_.key_length(made->columns_);
-  made->entries_ = i.kind == index_kind::hash
-                       ? make_hash_secondary(words, engine_.arrays, engine_.settings.hash_indexes)
-                       : make_ordered_secondary(words, engine_.nodes);
+  const std::uint32_t words = made->key_length_ = schema_.key_length(made->columns_);
+  made->entries_ =
+      i.kind == index_kind::hash
+          ? make_hash_secondary(words, engine_.arrays, engine_.nodes, engine_.settings.hash_indexes)
+          : make_ordered_secondary(words, engine_.nodes);
   return made;
 }
 
@@ -265,10 +266,19 @@ void table::construct_block(std::uint64_t slot) const noexcept {
 }
 
 key_words secondary::key_at(const row_place& row) const noexcept {
+  return of_->key_at(row, columns_);
+}
+
+note* secondary::note_of(std::uint64_t slot, const key_words& key) {
+  return note::of_entry(*this, slot, key, key_length_);
+}
+
+key_words table::key_at(const row_place& row,
+                        const std::vector<std::uint32_t>& columns) const noexcept {
   key_words key{};
   std::uint32_t at = 0;
-  for (const std::uint32_t number : columns_) {
-    const column_layout& c = of_->layout().columns()[number];
+  for (const std::uint32_t number : columns) {
+    const column_layout& c = schema_.columns()[number];
     std::array<std::uint64_t, most_key_words> raw;
     row.load(column_span{c.first, c.words}, raw.data());
     c.encode_key(raw.data(), key.data() + at);

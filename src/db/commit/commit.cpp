@@ -139,26 +139,22 @@ void transaction::prepare() {
         w.fetch(i->mask_);
         const key_words key = t.schema_.key_of(i->columns_, old.image);
         if (exists && key == t.schema_.key_of(i->columns_, w.image)) continue;
-        note& n = s.make_note(*w.of, i, w.slot);
+        note& n = s.add(i->note_of(w.slot, key));
         n.what = note::kind::superseded;
-        n.key = key;
         const index_entry e = i->entries_->entry_of(key, w.slot);
-        n.claim = e.claim;
+        n.claim() = e.claim;
         n.since = e.birth;
       }
       if (!exists) {
-        note& n = s.make_note(*w.of, nullptr, w.slot);
+        note& n = s.add(note::of_row(*w.of, w.slot));
         n.what = note::kind::superseded;
         n.since = w.birth;
-        old.fetch(t.layout().keyed());
-        n.key = t.schema_.key_of(t.schema_.key(), old.image);
       }
     }
     if (notes_reads_ && !existed && !w.fresh) {
-      note& n = s.make_note(*w.of, nullptr, w.slot);
+      note& n = s.add(note::of_row(*w.of, w.slot));
       n.what = note::kind::revived;
       n.since = w.birth;
-      n.key = t.schema_.key_of(t.schema_.key(), w.image);
     }
     // Before the first version of a row there is nothing that a snapshot could look for. The row
     // that had the slot before is seen by none: its slot was given back.
@@ -372,7 +368,7 @@ std::uint64_t transaction::finish(std::uint64_t commit) noexcept {
     note* const n = s.notes;
     s.notes = n->next;
     if (is_done(*n, commit != 0)) {
-      free_note(n);
+      note::free(n);
       continue;
     }
     if (n->until == 0) n->until = commit != 0 ? commit : engine_.board.clock.now();
@@ -418,16 +414,17 @@ bool transaction::is_done(const note& n, bool committed) noexcept {
 
 /// Whether the row has the note's key: in its new image, or in place.
 bool transaction::has_key(const note& n, bool committed) noexcept {
-  const table& t = *n.of;
-  const row_place place = t.at(n.slot);
+  const secondary& index = n.index();
+  const table& t = index.of();
+  const row_place place = t.at(n.slot());
   pending_write* const w = own(*place.head);
   if (committed && w != nullptr && w->changed) {
-    w->fetch(n.index->mask_);  // in place is what it has not
-    return (w->shape & row_exists) != 0 && t.schema_.key_of(n.index->columns_, w->image) == n.key;
+    w->fetch(index.mask_);  // in place is what it has not
+    return (w->shape & row_exists) != 0 && t.schema_.key_of(index.columns_, w->image) == n.key();
   }
   if (w == nullptr || w->fresh || (place.head->shape.load_relaxed() & row_exists) == 0)
     return false;
-  return n.index->key_at(place) == n.key;
+  return index.key_at(place) == n.key();
 }
 
 /// A slot that was taken for a row that never came to be.

@@ -613,10 +613,9 @@ status transaction::index_row(std::uint32_t number, std::uint64_t changed) {
     if ((i->mask_ & changed) == 0) continue;
     w.fetch(i->mask_);
     const key_words key = w.of->schema_.key_of(i->columns_, w.image);
-    note& n = session_->make_note(*w.of, i, w.slot);
-    n.key = key;
-    n.claim = session_->next_claim();
-    n.since = i->entries_->add(key, w.slot, {n.claim, timestamp() + 1});
+    note& n = session_->add(i->note_of(w.slot, key));
+    n.claim() = session_->next_claim();
+    n.since = i->entries_->add(key, w.slot, {n.claim(), timestamp() + 1});
     if (!i->unique_) continue;
     if (const status s = unique_in(w, *i, key); !s) return s;
   }
