@@ -47,7 +47,8 @@ TYPED_TEST_SUITE(hash_secondary_of, hash_tables, hash_table_name);
 TYPED_TEST(hash_secondary_of, does_what_a_map_of_sets_does) {
   for (const std::uint32_t words : {1U, 3U}) {
     region_domain nodes;
-    typename TypeParam::secondary index(nodes, words);
+    domain<> graves;
+    typename TypeParam::secondary index(nodes, graves, words);
     std::map<key_words, std::map<std::uint64_t, std::uint64_t>> expected;
     std::mt19937_64 random(words);
     std::uint64_t claim = 0;
@@ -94,7 +95,8 @@ void look_at_pairs_added_once(secondary_index& index) {
 }
 TYPED_TEST(hash_secondary_of, keeps_the_claims_of_pairs_that_are_there) {
   region_domain nodes;
-  typename TypeParam::secondary index(nodes, 1);
+  domain<> graves;
+  typename TypeParam::secondary index(nodes, graves, 1);
   look_at_pairs_added_once(index);
 }
 TEST(ordered_secondary, keeps_the_claims_of_pairs_that_are_there) {
@@ -105,7 +107,8 @@ TEST(ordered_secondary, keeps_the_claims_of_pairs_that_are_there) {
 
 TYPED_TEST(hash_secondary_of, stops_where_it_is_told_to) {
   region_domain nodes;
-  typename TypeParam::secondary index(nodes, 1);
+  domain<> graves;
+  typename TypeParam::secondary index(nodes, graves, 1);
   for (std::uint64_t slot = 0; slot < 10000; ++slot) index.add({7}, slot, {slot + 1, 0});
   std::uint64_t seen = 0;
   const auto some = [&](std::uint64_t, const std::uint64_t*) { return ++seen < 300; };
@@ -120,7 +123,8 @@ TYPED_TEST(hash_secondary_of, memory_that_is_missing_changes_nothing) {
   const std::int64_t before = live_allocations();
   for_each_allocation_failure([&] {
     region_domain nodes;
-    typename TypeParam::secondary index(nodes, 2);
+    domain<> graves;
+    typename TypeParam::secondary index(nodes, graves, 2);
     for (std::uint64_t slot = 0; slot < 40; ++slot) {
       const key_words key{slot % 3, ~std::uint64_t{0}};
       try {
@@ -141,7 +145,8 @@ TYPED_TEST(hash_secondary_of, memory_that_is_missing_changes_nothing) {
 /// What is there all the time comes once, while others of its key come and go.
 TYPED_TEST(hash_secondary_of, rows_that_stay_come_once_beside_writers) {
   region_domain nodes;
-  typename TypeParam::secondary index(nodes, 1);
+  domain<> graves;
+  typename TypeParam::secondary index(nodes, graves, 1);
   constexpr std::uint64_t stay = 500;
   for (std::uint64_t slot = 0; slot < stay; ++slot) index.add({1}, slot * 1000, {1, 0});
   run_stress({.threads = 4, .share = 0.5}, [&](stress_thread& self) {

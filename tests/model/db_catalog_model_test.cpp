@@ -24,7 +24,7 @@ using quick_domain = domain<token, batch>;
 struct parts {
   quick_domain d{quick_domain::options{.scheme = {.tick_every = 1, .patience = 0}}};
   world<delta_steam> rows{delta_steam::options{.look_every = 1}};
-  hash_secondary<quick_domain> index{d, 1};
+  hash_secondary<quick_domain, hash_index, quick_domain> index{d, d, 1};
   atomic<bool> shown{false};
   commit_section section;
 };

@@ -23,16 +23,16 @@ using quick_domain = domain<token, batch>;
 
 struct parts {
   quick_domain d{quick_domain::options{.scheme = {.tick_every = 1, .patience = 0}}};
-  hash_secondary<quick_domain> index{d, 1};
+  hash_secondary<quick_domain, hash_index, quick_domain> index{d, d, 1};
 
   /// How often a look-up of the key shows the slot.
-  int shown(std::uint64_t key, std::uint64_t slot) {
+  int shown(std::uint64_t key, std::uint64_t slot, std::uint64_t time = not_yet) {
     int times = 0;
     const auto look = [&](std::uint64_t s, const std::uint64_t*) {
       times += s == slot ? 1 : 0;
       return true;
     };
-    index.scan({key}, {key}, not_yet, slot_visitor(look));
+    index.scan({key}, {key}, time, slot_visitor(look));
     return times;
   }
 };
@@ -98,7 +98,24 @@ void two_rows_of_one_key(model::scenario& run) {
   });
 }
 
+/// A row that an old snapshot sees leaves the index for its graveyard, and comes back.
+void a_lookup_against_a_burial(model::scenario& run) {
+  auto w = std::make_shared<parts>();
+  w->index.add({7}, 1, {1, 0});
+  run.thread([w] { model::check(w->shown(7, 1, 5) == 1, "an old snapshot finds its row once"); });
+  run.thread([w] {
+    model::check(w->index.bury({7}, 1, 1, 9) == burial::done, "there is memory");
+    w->index.add({7}, 1, {2, 10});
+  });
+  run.finally([w] {
+    model::check(w->shown(7, 1, 5) == 1 && w->shown(7, 1) == 1, "each finds its row once");
+    model::check(w->index.unbury({7}, 1, 1, 9) && w->shown(7, 1) == 1, "the new one stays");
+  });
+}
+
 TEST(db_hash_secondary_model, lookups_beside_changes) {
+  expect_clean(a_lookup_against_a_burial, at_most(1));
+  expect_clean(a_lookup_against_a_burial, at_most_in_order(2));
   expect_clean(a_lookup_against_other_rows, at_most(1));
   expect_clean(a_lookup_against_other_rows, at_most_in_order(2));
   expect_clean(a_lookup_against_its_row, at_most_in_order(2));
@@ -107,6 +124,11 @@ TEST(db_hash_secondary_model, lookups_beside_changes) {
   expect_clean(two_rows_of_one_key, at_most(1));
 }
 TEST(db_hash_secondary_model, faults_are_found) {
+  for (const char* const fault :
+       {"hash_secondary.removes_first", "hash_secondary.asks_too_early"}) {
+    expect_found(a_lookup_against_a_burial, fault, at_most_in_order(2),
+                 "an old snapshot finds its row once");
+  }
   expect_found(a_lookup_against_other_rows, "hash_secondary.relaxed_places", at_most(2),
                "whose construction");
   expect_found(a_lookup_against_its_row, "hash_secondary.twice", at_most_in_order(2),

@@ -31,26 +31,31 @@
 #include <cstdint>
 #include <mutex>
 #include <new>
+#include <utility>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/cells.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/base/short_lock.hpp>
+#include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/region_domain.hpp>
 
+#include "db/index/graveyard.hpp"
 #include "db/index/hash_index.hpp"
 #include "db/index/index.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// `Table` is what finds the rows of a key: hash_index or cuckoo_index.
-template <class Domain = region_domain, template <class, class> class Table = hash_index>
+/// `Table` is what finds the rows of a key: hash_index or cuckoo_index. `Graves` is the domain of
+/// the graveyard's nodes.
+template <class Domain = region_domain, template <class, class> class Table = hash_index,
+          class Graves = domain<>>
 class hash_secondary final : public secondary_index {
  public:
-  hash_secondary(Domain& nodes, std::uint32_t words)
-      : nodes_(nodes), words_(words), keys_(nodes, words, same_key{words}) {}
+  hash_secondary(Domain& nodes, Graves& graves, std::uint32_t words)
+      : nodes_(nodes), words_(words), keys_(nodes, words, same_key{words}), dead_(graves) {}
   ~hash_secondary() override {
     keys_.for_each([](std::uint64_t number) { row_set::free_all(row_set::of(number)); });
   }
@@ -103,16 +108,37 @@ class hash_secondary final : public secondary_index {
     }
   }
 
-  /// Only if `lo` and `hi` are the same; in no particular order.
-  void scan(const key_words& lo, const key_words&, std::uint64_t /*time*/,
+  burial bury(const key_words& key, std::uint64_t slot, std::uint64_t claim,
+              std::uint64_t until) noexcept override {
+    try {
+      if (entry_of(key, slot).claim != claim) return burial::not_there;
+      if (SPOLIA_FAULT("hash_secondary.removes_first")) static_cast<void>(remove(key, slot, claim));
+      dead_.put(grave_of(key, hash_of(slot), until));
+    } catch (const std::bad_alloc&) {
+      return burial::no_memory;
+    }
+    static_cast<void>(remove(key, slot, claim));  // else unbury() does it
+    return burial::done;
+  }
+  bool unbury(const key_words& key, std::uint64_t slot, std::uint64_t claim,
+              std::uint64_t until) noexcept override {
+    return remove(key, slot, claim) && dead_.take(grave_of(key, hash_of(slot), until));
+  }
+
+  /// Only if `lo` and `hi` are the same; in no particular order. What is buried with hashes of a
+  /// range comes after that range of the index was read and shown.
+  void scan(const key_words& lo, const key_words&, std::uint64_t time,
             slot_visitor f) const override {
     buffer found;
     found.next = 0;
     do {
+      const std::uint64_t from = found.next;
+      const bool early = SPOLIA_FAULT("hash_secondary.asks_too_early") && !dead_.matters(time);
       gather(lo, found);
       for (std::size_t i = 0; i < found.count; ++i) {
         if (!f(found.row_slots[i], lo.data())) return;
       }
+      if (!early && dead_.matters(time) && !show_dead(lo, from, found, time, f)) return;
     } while (found.next != 0);
   }
   void scan_down(const key_words& lo, const key_words& hi, std::uint64_t time,
@@ -139,8 +165,13 @@ class hash_secondary final : public secondary_index {
     plain<std::uint64_t> birth{0};
   };
 
+  static constexpr std::uint64_t spread = 0x9E3779B97F4A7C15U;
+  static constexpr std::uint64_t spread_back = 0xF1DE83E19937733DU;
+  static_assert(spread * spread_back == 1);
+
   /// No two slots have the same.
-  static std::uint64_t hash_of(std::uint64_t slot) noexcept { return slot * 0x9E3779B97F4A7C15U; }
+  static std::uint64_t hash_of(std::uint64_t slot) noexcept { return slot * spread; }
+  static std::uint64_t slot_of(std::uint64_t hash) noexcept { return hash * spread_back; }
 
   /// The places follow it.
   struct places : Domain::header {
@@ -396,9 +427,38 @@ class hash_secondary final : public secondary_index {
     return true;
   }
 
+  /// The graveyard has hash of the key, hash of the slot, end. Keys of one hash are not told apart:
+  /// readers look at the key of the row, and of one slot, one key at most ends at a time as a
+  /// snapshot sees it.
+  using buried = graveyard<3, 2, Graves>;
+  using grave = typename buried::place;
+
+  [[nodiscard]] grave grave_of(const key_words& key, std::uint64_t hash,
+                               std::uint64_t until) const noexcept {
+    return {{keys_.hash_of(key), hash, until}};
+  }
+  /// Shows what is buried with hashes from `from` on that `found` has looked at, but for the slots
+  /// that it has found. False: it was told to stop.
+  bool show_dead(const key_words& key, std::uint64_t from, const buffer& found, std::uint64_t time,
+                 slot_visitor f) const {
+    const std::uint64_t* const begin = found.row_slots.data();
+    std::uint64_t before = no_slot;
+    bool more = true;
+    dead_.up(grave_of(key, from, 0), grave_of(key, found.next - 1, no_slot), time,
+             [&](const grave& g) {
+               const std::uint64_t slot = slot_of(g.words[1]);
+               // Of one slot there may be several lives: the row says which the snapshot sees.
+               if (std::exchange(before, slot) == slot) return true;
+               if (std::binary_search(begin, begin + found.count, slot)) return true;
+               return more = f(slot, key.data());
+             });
+    return more;
+  }
+
   Domain& nodes_;
   const std::uint32_t words_;
   Table<same_key, Domain> keys_;
+  buried dead_;
   mutable std::array<spolia::detail::short_lock, locks> locks_;
 };
 

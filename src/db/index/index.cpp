@@ -9,6 +9,8 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <span>
+#include <utility>
 
 #include <spolia/base/short_lock.hpp>
 
@@ -24,27 +26,35 @@ namespace {
 enum class walk_way : std::uint8_t { up, down };
 
 /// What a snapshot sees of an ordered index and its graveyard, as one ascending or descending walk.
-/// The entries of the index are given to show() in their order, each after it was read, and
-/// finish() follows when the index has been read to its end: so what is buried meanwhile is met in
-/// one of the two, and what is met in both is shown once.
+/// The entries of the index are given to show() in runs, in their order, each run after it was read,
+/// and finish() follows when the index has been read to its end: so what is buried meanwhile is met
+/// in one of the two, and what is met in both is shown once.
 ///
 /// `Part` says where the graveyard's entries lie that belong to a key of the tree: low(key) is at
 /// or before the first, high(key) after the last.
-template <class Part, std::uint32_t Words>
+template <class Part>
 class joint_walk {
-  using key = tree_key<Words>;
+  using key = typename Part::key;
+  using place = typename Part::place;
 
  public:
-  joint_walk(const graveyard& dead, std::uint64_t time, walk_way way, slot_visitor f) noexcept
+  joint_walk(const typename Part::buried& dead, std::uint64_t time, walk_way way,
+             slot_visitor f) noexcept
       : dead_(dead), time_(time), up_(way == walk_way::up), f_(f) {}
 
   /// The first of all keys: the lowest upwards, else the highest.
   void begin(const key& at) noexcept { edge_ = at; }
-  bool show(const key& at, std::uint64_t slot, const std::uint64_t* words) {
-    if (dead_.matters(time_) && !show_dead(at, slot)) return false;
-    edge_ = at;
-    inside_ = true;
-    return more_ = f_(slot, words);
+  template <class What>
+  bool show(std::span<const std::pair<key, What>> run) {
+    const bool alone = !dead_.matters(time_);
+    for (const auto& [at, what] : run) {
+      const std::uint64_t slot = Part::slot_of(at, what);
+      if (!alone && !show_dead(at, slot)) return false;
+      if (!f_(slot, at.words.data())) return more_ = false;
+      if (!alone) go_to(at);
+    }
+    go_to(run.back().first);
+    return true;
   }
   /// `end`: the last of all keys.
   void finish(const key& end) {
@@ -53,10 +63,14 @@ class joint_walk {
   [[nodiscard]] bool more() const noexcept { return more_; }
 
  private:
+  void go_to(const key& at) noexcept {
+    edge_ = at;
+    inside_ = true;
+  }
   /// Those from the edge on to `to`, whose entry in the index leads to `slot`.
   bool show_dead(const key& to, std::uint64_t slot) {
-    graveyard::place before{};
-    const auto each = [&](const graveyard::place& p) {
+    place before{};
+    const auto each = [&](const place& p) {
       const std::uint64_t found = Part::slot_of(p);
       // Of one slot there may be several lives: the row says which the snapshot sees.
       const bool again = Part::same(p, before) || (found == slot && Part::is_at(p, to));
@@ -64,16 +78,14 @@ class joint_walk {
       return again || (more_ = f_(found, p.words.data()));
     };
     if (up_) {
-      dead_.up(inside_ ? Part::high(edge_) : Part::low(edge_), Part::high(to), time_,
-               Part::until_at, each);
+      dead_.up(inside_ ? Part::high(edge_) : Part::low(edge_), Part::high(to), time_, each);
     } else {
-      dead_.down(Part::low(to), inside_ ? Part::low(edge_) : Part::high(edge_), time_,
-                 Part::until_at, each);
+      dead_.down(Part::low(to), inside_ ? Part::low(edge_) : Part::high(edge_), time_, each);
     }
     return more_;
   }
 
-  const graveyard& dead_;
+  const typename Part::buried& dead_;
   const std::uint64_t time_;
   const bool up_;
   const slot_visitor f_;
@@ -86,40 +98,48 @@ class joint_walk {
 /// sees is the first that ended after it.
 template <std::uint32_t Words>
 struct by_end {
-  static constexpr std::size_t until_at = most_key_words;
-  static graveyard::place place(const tree_key<Words>& k, std::uint64_t until,
-                                std::uint64_t slot) noexcept {
-    return graveyard::at(k.words, until, slot);
+  using key = tree_key<Words>;
+  using place = tree_key<Words + 2>;
+  using buried = graveyard<Words + 2, Words>;
+
+  static place at(const key& k, std::uint64_t until, std::uint64_t slot) noexcept {
+    place p;
+    std::copy(k.words.begin(), k.words.end(), p.words.begin());
+    p.words[Words] = until;
+    p.words[Words + 1] = slot;
+    return p;
   }
-  static graveyard::place low(const tree_key<Words>& k) noexcept { return place(k, 0, 0); }
-  static graveyard::place high(const tree_key<Words>& k) noexcept {
-    return place(k, no_slot, no_slot);
-  }
-  static std::uint64_t slot_of(const graveyard::place& p) noexcept { return p.words.back(); }
-  static bool is_at(const graveyard::place& p, const tree_key<Words>& k) noexcept {
+  static place low(const key& k) noexcept { return at(k, 0, 0); }
+  static place high(const key& k) noexcept { return at(k, no_slot, no_slot); }
+  static std::uint64_t slot_of(const place& p) noexcept { return p.words.back(); }
+  static std::uint64_t slot_of(const key&, std::uint64_t slot) noexcept { return slot; }
+  static bool is_at(const place& p, const key& k) noexcept {
     return std::equal(k.words.begin(), k.words.end(), p.words.begin());
   }
-  static bool same(const graveyard::place&, const graveyard::place&) noexcept { return false; }
+  static bool same(const place&, const place&) noexcept { return false; }
 };
 
 /// The same of a secondary index, whose keys end with the slot: key, slot, end.
 template <std::uint32_t Words>
 struct by_slot {
-  static constexpr std::size_t until_at = most_key_words + 1;
-  static graveyard::place place(const tree_key<Words>& k, std::uint64_t until) noexcept {
-    std::array<std::uint64_t, Words - 1> key;
-    std::copy_n(k.words.begin(), Words - 1, key.begin());
-    return graveyard::at(key, k.words.back(), until);
+  using key = tree_key<Words>;
+  using place = tree_key<Words + 1>;
+  using buried = graveyard<Words + 1, Words>;
+
+  static place at(const key& k, std::uint64_t until) noexcept {
+    place p;
+    std::copy(k.words.begin(), k.words.end(), p.words.begin());
+    p.words[Words] = until;
+    return p;
   }
-  static graveyard::place low(const tree_key<Words>& k) noexcept { return place(k, 0); }
-  static graveyard::place high(const tree_key<Words>& k) noexcept { return place(k, no_slot); }
-  static std::uint64_t slot_of(const graveyard::place& p) noexcept {
-    return p.words[most_key_words];
-  }
-  static bool is_at(const graveyard::place& p, const tree_key<Words>& k) noexcept {
+  static place low(const key& k) noexcept { return at(k, 0); }
+  static place high(const key& k) noexcept { return at(k, no_slot); }
+  static std::uint64_t slot_of(const place& p) noexcept { return p.words[Words - 1]; }
+  static std::uint64_t slot_of(const key& k, const index_entry&) noexcept { return k.words.back(); }
+  static bool is_at(const place& p, const key& k) noexcept {
     return std::equal(k.words.begin(), k.words.end() - 1, p.words.begin());
   }
-  static bool same(const graveyard::place& p, const graveyard::place& q) noexcept {
+  static bool same(const place& p, const place& q) noexcept {
     return std::equal(p.words.begin(), p.words.end() - 1, q.words.begin());
   }
 };
@@ -155,16 +175,15 @@ class ordered_primary final : public primary_index {
     std::uint64_t slot = no_slot;
     if (!dead_.matters(time)) return slot;
     const auto k = cut<Words>(key);
-    dead_.up(part::place(k, time + 1, 0), part::high(k), time, part::until_at,
-             [&](const graveyard::place& p) {
-               slot = part::slot_of(p);
-               return false;
-             });
+    dead_.up(part::at(k, time + 1, 0), part::high(k), time, [&](const auto& p) {
+      slot = part::slot_of(p);
+      return false;
+    });
     return slot;
   }
   burial bury(const key_words& key, std::uint64_t slot, std::uint64_t until) noexcept override {
     try {
-      dead_.put(part::place(cut<Words>(key), until, slot), until);
+      dead_.put(part::at(cut<Words>(key), until, slot));
     } catch (const std::bad_alloc&) {
       return burial::no_memory;
     }
@@ -174,7 +193,7 @@ class ordered_primary final : public primary_index {
   bool unbury(const key_words& key, std::uint64_t slot, std::uint64_t until) noexcept override {
     try {
       if (find(key) == slot) tree_.erase(cut<Words>(key));
-      return dead_.take(part::place(cut<Words>(key), until, slot));
+      return dead_.take(part::at(cut<Words>(key), until, slot));
     } catch (const std::bad_alloc&) {
       return false;
     }
@@ -184,14 +203,12 @@ class ordered_primary final : public primary_index {
     const auto from = cut<Words>(lo);
     const auto to = cut<Words>(hi);
     if (to < from) return;
-    joint_walk<part, Words> walk(dead_, time, walk_way::up, f);
+    joint_walk<part> walk(dead_, time, walk_way::up, f);
     walk.begin(from);
-    tree_.range(from, to, [&](const tree_key<Words>& key, const std::uint64_t& slot) {
-      return walk.show(key, slot, key.words.data());
-    });
+    tree_.runs(from, to, [&](run of) { return walk.show(of); });
     if (!walk.more()) return;
-    const std::uint64_t last = find(hi);
-    if (last != no_slot) walk.show(to, last, hi.data());
+    const pair last(to, find(hi));
+    if (last.second != no_slot) walk.show(run(&last, 1));
     walk.finish(to);
   }
   void scan_down(const key_words& lo, const key_words& hi, std::uint64_t time,
@@ -199,21 +216,21 @@ class ordered_primary final : public primary_index {
     const auto from = cut<Words>(hi);
     const auto to = cut<Words>(lo);
     if (from < to) return;
-    joint_walk<part, Words> walk(dead_, time, walk_way::down, f);
+    joint_walk<part> walk(dead_, time, walk_way::down, f);
     walk.begin(from);
-    const std::uint64_t first = find(hi);
-    if (first != no_slot && !walk.show(from, first, hi.data())) return;
-    tree_.range_down(to, from, [&](const tree_key<Words>& key, const std::uint64_t& slot) {
-      return walk.show(key, slot, key.words.data());
-    });
+    const pair first(from, find(hi));
+    if (first.second != no_slot && !walk.show(run(&first, 1))) return;
+    tree_.runs_down(to, from, [&](run of) { return walk.show(of); });
     walk.finish(to);
   }
 
  private:
   using part = by_end<Words>;
+  using pair = std::pair<tree_key<Words>, std::uint64_t>;
+  using run = std::span<const pair>;
 
   tree_of<Words, std::uint64_t> tree_;
-  graveyard dead_;
+  typename part::buried dead_;
 };
 
 /// Keys with the slot behind them.
@@ -252,7 +269,7 @@ class ordered_secondary final : public secondary_index {
               std::uint64_t until) noexcept override {
     try {
       if (entry_of(key, slot).claim != claim) return burial::not_there;
-      dead_.put(part::place(with(key, slot), until), until);
+      dead_.put(part::at(with(key, slot), until));
     } catch (const std::bad_alloc&) {
       return burial::no_memory;
     }
@@ -261,7 +278,7 @@ class ordered_secondary final : public secondary_index {
   }
   bool unbury(const key_words& key, std::uint64_t slot, std::uint64_t claim,
               std::uint64_t until) noexcept override {
-    return remove(key, slot, claim) && dead_.take(part::place(with(key, slot), until));
+    return remove(key, slot, claim) && dead_.take(part::at(with(key, slot), until));
   }
   void scan(const key_words& lo, const key_words& hi, std::uint64_t time,
             slot_visitor f) const override {
@@ -280,17 +297,17 @@ class ordered_secondary final : public secondary_index {
   void walk(const tree_key<Words>& lo, const tree_key<Words>& hi, std::uint64_t time, walk_way way,
             slot_visitor f) const {
     if (hi < lo) return;
-    joint_walk<part, Words> walk(dead_, time, way, f);
-    const auto show = [&](const tree_key<Words>& key, const index_entry&) {
-      return walk.show(key, key.words.back(), key.words.data());
+    joint_walk<part> walk(dead_, time, way, f);
+    const auto show = [&](std::span<const std::pair<tree_key<Words>, index_entry>> run) {
+      return walk.show(run);
     };
     if (way == walk_way::up) {
       walk.begin(lo);
-      tree_.range(lo, hi, show);
+      tree_.runs(lo, hi, show);
       walk.finish(hi);
     } else {
       walk.begin(hi);
-      tree_.range_down(lo, hi, show);
+      tree_.runs_down(lo, hi, show);
       walk.finish(lo);
     }
   }
@@ -311,7 +328,7 @@ class ordered_secondary final : public secondary_index {
   }
 
   tree_of<Words, index_entry> tree_;
-  graveyard dead_;
+  typename part::buried dead_;
   mutable std::array<spolia::detail::short_lock, locks> locks_;
 };
 
@@ -330,11 +347,11 @@ std::unique_ptr<secondary_index> make_ordered_secondary(std::uint32_t words, dom
 }
 
 std::unique_ptr<secondary_index> make_hash_secondary(std::uint32_t words, region_domain& nodes,
-                                                     hash_kind kind) {
+                                                     domain<>& graves, hash_kind kind) {
   if (kind == hash_kind::cuckoo) {
-    return std::make_unique<hash_secondary<region_domain, cuckoo_index>>(nodes, words);
+    return std::make_unique<hash_secondary<region_domain, cuckoo_index>>(nodes, graves, words);
   }
-  return std::make_unique<hash_secondary<>>(nodes, words);
+  return std::make_unique<hash_secondary<>>(nodes, graves, words);
 }
 
 }  // namespace db

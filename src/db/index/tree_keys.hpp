@@ -42,9 +42,9 @@ namespace db {
 
 /// Nodes of long keys or values have fewer of them, so that allocators have a quick way for their
 /// size.
-template <std::uint32_t Words, class What>
-using tree_of = abtree<tree_key<Words>, What, domain<>, std::less<tree_key<Words>>,
-                       (Words > 6 || sizeof(What) > 8 ? 10 : abtree_degree)>;
+template <std::uint32_t Words, class What, class Domain = domain<>>
+using tree_of = abtree<tree_key<Words>, What, Domain, std::less<tree_key<Words>>,
+                       (Words > 6 || sizeof(What) > 8 ? 11 : abtree_degree)>;
 
 template <std::uint32_t Words>
 tree_key<Words> cut(const key_words& key) noexcept {
