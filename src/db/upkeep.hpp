@@ -28,9 +28,9 @@
 //              that begin or end go on, a millisecond at a time. A snapshot at which more than a
 //              few notes hang has the next look made when it ends.
 // Progress:    one thread at a time examines; others go on without waiting, but for collect().
-// Memory:      for each thing that has ended and has not been taken away, a note: 40 bytes of a row,
-//              56 of an entry whose key is one word. For each note that hangs and is not buried, 11 to
-//              22 bytes more.
+// Memory:      for each thing that has ended and has not been taken away, a note: 40 bytes of a
+//              row, 56 of an entry whose key is one word. For each note that hangs and is not
+//              buried, 11 to 22 bytes more.
 #pragma once
 
 #include <algorithm>

@@ -141,7 +141,8 @@ def _part(at: steps, name: str, finished: list[str]) -> demo_page.Part:
 def _about_run() -> str:
     known = process.revision()
     return (
-        f"Made by ./dev demo: {f'revision {known}, ' if known else ''}{time.strftime('%Y-%m-%d %H:%M')}, "
+        f"Made by ./dev demo: {f'revision {known}, ' if known else ''}"
+        f"{time.strftime('%Y-%m-%d %H:%M')}, "
         f"{process.jobs()} processors, {platform.system()} {platform.machine()}."
     )
 

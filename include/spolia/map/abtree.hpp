@@ -20,9 +20,9 @@
 //              leaf names many. The tree has a domain of its own, or shares one.
 // Threads:     everything but construction, destruction and audit() may run beside everything.
 // Order:       insert, insert_or_assign, erase, find, contains, visit are linearizable.
-// Scans:       for_each, range and runs, and those from above to below, copy a leaf at a time, and
-//              allocate once, if pairs do not lie in leaves. The pairs of one leaf are of one moment, those of different leaves
-//              need not be.
+// Scans:       for_each, range and runs, and those from above to below, copy a leaf at a time; only
+//              if pairs do not lie in leaves, they allocate, once. The pairs of one leaf are of one
+//              moment, those of different leaves need not be.
 // Progress:    updates are lock-free. find, contains, visit and each leaf of a range only read, as
 //              many nodes as the tree is high: logarithmic, but for violations under repair.
 // Errors:      an update that throws (std::bad_alloc, or what copying a key or making a value

@@ -26,9 +26,9 @@ namespace {
 enum class walk_way : std::uint8_t { up, down };
 
 /// What a snapshot sees of an ordered index and its graveyard, as one ascending or descending walk.
-/// The entries of the index are given to show() in runs, in their order, each run after it was read,
-/// and finish() follows when the index has been read to its end: so what is buried meanwhile is met
-/// in one of the two, and what is met in both is shown once.
+/// The entries of the index are given to show() in runs, in their order, each run after it was
+/// read, and finish() follows when the index has been read to its end: so what is buried meanwhile
+/// is met in one of the two, and what is met in both is shown once.
 ///
 /// `Part` says where the graveyard's entries lie that belong to a key of the tree: low(key) is at
 /// or before the first, high(key) after the last.

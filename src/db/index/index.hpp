@@ -209,8 +209,8 @@ class secondary_index {
   }
 };
 
-/// For keys of so many words, whose nodes go through `nodes`, and those of graveyards of hash indexes
-/// through `graves`.
+/// For keys of so many words, whose nodes go through `nodes`, and those of graveyards of hash
+/// indexes through `graves`.
 std::unique_ptr<primary_index> make_ordered_primary(std::uint32_t words, domain<>& nodes);
 std::unique_ptr<secondary_index> make_ordered_secondary(std::uint32_t words, domain<>& nodes);
 std::unique_ptr<secondary_index> make_hash_secondary(std::uint32_t words, region_domain& nodes,

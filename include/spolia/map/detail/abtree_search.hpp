@@ -164,8 +164,8 @@ class abtree_search {
     });
   }
 
-  /// The last pairs before `to` that are not before `from`, the last one first, in the leaf in which
-  /// such keys end. Null: no bound. c.limit: where the leaf's range begins.
+  /// The last pairs before `to` that are not before `from`, the last one first, in the leaf in
+  /// which such keys end. Null: no bound. c.limit: where the leaf's range begins.
   void previous_chunk(guard& g, const Key* from, const Key* to, chunk& c) const {
     g.read([&] {
       c.count = 0;
