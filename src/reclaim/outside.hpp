@@ -13,10 +13,10 @@
 // question is left standing at the gate of every other cell (biased_gate.hpp), so that each is
 // visited while its owner is absent, or the owner hands its blocks over between two stays. That
 // collects them all, if only no third thread carries blocks from a cell not yet resolved to one
-// that was. That is what `barred_` forbids. A third thread looks at it when it has announced its
-// presence and issued a light fence; we set it before the heavy fence that follows the questions.
-// Either we find that thread present, and its question is resolved when it has carried its blocks
-// home; or it sees the bar.
+// that was. That is what `barred_` forbids. A third thread reads it after it has announced itself
+// at its gate and issued a light fence; we set it before the heavy fence that follows the
+// questions. Either we find that thread at its gate, and its question is resolved when it has
+// carried its blocks to its cell; or it sees the bar.
 //
 // Bound:       a barrier takes two grace periods, and what the deleters take: the questions, which
 //              stand all at once, are resolved when the regions and the steps of freeing that were
@@ -27,8 +27,8 @@
 //              All of these are late by a millisecond or two, since the waiting thread sleeps
 //              (backoff.hpp). A grace period: as long as it takes until every region, and every
 //              step of freeing between two regions, that was under way has ended; the waiting
-//              thread's own turn of the processor comes on top. A region that never ends is waited
-//              for for ever, and so is a deleter.
+//              thread's own time slice comes on top. A region that never ends is waited for
+//              forever, and so is a deleter.
 #pragma once
 
 #include <cstdint>
@@ -110,8 +110,8 @@ class domain<Scheme, Release>::outside {
     }
   }
 
-  /// See above. `grace()` returns when nobody can look at what was unlinked before it was called.
-  /// False if the caller is inside a region or in a deleter: it would wait for itself.
+  /// See above. `grace()` returns when no thread can look at what was unlinked before it was
+  /// called. False if the caller is inside a region or in a deleter: it would wait for itself.
   template <class Grace>
   bool barrier(thread& c, Grace&& grace) noexcept {
     if (c.inside() || c.release.freeing) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Readers that stall, and the horizons that they are given, in a whole domain under the model
-// checker.
+// Readers that stall, and the upper era bounds that they are given, in a whole domain under the
+// model checker.
 
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ struct robust_blocks : shared_blocks<robust_domain> {
     o.scheme.tick_every = 1;
     o.scheme.patience = 0;
     o.scheme.stall_after = stall_after;
-    o.scheme.processors = 1U << 20U;  // no crowd
+    o.scheme.processors = 1U << 20U;  // never oversubscribed
     return o;
   }
 
@@ -69,16 +69,16 @@ struct robust_blocks : shared_blocks<robust_domain> {
     take_away(0);
     run_on(2);
   }
-  /// The stalled reader is given a horizon; from then on one block alone is no reason for a heavy
-  /// fence, and the token hops over the reader.
-  void give_a_horizon() {
+  /// The stalled reader is given an era bound; from then on one block alone is no reason for a
+  /// heavy fence, and the token hops over the reader.
+  void give_a_bound() {
     await_stall();
     take_away(0);
     take_away(1);
     run_on(4);
   }
   void hop_over_the_stalled() {
-    give_a_horizon();
+    give_a_bound();
     offer_a_second();
     take_away(1);
     run_on(4);
@@ -154,8 +154,8 @@ void a_stalled_reader_gets_on(model::scenario& run) {
   run.finally([=] { s->clear(); });
 }
 
-/// The block that the reader goes on to is made by a third thread, which knows of the horizon only
-/// by the round.
+/// The block that the reader goes on to is made by a third thread, which knows of the bound only by
+/// the round.
 void others_make_a_block(model::scenario& run) {
   auto s = start(run);
   s->take_out(1);
@@ -174,7 +174,7 @@ void others_make_a_block(model::scenario& run) {
   run.finally([=] { s->clear(); });
 }
 
-/// A stalled reader goes on to retire a block that somebody who came later looks at.
+/// A stalled reader goes on to retire a block that a later reader looks at.
 void a_stalled_reader_retires(model::scenario& run) {
   auto s = start(run);
   run.thread([=] {
@@ -236,11 +236,11 @@ void a_reader_hopped_over_comes_again(model::scenario& run) {
   run.finally([=] { s->clear(); });
 }
 
-/// The reader goes on to retire a block that somebody who came later looks at.
+/// The reader goes on to retire a block that a later reader looks at.
 void a_reader_hopped_over_retires(model::scenario& run) {
   auto s = start(run, two_blocks);
   run.thread([=] {
-    s->give_a_horizon();
+    s->give_a_bound();
     s->put(1);
     s->put(0);
     s->take_away(0);
@@ -308,37 +308,37 @@ TEST(robust_token_model, a_reader_hopped_over_may_retire) {
   expect_clean_at_random(a_reader_hopped_over_retires);
 }
 
-TEST(robust_token_model, horizons_hold_up_what_was_there) {
-  expect_found(a_reader_stalls_on_a_block, "robust.ignore_horizons", at_most(2), "block");
+TEST(robust_token_model, era_bounds_hold_up_what_was_there) {
+  expect_found(a_reader_stalls_on_a_block, "robust.ignore_bounds", at_most(2), "block");
 }
 TEST(robust_token_model, a_bag_with_an_old_block_is_looked_through) {
   expect_found(a_reader_stalls_on_a_block, "robust.birth_unnoticed", at_most(2), "block");
 }
-TEST(robust_token_model, a_horizon_is_the_round_that_is) {
-  expect_found(a_reader_stalls_on_a_block, "robust.early_horizon", at_most(2), "block");
+TEST(robust_token_model, an_era_bound_is_the_round_that_is) {
+  expect_found(a_reader_stalls_on_a_block, "robust.early_bound", at_most(2), "block");
 }
-TEST(robust_token_model, a_reader_that_goes_on_moves_its_horizon) {
+TEST(robust_token_model, a_reader_that_goes_on_moves_its_bound) {
   expect_found(a_stalled_reader_goes_on, "robust.no_extension", at_most_in_order(2), "block");
 }
 TEST(robust_token_model, and_looks_again_afterwards) {
   expect_found(a_stalled_reader_goes_on, "robust.no_second_look", at_most_in_order(2), "block");
 }
-TEST(robust_token_model, moving_the_horizon_needs_a_fence) {
+TEST(robust_token_model, moving_the_bound_needs_a_fence) {
   expect_found(a_stalled_reader_goes_on, "robust.no_extension_fence", at_most(1), "block");
 }
 TEST(robust_token_model, retiring_after_a_stall_needs_the_light_fence) {
   expect_found(a_stalled_reader_retires, "robust.no_light_retire", at_most(1), "block");
 }
-TEST(robust_token_model, the_token_hops_behind_a_full_fence) {
+TEST(robust_token_model, the_token_hops_after_a_full_fence) {
   expect_found(a_reader_hopped_over_goes_on, "robust.no_full_hop", at_most(0), "block");
 }
-TEST(robust_token_model, moving_the_horizon_of_one_hopped_over_needs_a_full_fence) {
+TEST(robust_token_model, moving_the_bound_of_one_hopped_over_needs_a_full_fence) {
   expect_found(a_reader_hopped_over_goes_on, "robust.light_extension", at_most(0), "block");
 }
-TEST(robust_token_model, leaving_behind_a_horizon_needs_a_full_fence) {
+TEST(robust_token_model, leaving_after_a_bound_needs_a_full_fence) {
   expect_found(a_reader_hopped_over_comes_again, "robust.no_full_lift", at_most(0), "block");
 }
-TEST(robust_token_model, retiring_behind_a_horizon_needs_a_full_fence) {
+TEST(robust_token_model, retiring_after_a_bound_needs_a_full_fence) {
   expect_found(a_reader_hopped_over_retires, "robust.no_full_retire", at_most(0), "block");
 }
 

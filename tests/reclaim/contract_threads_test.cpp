@@ -167,7 +167,7 @@ TYPED_TEST(contract_threads, operations_that_retire_much_keep_to_the_bound) {
   constexpr int each = 200;
   TypeParam d;
   if (!d.garbage_bound(1).has_value()) return;
-  // First nothing at all, so that nobody looks around often.
+  // First nothing at all, so that the thread looks around seldom.
   for (int i = 0; i < 100'000; ++i) auto guard = d.enter();
   for (int i = 0; i < 2'000; ++i) {
     {
@@ -228,7 +228,7 @@ struct parking_block : Domain::header {
 
 TYPED_TEST(contract_threads, a_fork_may_catch_a_thread_that_frees) {
 #if SPOLIA_TSAN || defined(SPOLIA_TEST_EMULATED)
-  GTEST_SKIP() << "neither the race detector nor the emulator begins threads behind such a fork";
+  GTEST_SKIP() << "neither the race detector nor the emulator begins threads after such a fork";
 #endif
   if (!TypeParam::info().reclaims) return;
   TypeParam d;

@@ -113,7 +113,7 @@ TYPED_TEST(attended_eras, handfuls_go_without_a_scan_while_all_threads_go_on) {
   }
 }
 
-/// Too few blocks are retired behind it for a scan to look at what was pinned once more.
+/// Too few blocks are retired after it for a scan to look at what was pinned once more.
 TYPED_TEST(attended_eras, what_a_stalled_reader_pinned_goes_when_it_goes_on) {
   constexpr int pinned = 5000;
   batched<TypeParam> d(numbers<TypeParam>(many, 8));
@@ -355,7 +355,7 @@ TYPED_TEST(eras, a_scan_without_memory_takes_longer_and_no_less) {
   std::vector<node*> blocks;
   for (int i = 0; i < 80; ++i) blocks.push_back(d.template make<node>(book, 5U));
   crowd<batched<TypeParam>, node> readers(d, blocks);
-  // What is made now is nobody's to keep: all the readers' eras are over.
+  // No reader keeps what is made now: the eras of all of them are over.
   std::uint64_t attempts = 0;
   std::vector<node*> young;
   for (int i = 0; i < 3000; ++i) young.push_back(d.template make<node>(book));

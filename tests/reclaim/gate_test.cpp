@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gate between a thread and who takes over its blocks (biased_gate.hpp): nobody waits for a
-// visitor that is kept in its fence, and who must get in does.
+// The gate between a thread and the visitors that take over its blocks (biased_gate.hpp): the
+// thread does not wait for a visitor that is kept in its fence, and a visitor that must get in
+// does.
 #include <spolia/base/biased_gate.hpp>
 
 #include <gtest/gtest.h>
@@ -49,7 +50,7 @@ class stop_in_kernel {
   stop_in_kernel& operator=(const stop_in_kernel&) = delete;
   ~stop_in_kernel() { sigaction(SIGUSR1, &before_, nullptr); }
 
-  /// Returns when `victim`, which makes system calls again and again, stands behind one.
+  /// Returns when `victim`, which makes system calls again and again, stands after one.
   static void halt(std::thread& victim) {
     stop.store(true, std::memory_order_relaxed);
     while (!stopped.load(std::memory_order_relaxed)) {
@@ -95,7 +96,7 @@ TEST(biased_gate, an_owner_does_not_wait_for_a_visitor_in_its_fence) {
   });
   for (int round = 0; round < 200; ++round) {
     stop_in_kernel::halt(visitor);
-    // On a thread of its own: the gate may keep it for ever.
+    // On a thread of its own: the gate may keep it forever.
     std::atomic<bool> came{false};
     std::thread owner([&] {
       for (int i = 0; i < 3; ++i) {

@@ -255,7 +255,7 @@ TEST(hazard_pointers, what_was_adopted_is_scanned_before_the_thread_may_fall_asl
   let_one_end_beside(d, book);
   // If the scan came only with the next guard, we would have the other one's blocks by now...
   for (int i = 0; i + 1 < guards; ++i) auto guard = d.enter();
-  // ... and it, or whoever has its number, room for as many again.
+  // ... and it, or the next thread with its number, room for as many again.
   std::thread([&] { retire_many(d, book, 99); }).join();
   EXPECT_LE(d.stats().garbage(), d.garbage_bound(2).value());
 }

@@ -428,7 +428,7 @@ TEST(neutralization_plus_only, a_round_of_another_thread_counts) {
       fixture::retire(guard, fresh);
     }
   };
-  auto present = d.enter();  // so that nobody takes our blocks over
+  auto present = d.enter();  // so that no thread takes our blocks over
   retire_many(ours, 300);    // a bookmark, and far from the mark for a round of our own
   std::thread([&] { retire_many(theirs, 600); }).join();
   EXPECT_GT(theirs.destroyed(), 0) << "it has made a round";

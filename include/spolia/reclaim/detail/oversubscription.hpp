@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// crowd.hpp: how many threads share a processor.
+// oversubscription.hpp: how many threads share a processor.
 #pragma once
 
 #include <algorithm>
@@ -28,12 +28,12 @@ class highest {
 
 /// A thread that waits for its processor may be away for as many time slices as others share it:
 /// a thread that waits for others takes that many times as long before it calls one stalled.
-class crowd {
+class oversubscription {
  public:
   static constexpr std::size_t most = 8;
 
   /// `processors`; 0: as many as the process may use.
-  explicit crowd(std::uint32_t processors) noexcept
+  explicit oversubscription(std::uint32_t processors) noexcept
       : processors_(processors != 0 ? processors : spolia::processors()) {}
 
   /// So many threads there are now.
@@ -54,20 +54,21 @@ class crowd {
 class stall_limits {
  public:
   stall_limits(std::uint32_t stall_after, std::uint32_t urge, std::uint32_t processors) noexcept
-      : stall_after_(stall_after), urge_(urge), crowd_(processors) {}
+      : stall_after_(stall_after), urge_(urge), oversubscription_(processors) {}
 
   /// So many threads there are now.
-  void note(std::size_t threads) noexcept { crowd_.note(threads); }
+  void note(std::size_t threads) noexcept { oversubscription_.note(threads); }
 
   /// A thread with this many blocks finds those stalled that hold it up.
-  std::uint64_t stalled() const noexcept { return stall_after_ * crowd_.largest(); }
-  /// So many more wait when somebody who is held up tries again.
+  std::uint64_t stalled() const noexcept { return stall_after_ * oversubscription_.largest(); }
+  /// So many more wait when a thread that is held up tries again.
   std::uint32_t urge() const noexcept { return urge_; }
   /// A thread with this many blocks does not go on before it has tried hard.
   std::uint64_t limit() const noexcept { return stalled() + slack(); }
   /// The same where there are so many threads.
   std::uint64_t limit(std::size_t threads) const noexcept {
-    return stall_after_ * (std::max)(crowd_.largest(), crowd_.of(threads)) + slack();
+    return stall_after_ * (std::max)(oversubscription_.largest(), oversubscription_.of(threads)) +
+           slack();
   }
   /// A thread with so many may retire as many more before it looks around again.
   std::uint64_t room(std::uint64_t waiting) const noexcept {
@@ -80,7 +81,7 @@ class stall_limits {
 
   const std::uint32_t stall_after_;
   const std::uint32_t urge_;
-  crowd crowd_;
+  oversubscription oversubscription_;
 };
 
 }  // namespace detail::reclaim
