@@ -336,12 +336,12 @@ class rlu_single final : private spolia::threads::listener {
   template <class T>
   void discard(spolia::rlu::ptr<T> p) noexcept {
     if (!p) return;
-    bring_home(*access::master(p));
+    write_back(*access::master(p));
     whole<T>::destroy(*access::master(p));
   }
   template <class T>
   T& alone(spolia::rlu::ptr<T> p) noexcept {
-    bring_home(*access::master(p));
+    write_back(*access::master(p));
     return access::master(p)->body;
   }
 
@@ -361,7 +361,7 @@ class rlu_single final : private spolia::threads::listener {
   template <class T, class Domain>
   friend class spolia::rlu::array;
   /// What this thread has deferred may be of the object.
-  void bring_home(object&) noexcept {
+  void write_back(object&) noexcept {
     if (context* const c = contexts_.find(spolia::threads::number())) give_up(*c);
   }
   void wait_for_collectors() noexcept {}

@@ -281,7 +281,7 @@ counter_report compare_counters() noexcept {
   } catch (const std::bad_alloc&) {
     report.reason = "there was no memory to compare the processors' counters with";
   }
-  // Known machines need half a microsecond; a tick() much slower than that serves nobody.
+  // Known machines need half a microsecond; a tick() much slower than that is of no use.
   constexpr double largest_useful_ns = 10e3;
   if (report.reason.empty() &&
       static_cast<double>(report.bound) * ns_per_tick() > largest_useful_ns) {
@@ -294,8 +294,8 @@ counter_report compare_counters() noexcept {
 }  // namespace
 
 double ns_per_tick() noexcept {
-  // No static variable and no lock: a child of a fork must not wait for who was measuring. Threads
-  // that come at once each measure, and the first one's word holds.
+  // No static variable and no lock: a child of a fork must not wait for a thread that was
+  // measuring. Threads that come at once each measure, and the first one's word holds.
   static constinit std::atomic<double> length{0};
   double known = length.load(std::memory_order_relaxed);
   if (known == 0) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// memory.cpp: which allocator stands behind operator new.
+// memory.cpp: which allocator operator new calls.
 #include <spolia/base/memory.hpp>
 
 #include <dlfcn.h>

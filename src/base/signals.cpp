@@ -86,7 +86,7 @@ class post final : private listener {
     pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
   }
 
-  /// False if the signal can reach nobody.
+  /// False if the signal can reach no thread.
   bool send(std::uint32_t number) noexcept {
     const pid_t id = id_of(number);
     // A signal without a handler would end the process: so look first.

@@ -122,7 +122,7 @@ class registry {
                    [] { registry::get().after_fork_in_child(); });
   }
 
-  /// Under the mutex, or before there are threads. Without a key nobody could tell us that threads
+  /// Under the mutex, or before there are threads. Without a key we would not hear that threads
   /// end.
   void make_key() {
     if (has_key_) return;
@@ -147,7 +147,8 @@ class registry {
     const std::uint32_t number = w * 64 + static_cast<std::uint32_t>(std::countr_one(word(w)));
     set(number, true);
     if (number >= high_water_.load(std::memory_order_relaxed)) {
-      // release → the acquire in high_water(): whoever sees the mark may look for the new thread.
+      // release → the acquire in high_water(): a thread that sees the mark may look for the new
+      // thread.
       high_water_.store(number + 1, std::memory_order_release);
     }
     return number;

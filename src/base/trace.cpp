@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // trace.cpp: per-thread event rings, and the writer that drains them.
 //
-// A ring has one writer, its thread, and one reader at a time, whoever holds the session mutex. The
-// list of rings only grows at its head, by any thread without a lock; only the holder of the mutex
-// takes rings out, and only those whose thread will never touch them again (`ended`).
+// A ring has one writer, its thread, and one reader at a time, the thread that holds the session
+// mutex. The list of rings only grows at its head, by any thread without a lock; only the holder of
+// the mutex takes rings out, and only those whose thread will never touch them again (`ended`).
 #include <spolia/base/trace.hpp>
 
 #include <pthread.h>
@@ -53,9 +53,9 @@ class ring {
   void push(const event_words& e) noexcept {
     const std::uint64_t n = done_.load(relaxed);
     begun_.store(n + 1, relaxed);
-    // release ← the acquires in read(): who sees one of these words sees begun_ above it too, and
-    // so notices that the event which was here before is gone; without that it could mix two
-    // events.
+    // release → the acquires in read(): a reader that sees one of these words sees begun_ above it
+    // too, and so notices that the event which was here before is gone; without that it could mix
+    // two events.
     word(n, 0).store(e.start, release);
     word(n, 1).store(e.end, release);
     word(n, 2).store(e.what_and_count, release);
@@ -158,7 +158,7 @@ ring* own_ring(std::uint64_t session) noexcept {
 void unlink(ring* r, ring* before) noexcept {
   if (before == nullptr) {
     ring* head = r;
-    // acquire ← the release in publish(): on failure we walk over the rings added in front of r.
+    // acquire ← the release in publish(): on failure we walk over the rings added before r.
     if (rings.compare_exchange_strong(head, r->next, acquire, acquire)) return;
     for (before = head; before->next != r;) before = before->next;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // spolia::atomic and spolia::plain as values. That each operation has the memory order that its
-// name says is tested in the model flavour, where it can be seen.
+// name says is tested in the model build variant, where it can be seen.
 
 #include <spolia/base/atomic.hpp>
 

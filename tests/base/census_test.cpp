@@ -171,9 +171,9 @@ TEST(Census, ASeatAnnouncesAgainAndAgain) {
   census living;
   logical_clock clock;
   (void)living.announce(clock, "of a ticket that stood there before");
-  census::seat mine = living.reserve();
+  census::reserved_slot mine = living.reserve();
   ASSERT_TRUE(mine);
-  EXPECT_TRUE(entries(living).empty()) << "a seat is not yet an announcement";
+  EXPECT_TRUE(entries(living).empty()) << "a reserved slot is not yet an announcement";
   for (const char* const label :
        {static_cast<const char*>(nullptr), "report", static_cast<const char*>(nullptr)}) {
     clock.tick();
@@ -244,7 +244,8 @@ TEST(Census, OpenAnnouncementsLimitWhatIsKnown) {
   EXPECT_EQ(times, (std::vector<std::uint64_t>{5, 30}));
 }
 
-/// The same when the one who asks has a clock: nothing is held up by a thread that was interrupted.
+/// The same when the thread that asks has a clock: nothing is held up by a thread that was
+/// interrupted.
 TEST(Census, OpenAnnouncementsAreSettledByWhoMeetsThem) {
   census living;
   interrupted_clock<true> clock;
@@ -373,7 +374,7 @@ TEST(Census, ManyThreadsNeverSeeTheOldestPassALiveTicket) {
   EXPECT_EQ(living.oldest(clock), clock.now());
 }
 
-/// What the census is for: memory that readers look at is written over once nobody can need it.
+/// What the census is for: memory that readers look at is written over once no reader can need it.
 /// Version v is current from began[v] to began[v + 1].
 template <class Clock>
 void reuse_memory_under_readers(Clock& clock) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The specification of fence.hpp on this machine, with membarrier and without, and after fork. The
-// memory model itself is tested in the model flavour.
+// memory model itself is tested in the model build variant.
 
 #include <spolia/base/fence.hpp>
 

@@ -37,7 +37,7 @@ void announce_against_oldest(model::scenario& run) {
   });
   run.finally([w] {
     model::check(w->promised <= w->ticket.timestamp(), "oldest() passed a live ticket");
-    model::check(w->living.oldest(99) == w->ticket.timestamp(), "a settled ticket is found");
+    model::check(w->living.oldest(99) == w->ticket.timestamp(), "a complete ticket is found");
     w->ticket.withdraw();
     model::check(w->living.oldest(99) == 99, "a withdrawn ticket is gone");
   });
@@ -61,7 +61,7 @@ void announce_against_scan(model::scenario& run) {
   });
 }
 
-/// Two scans, one of which may settle the announcement that the other has missed.
+/// Two scans, one of which may complete the announcement that the other has missed.
 template <fence::cost Order = fence::cost::seldom>
 void announce_against_two_scans(model::scenario& run) {
   struct shared : world<hardware_clock, Order> {
@@ -89,7 +89,7 @@ void announce_against_two_scans(model::scenario& run) {
 
 /// A thread stands still in the midst of its second announcement: who asks need not wait for it,
 /// and does not take the first one's place for it.
-void settled_by_others(model::scenario& run) {
+void completed_by_others(model::scenario& run) {
   auto w = std::make_shared<world<hardware_clock>>();
   run.thread([w] {
     w->living.announce(w->clock).withdraw();
@@ -179,7 +179,7 @@ void for_each_against_reuse(model::scenario& run) {
 
 using scenario_body = void (*)(model::scenario&);
 
-model::options with(const char* fault = "", unsigned preemptions = 3) {
+model::options with(const char* fault = "", int preemptions = 3) {
   model::options how;
   how.preemptions = preemptions;
   how.executions = 400000;
@@ -188,7 +188,7 @@ model::options with(const char* fault = "", unsigned preemptions = 3) {
   return how;
 }
 
-void expect_sound(scenario_body body, unsigned preemptions = 3) {
+void expect_sound(scenario_body body, int preemptions = 3) {
   const model::outcome found = model::explore(with("", preemptions), body);
   EXPECT_TRUE(found.ok) << found.why << "\n" << found.trace;
   EXPECT_TRUE(found.exhausted) << found.executions << " executions did not suffice";
@@ -219,7 +219,7 @@ TEST(CensusModel, WhatAReaderAnnouncedIsNotFreed) {
 TEST(CensusModel, AnOpenAnnouncementIsSettledByWhoMeetsIt) {
   expect_sound(announce_against_two_scans<>, 2);
   expect_sound(announce_against_two_scans<fence::cost::both>, 2);
-  expect_sound(settled_by_others);
+  expect_sound(completed_by_others);
 }
 
 TEST(CensusModel, TicketsMayBeWithdrawnElsewhere) { expect_sound(withdraw_elsewhere); }
@@ -245,7 +245,7 @@ TEST_P(CensusFault, IsFound) {
 
 TEST(CensusModel, WrongHelpIsFound) {
   EXPECT_FALSE(
-      model::explore(with("census.settles_blindly"), announce_against_scan<hardware_clock>).ok);
+      model::explore(with("census.completes_blindly"), announce_against_scan<hardware_clock>).ok);
   EXPECT_FALSE(model::explore(with("census.helps_unfenced", 2), announce_against_two_scans<>).ok);
   EXPECT_FALSE(model::explore(with("census.helps_unfenced", 2),
                               announce_against_two_scans<fence::cost::both>)

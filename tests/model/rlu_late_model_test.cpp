@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Read-log-update under the model checker, where somebody is late: a commit that passes overtake, a
+// Read-log-update under the model checker, where a thread is late: a commit that passes overtake, a
 // pass that knows of the sections of long ago, and a section that follows a commit at once.
 
 #include <gtest/gtest.h>

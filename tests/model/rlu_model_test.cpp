@@ -15,7 +15,7 @@ namespace {
 using namespace spolia;
 using namespace spolia::test;
 
-/// No tick of it is the thread's own: as if there was always a crowd.
+/// No tick of it is the thread's own: as if many threads always drew at once.
 class crowded_clock : public logical_clock {
  public:
   std::uint64_t tick_alone() noexcept { return 0; }
@@ -167,7 +167,7 @@ void a_copy_comes_after_a_look(model::scenario& run) {
   run.finally([=] { w->clear(); });
 }
 
-/// One thread collects everybody's logs while the other one changes the same object.
+/// One thread collects all logs while the other one changes the same object.
 void a_writer_beside_a_collector(model::scenario& run) {
   auto w = std::make_shared<world>();
   w->add_to(w->x);
@@ -280,7 +280,7 @@ class skewed_clock {
   logical_clock time_;
 };
 
-/// Who has heard of a commit sees it, also where the counters are apart.
+/// A thread that has heard of a commit sees it, also where the counters are apart.
 void a_commit_is_heard_of(model::scenario& run) {
   struct with_clock {
     rlu::basic_domain<skewed_clock> d;
@@ -304,7 +304,8 @@ void a_commit_is_heard_of(model::scenario& run) {
   run.finally([=] { w->d.discard(w->x); });
 }
 
-/// Who has heard of it from a section that saw it, on the processor that is ahead, sees it, too.
+/// A thread that has heard of it from a section that saw it, on the processor that is ahead, sees
+/// it, too.
 void a_commit_is_heard_of_from_a_reader(model::scenario& run) {
   struct with_clock {
     rlu::basic_domain<skewed_clock> d;

@@ -130,12 +130,12 @@ TEST(rlu_sleeper_model, copies_may_move) {
   expect_found(a_copy_moves, "rlu.twin_relaxed", some(), "race");
   expect_found(a_copy_moves, "rlu.no_second_grace", some(), "block");
 }
-TEST(rlu_sleeper_model, what_has_moved_is_overwritten_when_nobody_reads_it) {
+TEST(rlu_sleeper_model, what_has_moved_is_overwritten_when_no_section_reads_it) {
   expect_clean(a_copy_is_overwritten, at_most_in_order(1));
-  expect_found(a_copy_is_overwritten, "rlu.overwrites_second_early", at_most_in_order(1),
+  expect_found(a_copy_is_overwritten, "rlu.overwrites_relocated_early", at_most_in_order(1),
                "a section saw two instants");
   expect_clean(a_copy_is_overwritten_before_a_look, some());
-  expect_found(a_copy_is_overwritten_before_a_look, "rlu.second_relaxed", some(), "race");
+  expect_found(a_copy_is_overwritten_before_a_look, "rlu.relocated_relaxed", some(), "race");
 }
 TEST(rlu_sleeper_model, what_was_overwritten_is_not_over) {
   expect_clean(a_copy_is_overwritten_beside_a_pass, at_most_in_order(1));

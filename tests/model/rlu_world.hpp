@@ -13,7 +13,7 @@
 
 namespace spolia::test {
 
-/// Every record has a segment of its own. Nobody collects unless the scenario says so.
+/// Every record has a segment of its own. No thread collects unless the scenario says so.
 template <class Clock>
 struct world_with {
   explicit world_with(std::size_t low_watermark = 1000000, std::uint32_t segment_bytes = 1,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Groups of counters that every update keeps equal, in a domain of read-log-update: who sees two
-/// that differ has seen two instants.
+/// Groups of counters that every update keeps equal, in a domain of read-log-update: a section that
+/// sees two that differ has seen two instants.
 #pragma once
 
 #include <gtest/gtest.h>

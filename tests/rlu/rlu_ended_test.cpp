@@ -89,7 +89,7 @@ class rlu_ended : public testing::Test {
   std::vector<std::unique_ptr<parked_thread>> writers_;
 };
 
-/// What a look has found settled goes with the next one, which comes when more is left.
+/// What one pass has written back is freed by the next one, which comes when more is left.
 TEST_F(rlu_ended, logs_are_collected_by_a_thread_that_only_reads) {
   constexpr std::size_t early = 40;
   begin_threads(most);

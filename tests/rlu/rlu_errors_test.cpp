@@ -421,7 +421,7 @@ TEST(rlu_errors, what_a_lost_thread_was_looking_through_takes_nothing_of_the_cap
   });
   in_pass.wait_until_reached();
   EXPECT_TRUE(holds_in_child([&] {
-    // As much again as there was: nobody has it any more.
+    // As much again as there was: no thread has it any more.
     for (std::size_t i = n; i < n + 8; ++i) {
       if (set(all[i], 2) != rlu::outcome::committed) return false;
     }
@@ -475,7 +475,7 @@ TEST(rlu_errors, counting_chains_that_fails_leaves_logs_to_be_collected) {
   for (int i = 0; i < 3; ++i) d.collect();
   EXPECT_EQ(d.stats().waiting, 0U);
   EXPECT_EQ(d.stats().log_bytes, 0U);
-  if (d.stats().waiting == 0) d.discard(p);  // which waits for whoever looks through a log
+  if (d.stats().waiting == 0) d.discard(p);  // which waits for each thread that looks through a log
 }
 
 /// Its move makes another object of the same section.

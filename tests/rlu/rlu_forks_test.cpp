@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Read-log-update in the child of a fork that comes while another thread stands behind any of its
+// Read-log-update in the child of a fork that comes while another thread stands after any of its
 // instructions: in a pass over all logs, in a commit, in its first section.
 
 #include <gtest/gtest.h>
@@ -114,8 +114,9 @@ class rlu_forks : public testing::Test {
     }
     return true;
   }
-  /// The value of the first group. A commit that only lacks its time gets that by whoever meets it.
-  static long settled(world& w) {
+  /// The value of the first group. A commit that lacks only its time gets that from the first
+  /// section that meets it.
+  static long completed(world& w) {
     const long first = w.look(0);
     return first < 0 ? first : w.look(0);
   }
@@ -187,7 +188,7 @@ TEST_F(rlu_forks, a_commit_may_be_lost_anywhere) {
   const long before = w.look(0);
   at_steps([&] { w.add_one(0); }, [&] { (void)w.look(0); },
            [&] {
-             const long now = settled(w);
+             const long now = completed(w);
              return is(now == before || now == before + 1, "half a commit") && goes_on(w, 1) &&
                     is(w.look(0) == now, "a lost commit has changed its mind");
            });
@@ -207,7 +208,7 @@ TEST_F(rlu_forks, a_commit_in_place_may_be_lost_anywhere) {
         w.add_one(1);
       },
       [&] {
-        const long now = settled(w);
+        const long now = completed(w);
         return is(now >= 0, "half a commit") && goes_on(w, 1) &&
                is(w.look(0) == now, "a lost commit has changed its mind");
       });
@@ -216,7 +217,7 @@ TEST_F(rlu_forks, a_commit_in_place_may_be_lost_anywhere) {
 TEST_F(rlu_forks, a_first_section_may_be_lost_anywhere) {
   world w(small);
   write_some(w);
-  at_steps([&] { w.add_one(0); }, [] {}, [&] { return settled(w) >= 0 && goes_on(w, 1); });
+  at_steps([&] { w.add_one(0); }, [] {}, [&] { return completed(w) >= 0 && goes_on(w, 1); });
 }
 
 }  // namespace

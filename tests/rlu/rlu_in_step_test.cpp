@@ -169,7 +169,7 @@ class in_step : public testing::Test {
   }
 
   static const change& last(const thing& t) { return t.history.rbegin()->second; }
-  /// What a section that began behind so many commits sees; null: there is no such object.
+  /// What a section that began after so many commits sees; null: there is no such object.
   static const long* seen(const thing& t, std::size_t began) {
     const auto later = t.history.upper_bound(began);
     if (later == t.history.begin()) return nullptr;

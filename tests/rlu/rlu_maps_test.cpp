@@ -199,7 +199,7 @@ TYPED_TEST(rlu_maps, histories_are_linearizable) {
   }
 }
 
-/// Maps come and go in a domain in which others work, and collect everybody's logs.
+/// Maps come and go in a domain in which others work, and collect all logs.
 TYPED_TEST(rlu_maps, end_beside_others) {
   run_stress({.threads = 3, .share = 0.3}, [&](stress_thread& self) {
     while (self.running()) {

@@ -59,11 +59,11 @@ class stop_sign {
 
   /// Until a thread has come to its n-th step, or says that it will not.
   void wait() { stopped_.wait(); }
-  void nobody_comes() { stopped_.post(); }
+  void no_thread_comes() { stopped_.post(); }
   void go_on() { go_.post(); }
   /// Until it has.
   void wait_until_gone_on() { gone_on_.wait(); }
-  /// Null: nobody came.
+  /// Null: no thread came.
   [[nodiscard]] const char* where() const { return where_; }
 
  private:
@@ -242,10 +242,10 @@ void goes_on(world& w) {
       full |= how == rlu::outcome::log_full;
     }
   }
-  if (full) w.d.collect();  // as update does: it must not wait for who is stopped
+  if (full) w.d.collect();  // as update does: it must not wait for the stopped thread
 }
 
-/// By a thread whose log has room, while nobody is awake but it: who is stopped may have locked
+/// By a thread whose log has room, while no other thread is awake: the stopped one may have locked
 /// what one group consists of.
 void all_can_be_changed_but_one(world& w) {
   int stuck = 0;
@@ -273,8 +273,8 @@ struct old_section {
   parked_thread asleep;
 };
 
-/// A thread that is between two sections and may begin the next: beside it no glance is enough, so
-/// that what is written stays in the logs until somebody looks.
+/// A thread that is between two sections and may begin the next: beside it no fast-path check is
+/// enough, so that what is written stays in the logs until a thread scans the census.
 struct idle_thread {
   explicit idle_thread(world& w)
       : asleep([&w](parking_spot& spot) {
@@ -359,7 +359,7 @@ TEST(rlu_stalls, a_pass_may_stop_anywhere) {
   all.insert({"frees segments", "ends an object"});
   EXPECT_EQ(at_each_step([](world& w, stop_sign& sign) {
               for (int i = 0; i < 3; ++i) w.d.collect();
-              sign.nobody_comes();
+              sign.no_thread_comes();
             }),
             all);
 }
@@ -384,14 +384,14 @@ TEST(rlu_stalls, a_section_may_stop_anywhere) {
                 EXPECT_GE(w.look(g), 0);
                 EXPECT_EQ(w.add_one(g), rlu::outcome::committed);
               }
-              sign.nobody_comes();
+              sign.no_thread_comes();
             }),
             all);
 }
 
-/// Glances are enough for what a thread has written itself, and come soon when all others are away.
-/// What one of these has left needs a look.
-TEST(rlu_stalls, who_goes_on_brings_home_what_a_sleeper_has_written) {
+/// Fast-path checks are enough for what a thread has written itself, and come soon when all others
+/// are offline. What one of these has left needs a scan of the census.
+TEST(rlu_stalls, a_thread_that_goes_on_writes_back_what_a_sleeper_has_written) {
   struct cell {
     long value;
   };
@@ -418,7 +418,7 @@ TEST(rlu_stalls, who_goes_on_brings_home_what_a_sleeper_has_written) {
 }
 
 /// Reads a few objects that change, beside as many sections as there are processors, which all see
-/// something else: so somebody was interrupted, and what is read is all copies.
+/// something else: so some thread was interrupted, and what is read is all copies.
 class rlu_turns : public testing::Test {
  public:
   struct cell {

@@ -142,7 +142,7 @@ std::uint64_t least_distance(F&& broken) {
 // would not hold without it.
 
 TEST(rlu_clocks_apart, a_section_sees_one_instant_within_the_bound_only) {
-  // Reads x before a commit to both, and y behind it.
+  // Reads x before a commit to both, and y after it.
   const auto torn = [](std::uint64_t distance) {
     groups<apart_domain> w;
     bool differ = false;
@@ -224,7 +224,7 @@ TEST(rlu_clocks_apart, what_was_made_by_a_thread_alone_stays_for_who_is_behind) 
   apart_domain d;
   const auto root = d.make<place>({});
   on_a_processor(apart_clock::bound(), [&] {
-    for (int i = 0; i < 3; ++i) d.collect();  // nobody else is there: from here on in place
+    for (int i = 0; i < 3; ++i) d.collect();  // no other thread is there: from here on in place
     rlu::ptr<number> made;
     d.update([&](auto& in) { in.try_lock(root)->to = made = in.template make<number>({1}); });
     const parked_thread behind([&](parking_spot& spot) {

@@ -31,7 +31,7 @@ void step() {
   if (fuse != 0 && --fuse == 0) throw thrown{};
 }
 
-/// Calls f until nothing in it throws. Behind each throw, and at the end, calls check(it is over).
+/// Calls f until nothing in it throws. After each throw, and at the end, calls check(it is over).
 /// Returns how many times it threw.
 template <class F, class Check>
 int with_each_throw(F&& f, Check&& check) {

@@ -12,8 +12,8 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 
 /// In a child of that process its thread does not exist: it can be neither joined nor detached, and
-/// a condition would wait for ever, in its destructor, for whoever waited there. So what has been
-/// left behind by a fork is left alone: its memory goes, its destructor is not called.
+/// a condition would wait forever, in its destructor, for the threads that waited there. So the
+/// child leaves such an object alone: its memory goes, its destructor is not called.
 template <class T>
 class at_home {
  public:

@@ -3,9 +3,9 @@
 /// The atomics that all algorithms here use. The memory order is part of each operation's name and
 /// nothing has a default, so that an order is always a decision and can be found with grep.
 ///
-/// spolia::atomic<T> is std::atomic<T> in a thin coat; in the model flavour it belongs to the model
-/// checker. spolia::plain<T> is ordinary data that the checker watches for races, and costs nothing
-/// elsewhere. Neither can be copied or moved.
+/// spolia::atomic<T> is std::atomic<T> in a thin coat; in the model build variant it belongs to the
+/// model checker. spolia::plain<T> is ordinary data that the checker watches for races, and costs
+/// nothing elsewhere. Neither can be copied or moved.
 #pragma once
 
 #include <atomic>
@@ -87,7 +87,7 @@ class atomic {
 #undef SPOLIA_ATOMIC_RMW
 
  private:
-  // Compare-and-swap compares bytes, so padding would make it fail for ever.
+  // Compare-and-swap compares bytes, so padding would make it fail forever.
   static constexpr bool comparable =
       std::has_unique_object_representations_v<T> || std::is_floating_point_v<T>;
 

@@ -66,8 +66,8 @@ class backoff {
   /// Starts again from the shortest pause.
   void reset() noexcept { rounds_ = 0; }
 
-  /// How long it has slept at least, by no clock: what bounds a wait by a time asks this, too,
-  /// since a clock may stand. 0 in the model flavour.
+  /// How long it has slept at least, by no clock: code that bounds a wait by a time asks this, too,
+  /// since a clock may stand. 0 in the model build variant.
   [[nodiscard]] std::chrono::nanoseconds slept() const noexcept {
 #if defined(SPOLIA_MODEL)
     return {};

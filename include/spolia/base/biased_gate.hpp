@@ -2,7 +2,7 @@
 // biased_gate.hpp: a lock that costs its owner two plain stores and a load, and others a heavy
 // fence.
 //
-// A thread's waiting blocks are its own; but when it has ended or is idle, somebody else must be
+// A thread's waiting blocks are its own; but when it has ended or is idle, another thread must be
 // able to take them over. The owner says when it is present, and a visitor goes in only when it is
 // not.
 //
@@ -22,14 +22,14 @@
 // first of two: the visitor goes in when it finds the owner absent, or the owner, when it comes
 // next, answers: it does itself what the visitor wanted to do. So the visitor waits for one stay of
 // the owner at most, however short the absences are, and the owner never waits for the visitor. One
-// heavy fence after the question is enough for all later looks at the owner's presence: a visitor
-// that first sees the owner present and later sees it absent reads what go() wrote after that stay;
-// so whatever the owner's next come() writes was not there yet, its light fence comes after the
-// heavy one, and its look at the gate finds the question.
+// heavy fence after the question is enough for all later checks of whether the owner is present: a
+// visitor that first sees the owner present and later sees it absent reads what go() wrote after
+// that stay; so whatever the owner's next come() writes was not there yet, its light fence comes
+// after the heavy one, and its check of the gate finds the question.
 //
-// A visitor that finds the owner away may leave the gate locked behind it: `parked`. From then on
-// nobody need ask whether the owner is away, without any fence, until it has unlocked the gate. The
-// owner learns of it from the same look at `closed` that it takes anyway.
+// A visitor that finds the owner absent may leave the gate locked: `parked`. From then on visitors
+// know without any fence that the owner is absent, until it has unlocked the gate. The owner learns
+// of it from the check of `closed` that it makes anyway.
 //
 // Progress:    a visitor never waits, except for a standing question: until the stay of the owner
 //              that is under way has ended. The owner waits for a visitor that insists or is
@@ -108,13 +108,14 @@ class biased_gate {
 #endif
   }
 
-  /// Calls f() if the owner is not present and nobody else is visiting, and keeps the owner out
+  /// Calls f() if the owner is not present and no other thread is visiting, and keeps the owner out
   /// meanwhile. Returns whether it did.
   template <class F>
   bool visit(F&& f) noexcept {
     return visit_and_leave(open, f, asked);
   }
-  /// The same for who must get in: an owner that comes meanwhile waits for the fence, too.
+  /// The same for a visitor that must get in: an owner that comes meanwhile waits for the fence,
+  /// too.
   template <class F>
   bool insist(F&& f) noexcept {
     return visit_and_leave(open, f, visited);
@@ -156,17 +157,17 @@ class biased_gate {
     return visit_and_leave(parked, f, asked);
   }
 
-  /// The owner, not present, leaves the gate parked behind itself, and calls f() for that. False: a
-  /// visitor asks or is inside.
+  /// The owner, not present, leaves the gate parked, and calls f() for that. False: a visitor asks
+  /// or is inside.
   template <class F>
   bool leave_parked(F&& f) noexcept {
     word was = closed_.load_relaxed();
     if (state_of(was) != open) return false;
-    // acquire ← the release at the end of an earlier visit. No fence: it is this thread's own
-    // presence that visitors ask for, and what it has done comes before the release below.
+    // acquire ← the release at the end of an earlier visit. No fence: visitors ask whether this
+    // thread itself is present, and what it has done comes before the release below.
     if (!closed_.cas_strong_acquire(was, was | visited)) return false;
     f();
-    // release → the acquires of closed_: whoever finds the gate parked sees our last writes.
+    // release → the acquires of closed_: a visitor that finds the gate parked sees our last writes.
     closed_.store_release(SPOLIA_FAULT("gate.left_open") ? was : was | parked);
     return true;
   }
@@ -180,7 +181,7 @@ class biased_gate {
     return state == visited && looks_idle();
   }
 
-  /// In a fork's child, for a thread that is gone: nobody is present, nobody visits.
+  /// In a fork's child, for a thread that is gone: no thread is present, and none visits.
   void reset() noexcept {
     note(0);
     present_.store_relaxed(0);
@@ -188,7 +189,7 @@ class biased_gate {
   }
 
  private:
-  // Of `closed_`: above the state, how often somebody has asked so far.
+  // Of `closed_`: above the state, how often visitors have asked so far.
   static constexpr word open = 0;
   static constexpr word asked = 1;
   static constexpr word visited = 2;
@@ -206,7 +207,7 @@ class biased_gate {
     word was = closed_.load_relaxed();
     if (state_of(was) == parked) {
       // acquire ← the release at the end of an earlier visit. The owner has not been here since:
-      // whoever parked the gate issued the fence.
+      // the thread that parked the gate issued the fence.
       if (!closed_.cas_strong_acquire(was, was - parked + visited)) return false;
       f();
       // release → the acquires of closed_, as below.
@@ -250,7 +251,7 @@ class biased_gate {
       // acquire ← the release at the end of a visit.
       word was = closed_.load_acquire();
       const word state = state_of(was);
-      if (state == open) return arrival::plain;  // seen behind the fence
+      if (state == open) return arrival::plain;  // seen after the fence
       if (state == standing) {
         if (SPOLIA_FAULT("gate.question_overlooked")) return arrival::plain;
         if (SPOLIA_FAULT("gate.answers_unasked")) return arrival::asked;

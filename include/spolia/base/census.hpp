@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// The census: which timestamps are in use right now, by snapshots, critical sections,
-/// transactions. Whoever wants to throw a version away asks it first. (The papers' scanAnnounce.)
+/// transactions. A thread that wants to drop a version asks it first. (The papers' scanAnnounce.)
 ///
 ///     census living;  logical_clock clock;
 ///     auto mine = living.announce(clock, "report");     // protects the versions seen at...
 ///     read_versions_at(mine.timestamp());               // ...this time, until the ticket goes
 ///
-///     const auto old = living.oldest(clock);        // nobody needs what ended at or before old
+///     const auto old = living.oldest(clock);        // what ended at or before old is not needed
 ///     std::vector<std::uint64_t> times;
 ///     const auto known = living.scan(clock, times); // of that: but for what lived at one of these
-///     living.for_each([](const census::entry& e) { ... });        // who holds up what, since when
+///     living.for_each([](const census::entry& e) { ... });        // which thread holds up what,
+///     since when
 ///
 /// Thread safety: everything may be called by any thread at any time. A ticket belongs to one
 ///   thread at a time, may be moved to another and be withdrawn there, and outlives the thread that
@@ -26,7 +27,7 @@
 ///   oldest, scan and for_each never wait.
 /// Memory: for each thread, slots for the most tickets it ever had at once, rounded up to a chunk;
 ///   kept until the census goes, and used again by the next thread with that number.
-/// Fork: in the child the tickets of threads that were lost stay announced for ever.
+/// Fork: in the child the tickets of threads that were lost stay announced forever.
 ///
 /// Why no ticket is missed
 ///   announce:  t := clock;  slot := t;  fence::light();  if clock != t, again
@@ -49,14 +50,16 @@
 /// Why open announcements hold nothing up
 /// A thread may be interrupted while its announcement is open. A scan that vouched for nothing that
 /// ended after c would then keep everything that ends until the thread goes on. So a scan that has
-/// a clock settles the announcement itself, and its thread takes the time that it finds:
+/// a clock completes the announcement itself, and the announcing thread takes the time that it
+/// finds:
 ///   scan:      sees the slot open;  fence::heavy();  t := clock;  slot := t, if still the same
 /// Other scans either missed the announcement or do as this one. Take one that missed it. Its heavy
 /// fence was before ours: otherwise, since we saw the slot open before ours, it would have seen it
 /// as well. So its limit was read before our t. An open slot holds a number that no other
 /// announcement there ever has, so that "the same" means this one; c stands beside it.
-/// An announcement that is opened after the scan's own fence is settled above the scan's limit by
-/// anybody: the scan may ignore it. (The DISC 2021 tracker copies the clock in one atomic step.)
+/// An announcement that is opened after the scan's own fence gets a time above the scan's limit,
+/// whichever thread completes it: the scan may ignore it. (The DISC 2021 tracker copies the clock
+/// in one atomic step.)
 #pragma once
 
 #include <algorithm>
@@ -86,7 +89,7 @@ class census {
  public:
   /// One live announcement, for accounting.
   struct entry {
-    std::uint64_t timestamp;    ///< if !settled, the one to come is not below it
+    std::uint64_t timestamp;    ///< if not `settled`, the one to come is not below it
     bool settled;               ///< false for a moment, with clocks that advance alone
     const char* label;          ///< as given to announce; null if none was
     std::uint32_t thread;       ///< the number of the thread that announced it; it may have ended
@@ -127,18 +130,19 @@ class census {
     std::uint64_t timestamp_ = 0;
   };
 
-  /// A place for a thread that announces again and again: cheaper than tickets, because nothing is
-  /// looked up. It belongs to the thread that reserved it, or to the next one with its number.
-  class seat {
+  /// A slot that is kept for a thread that announces again and again: cheaper than tickets, because
+  /// nothing is looked up. It belongs to the thread that reserved it, or to the next one with its
+  /// number.
+  class reserved_slot {
    public:
-    seat() noexcept = default;
+    reserved_slot() noexcept = default;
 
     /// As census::announce; the last announcement must have been withdrawn.
     template <timestamp_clock Clock>
     std::uint64_t announce(const Clock& clock, const char* label = nullptr) noexcept {
       if (label != nullptr || labelled_) [[unlikely]]
         labelled_ = slot_->describe(label);  // else it is described already
-      return settle(*slot_, *stamp_, clock, order_);
+      return complete(*slot_, *stamp_, clock, order_);
     }
     /// As ticket::withdraw.
     void withdraw() noexcept {
@@ -147,13 +151,14 @@ class census {
     }
 
     /// For other threads, which it may reach late: the time that is announced, or vacant_stamp.
-    // acquire ← the releases in settle() and withdraw().
+    // acquire ← the releases in complete() and withdraw().
     [[nodiscard]] std::uint64_t announced() const noexcept { return stamp_->load_acquire(); }
     [[nodiscard]] explicit operator bool() const noexcept { return slot_ != nullptr; }
 
    private:
     friend class census;
-    seat(slot& s, fence::cost order) noexcept : slot_(&s), stamp_(&s.stamp()), order_(order) {}
+    reserved_slot(slot& s, fence::cost order) noexcept
+        : slot_(&s), stamp_(&s.stamp()), order_(order) {}
 
     slot* slot_ = nullptr;
     atomic<std::uint64_t>* stamp_ = nullptr;
@@ -173,19 +178,19 @@ class census {
     const std::uint32_t thread = threads::number();
     slot& s = shelves_.of(thread).take(thread);
     s.describe(label);
-    return ticket(&s, settle(s, s.stamp(), clock, fence::frequent(order_)));
+    return ticket(&s, complete(s, s.stamp(), clock, fence::frequent(order_)));
   }
 
   static void withdraw(ticket t) noexcept { t.withdraw(); }
 
-  /// A seat for the calling thread. \throws std::bad_alloc
-  [[nodiscard]] seat reserve() {
+  /// A slot for the calling thread. \throws std::bad_alloc
+  [[nodiscard]] reserved_slot reserve() {
     const std::uint32_t thread = threads::number();
-    return seat(shelves_.of(thread).take(thread), order_);
+    return reserved_slot(shelves_.of(thread).take(thread), order_);
   }
 
   /// A time at or before every live announcement, those included that begin while this runs, and at
-  /// or before the clock. Settles what is open.
+  /// or before the clock. Completes what is open.
   template <timestamp_clock Clock>
   [[nodiscard]] std::uint64_t oldest(const Clock& clock) const noexcept {
     return oldest(limit_of(clock), helper<Clock>{clock});
@@ -196,14 +201,14 @@ class census {
     return oldest(limit, no_help{});
   }
 
-  /// Fills `out` with the settled announcements, ascending, each value once. Returns a time known,
+  /// Fills `out` with the complete announcements, ascending, each value once. Returns a time known,
   /// at or before the clock (`limit`): every announcement below it, live now or to come, is in the
   /// list. So of the versions that ended at or before it, those are needed that were current at a
   /// listed time, and no others; versions that ended later must be kept.
   ///
   /// With a logical clock a listed value may be one that its thread is about to replace by a newer.
-  /// That keeps too much, for a moment. Who needs a later scan to be no stricter than an earlier
-  /// one must drop values below the earlier scan's `known` that were not in its list.
+  /// That keeps too much, for a moment. A caller that needs a later scan to be no stricter than an
+  /// earlier one must drop values below the earlier scan's `known` that were not in its list.
   /// \throws whatever growing `out` throws; its content is unspecified then
   template <timestamp_clock Clock>
   std::uint64_t scan(const Clock& clock, std::vector<std::uint64_t>& out) const {
@@ -244,8 +249,8 @@ class census {
   };
 
   template <class Clock>
-  static std::uint64_t settle(slot& s, atomic<std::uint64_t>& stamp, const Clock& clock,
-                              fence::frequent order) noexcept;
+  static std::uint64_t complete(slot& s, atomic<std::uint64_t>& stamp, const Clock& clock,
+                                fence::frequent order) noexcept;
   static void release(slot& s) noexcept;
 
   template <class Clock>
@@ -272,8 +277,8 @@ class census {
   template <class Help>
   std::uint64_t scan(std::uint64_t limit, std::vector<std::uint64_t>& out, const Help& help) const;
 
-  /// Calls f(timestamp) for each settled announcement that stands, and returns the least of `limit`
-  /// and of what may become of those that are open and cannot be helped.
+  /// Calls f(timestamp) for each complete announcement that stands, and returns the least of
+  /// `limit` and of what may become of those that are open and cannot be helped.
   template <class Help, class F>
   std::uint64_t visit(std::uint64_t limit, const Help& help, F&& f) const;
   /// What has become of announcement `opened` in slot s, whose time matters below `limit`: its
@@ -288,10 +293,10 @@ class census {
 };
 
 template <class Clock>
-std::uint64_t census::settle([[maybe_unused]] slot& s, atomic<std::uint64_t>& stamp,
-                             const Clock& clock, fence::frequent order) noexcept {
+std::uint64_t census::complete([[maybe_unused]] slot& s, atomic<std::uint64_t>& stamp,
+                               const Clock& clock, fence::frequent order) noexcept {
   // All stores to a stamp are release → the acquires in visit() and for_each(): a scan that sees
-  // this ticket, or none, in a slot also has what the slot's earlier holders did behind it; without
+  // this ticket, or none, in a slot also has what the slot's earlier holders did under it; without
   // that, memory they read could be freed while, by the language's rules, they still read it.
   if constexpr (Clock::advances_alone) {
     const std::uint64_t not_before = clock.now();
@@ -299,7 +304,7 @@ std::uint64_t census::settle([[maybe_unused]] slot& s, atomic<std::uint64_t>& st
     order();  // ↔ the one in visit(): see "Why no ticket is missed"
     const std::uint64_t t =
         SPOLIA_FAULT("census.no_validation") ? not_before : (std::max)(not_before, clock.now());
-    if (SPOLIA_FAULT("census.settles_blindly")) return stamp.store_release(t), t;
+    if (SPOLIA_FAULT("census.completes_blindly")) return stamp.store_release(t), t;
     // acquire ← the release in meet(): what was done before the time that the helper read.
     return stamp.cas_strong_acq_rel(seen, t) ? t : seen;
   } else {
@@ -327,10 +332,10 @@ inline void census::release(slot& s) noexcept {
 template <class Help, class F>
 std::uint64_t census::visit(std::uint64_t limit, const Help& help, F&& f) const {
   std::uint64_t known = limit;
-  if (!SPOLIA_FAULT("census.no_heavy")) fence::seldom(order_);  // ↔ the ones in settle()
+  if (!SPOLIA_FAULT("census.no_heavy")) fence::seldom(order_);  // ↔ the ones in complete()
   for_each_chunk([&](const chunk& c) {
     for (std::uint32_t i = 0; i < detail::slots_per_chunk; ++i) {
-      // acquire ← the releases in settle(), meet() and release(); see settle().
+      // acquire ← the releases in complete(), meet() and release(); see complete().
       std::uint64_t seen = c.stamps[i].load_acquire();
       if (seen != vacant && (seen & open_flag) != 0) seen = meet(c.each[i], seen, limit, help);
       if (seen == vacant) continue;
@@ -347,10 +352,10 @@ std::uint64_t census::visit(std::uint64_t limit, const Help& help, F&& f) const 
 template <class Help>
 std::uint64_t census::meet(const slot& s, std::uint64_t opened, std::uint64_t limit,
                            const Help& help) const noexcept {
-  // acquire ← the release in settle(): if this is a later announcement's, then the stamp below is
+  // acquire ← the release in complete(): if this is a later announcement's, then the stamp below is
   // no longer what it was.
   const std::uint64_t not_before = s.not_before.load_acquire();
-  // acquire, here and when the exchange fails ← the releases in settle() and release(), as in
+  // acquire, here and when the exchange fails ← the releases in complete() and release(), as in
   // visit().
   std::uint64_t seen = s.stamp().load_acquire();
   if (seen == opened) {
@@ -359,7 +364,7 @@ std::uint64_t census::meet(const slot& s, std::uint64_t opened, std::uint64_t li
       // ↔ that of a scan that missed it: see "Why open announcements hold nothing up".
       if (!SPOLIA_FAULT("census.helps_unfenced")) fence::seldom(order_);
       const std::uint64_t t = (std::max)(not_before, help.clock.now());
-      // release → the acquire in settle().
+      // release → the acquire in complete().
       if (s.stamp().cas_strong_acq_rel(seen, t)) return t;
     } else {
       return open_flag | not_before;
@@ -383,7 +388,7 @@ template <class F>
 void census::for_each(F&& f) const {
   for_each_chunk([&](const chunk& c) {
     for (const slot& s : c.each) {
-      // acquire, each ← the releases in describe(), settle() and release(): see describe(). The
+      // acquire, each ← the releases in describe(), complete() and release(): see describe(). The
       // stamp comes before the label, so that a new stamp brings its own label.
       const std::uint64_t turn = s.turn.load_acquire();
       const std::uint64_t stamp = s.stamp().load_acquire();

@@ -26,13 +26,13 @@ class census_draft {
     ticket_ = census::ticket(&s, 0);
   }
 
-  /// Announces a time of `clock`, or that there will be one. May be called again: that the earlier
-  /// one is gone is nobody's loss yet.
+  /// Announces a time of `clock`, or that there will be one. May be called again: nothing relies on
+  /// the earlier time yet.
   template <timestamp_clock Clock>
   void propose(const Clock& clock) noexcept {
     auto& stamp = ticket_.slot_->stamp();
     const std::uint64_t t = clock.now();
-    // Both release, for what stood here before: see census::settle().
+    // Both release, for what stood here before: see census::complete().
     if constexpr (Clock::advances_alone) {
       seen_ = ticket_.slot_->open(stamp, t);
     } else {
@@ -41,11 +41,12 @@ class census_draft {
     order_();  // ↔ the one in census::visit(): see "Why no ticket is missed"
   }
 
-  /// What the time is: `t`, which was read after propose(), unless a scan has settled it.
+  /// What the time is: `t`, which was read after propose(), unless a scan has completed the
+  /// announcement.
   template <timestamp_clock Clock>
-  std::uint64_t settle(std::uint64_t t) noexcept {
+  std::uint64_t complete(std::uint64_t t) noexcept {
     if constexpr (Clock::advances_alone) {
-      // acq_rel, as in census::settle().
+      // acq_rel, as in census::complete().
       if (ticket_.slot_->stamp().cas_strong_acq_rel(seen_, t)) seen_ = t;
     }
     return ticket_.timestamp_ = seen_;

@@ -6,7 +6,7 @@
 ///
 ///     logical_clock clock;                      // or hardware_clock, or selected_clock
 ///     const auto t = clock.now();               // a snapshot's timestamp
-///     clock.pass(t);                            // from here on everybody's now() is above t
+///     clock.pass(t);                            // from here on now() is above t in every thread
 ///     const auto s = clock.tick();              // above every now() that happened before
 ///     if (clock.after(version, t)) skip();      // certainly newer
 ///
@@ -32,7 +32,7 @@ struct counter_report {
   bool trusted = false;
   std::uint64_t bound = 0;    ///< ticks; no two processors' counters differ by more
   std::uint32_t cpus = 0;     ///< how many processors were compared
-  std::string_view reason{};  ///< why not trusted; empty if trusted; text that lives for ever
+  std::string_view reason{};  ///< why not trusted; empty if trusted; text that lives forever
 };
 
 /// Measures once in a process, in the first call; see hardware_clock.
@@ -65,8 +65,7 @@ enum class time_order : std::uint8_t { less, greater, uncertain };
 ///   2. After pass(t) has returned, every now() that it happens before is above t.
 ///   3. now() is below no earlier now() or tick() by more than b.
 ///   4. after(x, y) implies that y was not taken later than x; compare says uncertain exactly if
-///   the
-///      values are at most b apart; where b is 0, if they are equal.
+///      the values are at most b apart; where b is 0, if they are equal.
 ///   5. advances_alone: the clock moves without tick() and pass(); two now() may never agree.
 /// pass(t) wants a t that came from this clock. A thread's own stores are ordered before its later
 /// now() only if a fence stands between.
@@ -104,13 +103,13 @@ constexpr time_order order_of(std::uint64_t x, std::uint64_t y, std::uint64_t bo
 }  // namespace detail
 
 /// A shared counter. Threads that want a new timestamp at the same moment share one increment:
-/// tick() and pass() wait a little and increment only if nobody else has, so the counter's cache
-/// line changes hands once for a crowd. Source: the clock of the multiversion schemes (section
-/// "vCAS" of the bounded-space paper's implementation).
+/// tick() and pass() wait a little and increment only if no other thread has, so the counter's
+/// cache line changes hands once for all of them. Source: the clock of the multiversion schemes
+/// (section "vCAS" of the bounded-space paper's implementation).
 ///
 /// Two threads may get the same value from tick(); each value is above all that was read before.
-/// Cost: now() is a load. tick() alone is a load and a compare-and-swap; in a crowd at most 512
-/// pause instructions more. Progress: wait-free. Memory: two cache lines.
+/// Cost: now() is a load. tick() alone is a load and a compare-and-swap; under contention at most
+/// 512 pause instructions more. Progress: wait-free. Memory: two cache lines.
 ///
 /// All accesses are seq_cst: a version is published and then stamped with now(), a snapshot passes
 /// the clock and then reads versions. If the store were not ordered before the clock's load there,
@@ -133,8 +132,9 @@ class logical_clock {
     return before + 1;
   }
 
-  /// A tick that is this thread's own step and not one that another thread made meanwhile; 0 if
-  /// there is a crowd. Who reads it or a later value sees, with acquire, what the thread had done.
+  /// A tick that is this thread's own step and not one that another thread made meanwhile; 0 under
+  /// contention. A thread that reads it or a later value sees, with acquire, what this thread had
+  /// done.
   std::uint64_t tick_alone() noexcept {
     if (is_crowded()) return 0;
     std::uint64_t before = now();
@@ -151,7 +151,8 @@ class logical_clock {
     std::uint32_t& patience = patience_of_this_thread();
     wait(patience);
     if (now() > t) return;
-    // Failure needs no second try: t came from this clock, so whoever was faster went past it.
+    // Failure needs no second try: t came from this clock, so the thread that was faster went past
+    // it.
     if (value_.cas_strong_seq_cst(t, t + 1)) {
       patience /= 2;
     } else {
@@ -173,7 +174,8 @@ class logical_clock {
 
   /// How long the thread waits before it tries, after what it met before. Each shared object may
   /// have one of its own: it decides how soon, and never what.
-  /// In the model flavour nobody waits, and nothing may be carried from one execution to the next.
+  /// In the model build variant no thread waits, and nothing may be carried from one execution to
+  /// the next.
   static std::uint32_t& patience_of_this_thread() noexcept {
     static constinit thread_local std::uint32_t patience = 0;
     return patience;
@@ -215,7 +217,7 @@ class logical_clock {
 /// Errors: none; whatever fails in measuring makes it untrusted.
 /// Cost: now() about 20 ns, tick() and pass() wait for bound(), typically 50 to 300 ns.
 ///
-/// In the model flavour it is a logical clock, one for all, that claims to advance alone.
+/// In the model build variant it is a logical clock, one for all, that claims to advance alone.
 class hardware_clock {
  public:
   static constexpr bool advances_alone = true;
@@ -234,7 +236,7 @@ class hardware_clock {
   hardware_clock() noexcept : bound_(core::counters_compared().bound) {}
 
   [[nodiscard]] static bool trusted() noexcept { return core::counters_compared().trusted; }
-  /// Why not trusted; empty if trusted. The text lives for ever.
+  /// Why not trusted; empty if trusted. The text lives forever.
   [[nodiscard]] static std::string_view reason() noexcept {
     return core::counters_compared().reason;
   }
@@ -276,7 +278,8 @@ enum class clock_kind : std::uint8_t { logical, hardware };
 /// when the program runs, for one well-predicted branch a call.
 class selected_clock {
  public:
-  static constexpr bool advances_alone = true;  // sometimes; who relies on it is safe either way
+  static constexpr bool advances_alone =
+      true;  // sometimes; code that relies on it is safe either way
 
   explicit selected_clock(clock_kind wanted) noexcept {
     if (wanted == clock_kind::hardware && hardware_clock::trusted()) hardware_.emplace();

@@ -2,8 +2,8 @@
 /// \file
 /// Compile-time switches of the library and the few compiler-specific words that it needs.
 ///
-/// There are three flavours of every header. They never mix in one program by accident, because
-/// everything lives in an inline namespace that carries the flavour's name:
+/// There are three build variants of every header. They never mix in one program by accident,
+/// because everything lives in an inline namespace that has the variant's name:
 ///   native         the product: no checks that cost anything
 ///   checked        the same layout and algorithms, with checks for misuse (SPOLIA_CHECKS=1)
 ///   model_flavour  atomics, fences and memory belong to the model checker (SPOLIA_MODEL defined)
@@ -64,8 +64,8 @@
 #define SPOLIA_ALWAYS_INLINE [[gnu::always_inline]] inline
 
 /// SPOLIA_FAULT("scheme.what") is true when the model checker has that planted fault switched on.
-/// In the other flavours it is the constant false, so `if (!SPOLIA_FAULT("hp.no_fence"))` costs
-/// nothing there. Tests assert that each planted fault is found: that is how we know that the
+/// In the other build variants it is the constant false, so `if (!SPOLIA_FAULT("hp.no_fence"))`
+/// costs nothing there. Tests assert that each planted fault is found: that is how we know that the
 /// checks can fail at all.
 #if defined(SPOLIA_MODEL)
 #include <spolia/model/fault.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Statistics that cost their thread next to nothing: one thread writes, anyone reads, and whoever
-/// wants a sum adds up the threads' counters on demand.
+/// Statistics that cost their thread next to nothing: one thread writes, any thread reads, and one
+/// that wants a sum adds up the threads' counters on demand.
 ///
 ///     tally freed;            freed.add(3);           freed.value() == 3
 ///     high_mark most;         most.raise(17);         most.value() == 17
@@ -14,8 +14,8 @@
 /// looks at them, and are never changed by a read-modify-write. Errors: none. Progress: wait-free.
 /// Memory: fixed, in the object; nothing is allocated.
 ///
-/// In the model flavour they are invisible to the model checker: statistics must not multiply the
-/// executions that it has to look at.
+/// In the model build variant they are invisible to the model checker: statistics must not multiply
+/// the executions that it has to look at.
 #pragma once
 
 #include <algorithm>
@@ -100,9 +100,9 @@ class high_mark {
 
 /// What has come in and has not gone out, by counters that stand in many cells while their owners
 /// go on counting: as much as there was at one moment of the call, or less, never more. (Cell by
-/// cell it could be far too much: who is interrupted between two counters misses all that goes out
-/// meanwhile, and counts what comes in.) `cells` has for_each(f(number, cell)); `in` and `out` read
-/// a cell's counters.
+/// cell it could be far too much: a thread that is interrupted between two counters misses all that
+/// goes out meanwhile, and counts what comes in.) `cells` has for_each(f(number, cell)); `in` and
+/// `out` read a cell's counters.
 template <class Cells, class In, class Out>
 [[nodiscard]] std::uint64_t held_at_once(const Cells& cells, In&& in, Out&& out) {
   const auto sum_of = [&](auto& count) {

@@ -104,17 +104,17 @@ inline void heavy() noexcept {
 #endif
 }
 
-/// Who pays for the order, where it is not always the same side that runs often.
+/// Which side pays for the order, where it is not always the same side that runs often.
 enum class cost : std::uint8_t {
-  seldom,  ///< who runs seldom: light() on the side that runs often, heavy() on the other
+  seldom,  ///< the side that runs seldom: light() on the side that runs often, heavy() on the other
   both     ///< each some tens of cycles: full() on both sides
 };
 
 SPOLIA_ALWAYS_INLINE void often(cost paid_by) noexcept { paid_by == cost::both ? full() : light(); }
 inline void seldom(cost paid_by) noexcept { paid_by == cost::both ? full() : heavy(); }
 
-/// often(paid_by), for one who calls it again and again and asks but once what the kernel has. One
-/// that is made before main() may be a full fence for good, which is right, too.
+/// often(paid_by), for code that calls it again and again and asks only once what the kernel has.
+/// An object that is made before main() may be a full fence for good, which is right, too.
 class frequent {
  public:
 #if defined(SPOLIA_MODEL)

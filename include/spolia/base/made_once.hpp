@@ -7,7 +7,7 @@
 //     }
 //
 // Why not a static variable: a fork may come while another thread makes it. The child would find it
-// half made for ever, and wait in the first call that needs it. Here a fork waits until nothing is
+// half made forever, and wait in the first call that needs it. Here a fork waits until nothing is
 // being made.
 //
 // Lifetime:    never destroyed, as threads may end, and objects of the user, after static
@@ -40,7 +40,7 @@ class made_once {
   /// `make` is called with the room for a T, and returns what it has made there.
   template <class Make>
   T& get(Make&& make) {
-    // acquire ← the release in made(): whoever finds it finds it whole.
+    // acquire ← the release in made(): a thread that finds it finds it whole.
     T* const known = it_.load_acquire();
     if (known != nullptr) [[likely]]
       return *known;
@@ -61,7 +61,7 @@ class made_once {
   }
 
 #if defined(SPOLIA_MODEL)
-  /// What outlives executions of a scenario is none of the checker's.
+  /// What outlives executions of a scenario is not the checker's to watch.
   struct unwatched {
     T* load_acquire() const noexcept { return it; }
     T* load_relaxed() const noexcept { return it; }

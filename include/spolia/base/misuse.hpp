@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // misuse.hpp: what happens when a user breaks a precondition that can be checked.
 //
-// In the checked flavour the mistake is named on standard error and the process aborts; a program
-// may install its own handler (tests do). The native flavour does not check: report() is then
-// nothing.
+// In the checked build variant the mistake is named on standard error and the process aborts; a
+// program may install its own handler (tests do). The native variant does not check: report() is
+// then nothing.
 #pragma once
 
 #include <cstdint>

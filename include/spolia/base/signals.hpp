@@ -2,13 +2,13 @@
 // signals.hpp: sections of a thread that another thread may interrupt, so that they start over.
 //
 // One real-time signal of the process is used for it: option `wanted` of claim(), or the
-// environment variable SPOLIA_RESTART_SIGNAL, or else the first one above SIGRTMIN that nobody
-// handles. Claimed once, by the first domain that needs it, and kept until the process ends.
+// environment variable SPOLIA_RESTART_SIGNAL, or else the first one above SIGRTMIN that has no
+// handler. Claimed once, by the first domain that needs it, and kept until the process ends.
 //
 // What the rest of the program should know:
 //   * The handler does nothing in threads that are not in a section, so a stray signal is harmless.
 //     It is never chained to another handler: a signal that has one is refused
-//     (std::runtime_error). Whoever replaces our handler later makes threads deaf: they are then
+//     (std::runtime_error). Code that replaces our handler later makes threads deaf: they are then
 //     not interrupted any more.
 //   * System calls are restarted (SA_RESTART); the few that never are may return EINTR.
 //   * A handler of another signal that interrupts a section may itself be abandoned by a jump out
@@ -96,7 +96,7 @@ class patience {
 /// The calling thread's section; null: none. The handler reads it.
 SPOLIA_ALWAYS_INLINE restart_point*& here() noexcept { return core::restart_here; }
 
-/// Takes the signal for this process if nobody has yet, and returns it; 0 wants any.
+/// Takes the signal for this process if that has not been done yet, and returns it; 0 wants any.
 /// \throws std::invalid_argument  `wanted` is no real-time signal, or another one is in use already
 /// \throws std::runtime_error     the signal has a handler, or this system cannot do it
 inline int claim(int wanted) { return core::claim_restart_signal(wanted); }

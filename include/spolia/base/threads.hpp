@@ -5,13 +5,13 @@
 //              registration is needed. Numbers of ended threads are given out again, smallest
 //              first, so that arrays indexed by them stay short. There is no fixed maximum.
 // Errors:      the first call of a thread may throw std::bad_alloc; later calls never fail. A
-// process
-//              needs one pthread key. If none is left when the library is loaded, first calls throw
-//              a std::bad_alloc that says so, until one is.
+//              process needs one pthread key. If none is left when the library is loaded, first
+//              calls throw a std::bad_alloc that says so, until one is.
 // Cost:        one thread-local load and one test. Joining and leaving take a mutex.
 // Thread end:  the number is given back by a pthread key destructor, which runs after C++
-//              thread_local destructors, so those may still use every part of the library. A key
-//              destructor of somebody else that runs later still joins the thread once more.
+//              thread_local destructors, so those may still use every part of the library. If a key
+//              destructor of other code runs later still and uses the library, the thread joins
+//              once more.
 // Fork:        in the child the forking thread keeps its number, and every other thread that has
 //              one is reported to the listeners as lost; nothing has to be called by hand. What a
 //              thread holds for a while, and puts its identity() into, others can take over once it
@@ -147,7 +147,7 @@ inline void listen(listener& who) noexcept { core::listen(who); }
 /// After the return no call to the listener is running or will come.
 inline void unlisten(listener& who) noexcept { core::unlisten(who); }
 
-/// While one exists, no fork comes, and nobody else has one but the calling thread (made_once.hpp).
+/// While one exists, no fork comes, and no thread but the calling one has one (made_once.hpp).
 class making {
  public:
   making() { core::begin_making(); }

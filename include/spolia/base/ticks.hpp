@@ -37,8 +37,8 @@ SPOLIA_ALWAYS_INLINE std::uint64_t read() noexcept {
 }
 
 /// Reads the counter after every earlier load of this thread has its value and before any later
-/// instruction starts. Earlier stores may still be on their way to other processors: whoever needs
-/// them there first puts a fence between.
+/// instruction starts. Earlier stores may still be on their way to other processors: a caller that
+/// needs them there first puts a fence between.
 SPOLIA_ALWAYS_INLINE std::uint64_t read_in_order() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_lfence();

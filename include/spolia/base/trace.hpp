@@ -12,9 +12,8 @@
 ///     if (!trace::write(file)) std::perror("trace");
 ///
 /// Thread safety: every function may be called by any thread at any time. record() by threads that
-///   are already past their look at on() may still add events for a moment after stop(). start(),
-///   stop() and write() take turns by a mutex; record() and on() never wait for it. Not
-///   async-signal-safe.
+///   have already called on() may still add events for a moment after stop(). start(), stop() and
+///   write() take turns by a mutex; record() and on() never wait for it. Not async-signal-safe.
 /// Cost: off, one relaxed load. On, a few stores to the thread's own memory, besides the reader's
 ///   own calls of ticks(). A thread's first event allocates its ring.
 /// Progress: on, ticks and record are lock-free (record wait-free but for a thread's first event).
@@ -22,11 +21,10 @@
 ///   recorded something. Rings of threads that ended are kept until written, or until the next
 ///   start().
 /// Errors: an event for whose ring there is no memory is dropped and counted, as is what a full
-/// ring
-///   overwrites; write() reports both. Nothing but start() throws.
+///   ring overwrites; write() reports both. Nothing but start() throws.
 /// Fork: a child goes on with the forking thread's ring; lost threads' rings count as ended.
 ///
-/// In the model flavour tracing is always off.
+/// In the model build variant tracing is always off.
 #pragma once
 
 #include <atomic>

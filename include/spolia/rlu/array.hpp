@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // array.hpp: objects side by side, that live as long as the array: the buckets of a table, say, or
-// what a structure begins with. They need no block each, and who looks one up follows no pointer.
+// what a structure begins with. They need no block each, and to look one up is to follow no
+// pointer.
 //
 //     struct bucket : spolia::rlu::element { spolia::rlu::ptr<node> first; };
 //     spolia::rlu::array<bucket> buckets(home, 1024);
@@ -35,7 +36,7 @@ class array {
  public:
   /// `home` must outlive the array. \throws std::bad_alloc
   array(Domain& home, std::size_t size, const T& first = T())
-      : home_(home), size_(size), objects_(allocate(size)) {
+      : domain_(home), size_(size), objects_(allocate(size)) {
     for (std::size_t i = 0; i < size; ++i) {
       ::new (objects_ + i) whole(detail::word::since(0), no_fixed_part(), first);
     }
@@ -43,8 +44,8 @@ class array {
   array(const array&) = delete;
   array& operator=(const array&) = delete;
   ~array() {
-    for (std::size_t i = 0; i < size_; ++i) home_.bring_home(objects_[i]);
-    home_.wait_for_collectors();
+    for (std::size_t i = 0; i < size_; ++i) domain_.write_back(objects_[i]);
+    domain_.wait_for_collectors();
     for (std::size_t i = 0; i < size_; ++i) objects_[i].~whole();
     memory::deallocate(objects_, size_ * sizeof(whole), alignof(whole));
   }
@@ -62,7 +63,7 @@ class array {
     return static_cast<whole*>(memory::allocate(size * sizeof(whole), alignof(whole)));
   }
 
-  Domain& home_;
+  Domain& domain_;
   const std::size_t size_;
   whole* const objects_;
 };

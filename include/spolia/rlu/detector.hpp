@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// detector.hpp: a thread that looks through the logs of a domain, for those who rather have one
+// detector.hpp: a thread that looks through the logs of a domain, for programs that rather have one
 // than have their sections do it.
 //
 // Source:      MV-RLU, section 3.7 (the grace period detector).
@@ -8,15 +8,15 @@
 //     spolia::rlu::detector upkeep(home);            // as long as it lives
 //
 // While a domain has one, sections look through logs only where it does not keep up: from the high
-// watermark on. It also takes back what threads leave behind that do nothing more, which otherwise
-// waits for somebody's next section.
+// watermark on. It also collects what threads leave that do nothing more, which otherwise waits for
+// the next section of any thread.
 // Progress:    never waits for a section, and no section waits for it.
 // Errors:      std::bad_alloc; std::system_error if there is no thread to be had.
 // Fork:        in the child there is no such thread; its sections do without from the high
 //              watermark on.
 //
-// Departure from the paper: it finds out about grace periods and tells nobody, since whoever looks
-// through a log asks the census itself.
+// Departure from the paper: it finds out about grace periods and tells no other thread, since each
+// thread that looks through a log asks the census itself.
 #pragma once
 
 #include <algorithm>

@@ -27,8 +27,8 @@
 //              a short guard and a walk to the version of that time. A lock: a compare-and-swap and
 //              a copy. A commit: a full fence and a tick of the clock.
 // Progress:    reads wait for no thread, and, where they meet a commit, for a hardware clock's
-//              bound(); a section's beginning may wait for one commit of a thread that was alone
-//              (alone.hpp). Locks never wait for sections; a section that conflicts starts
+//              bound(); a section's beginning may wait for one commit of a thread in exclusive mode
+//              (exclusive_mode.hpp). Locks never wait for sections; a section that conflicts starts
 //              over after a pause, so one of those that conflict gets on, and which is chance.
 // Bound:       each thread's log holds `log_cap` bytes at most, in all versions, needed or not.
 //              What a sleeping section holds up: the versions whose interval has its time, and the
@@ -181,7 +181,7 @@ class basic_domain final : private threads::listener {
     static_assert(!detail::is_element<T>, "rlu: elements end with their array");
     if (!p) return;
     detail::whole<T>* const o = detail::access::master(p);
-    bring_home(*o);
+    write_back(*o);
     if (!SPOLIA_FAULT("rlu.discards_at_once")) wait_for_collectors();
     detail::whole<T>::destroy(*o);
   }
@@ -191,7 +191,7 @@ class basic_domain final : private threads::listener {
   template <class T>
   T& alone(ptr<T> p) noexcept {
     detail::whole<T>* const o = detail::access::master(p);
-    bring_home(*o);
+    write_back(*o);
     return o->body;
   }
 
@@ -206,7 +206,7 @@ class basic_domain final : private threads::listener {
       pass(mine, &s, nullptr, true);
       return true;
     });
-    be_alone_if_so(mine);
+    become_exclusive_if_so(mine);
     blocks_.drain();
     graves_.clear();
   }
@@ -267,14 +267,14 @@ class basic_domain final : private threads::listener {
 
   // After sections: the logs are looked through.
   static bool is_due(session& mine) noexcept;
-  void be_alone_if_so(session& mine) noexcept;
+  void become_exclusive_if_so(session& mine) noexcept;
   SPOLIA_NOINLINE void tend(session& mine) noexcept;
   void tend_own(session& mine, bool walks, bool now) noexcept;
-  void glance_if_enough(session& mine) noexcept;
-  bool pass_at_a_glance(session& mine) noexcept;
+  void fast_check_if_enough(session& mine) noexcept;
+  bool pass_by_fast_check(session& mine) noexcept;
   void end_pass(session& mine, bool walks) noexcept;
   void hurry(session& mine, bool helps) noexcept;
-  SPOLIA_NOINLINE void come_back(session& mine, const char* label) noexcept;
+  SPOLIA_NOINLINE void come_online(session& mine, const char* label) noexcept;
   bool tend_all();
   bool others_do(session& mine) noexcept;
   session* neighbour_in_need(session& mine, bool walks) noexcept;
@@ -287,7 +287,7 @@ class basic_domain final : private threads::listener {
   void retire(typename log::piece& empty) noexcept;
 
   // Objects end.
-  void bring_home(detail::object& o) noexcept;
+  void write_back(detail::object& o) noexcept;
   void wait_for_collectors() const noexcept;
 
   void thread_left(std::uint32_t n) noexcept override;
@@ -323,7 +323,7 @@ class basic_domain final : private threads::listener {
   bool lost_some_ = false;  // threads, in a fork
   const std::size_t processors_ = processors();
   spolia::detail::reclaim::courtesy courtesy_{options_.turn_us, detail::forgiven_us};
-  detail::solitude<session> alone_;
+  detail::exclusive_mode<session> exclusive_;
 };
 
 /// The domain for general use: timestamps from a shared counter.

@@ -16,20 +16,20 @@
 // the master began is where `ended` will be.
 //
 // A version is for the sections whose time lies in [since, ended). For the newest one that is open;
-// for a copy that was written back to its master, `ended` is a time by which nobody finds it any
-// more.
+// for a copy that was written back to its master, `ended` is a time by which no section finds it
+// any more.
 //
-// Word:        the object's write lock while somebody has it: then it names the uncommitted copy,
-//              so that its owner finds that again. Else when the newest version began. Whatever
-//              changes the chain has the lock: committing threads, and collectors for a few
+// Word:        the object's write lock while a thread has it: then it names the uncommitted copy,
+//              so that its owner finds that again. Else when the newest version began. A thread
+//              that changes the chain has the lock: committing threads, and collectors for a few
 //              instructions. So the chain has one writer at a time and never points to a copy that
 //              is gone.
-// Short cut:   who finds a chain, and then in the word a time that is not above its own, takes the
-//              head of the chain at once, without looking at it: no walk, and no guard. That time
-//              is the head's. It is not an older version's, since the word was a lock when the head
-//              was linked. It is not a newer one's, since what is linked after a section has looked
-//              gets a timestamp above the section's time (commit_word.hpp). So the section's time
-//              is in the head's interval, and collectors leave the head alone.
+// Short cut:   a section that finds a chain, and then in the word a time that is not above its own,
+//              takes the head of the chain at once, without looking at it: no walk, and no guard.
+//              That time is the head's. It is not an older version's, since the word was a lock
+//              when the head was linked. It is not a newer one's, since what is linked after a
+//              section has looked gets a timestamp above the section's time (commit_word.hpp). So
+//              the section's time is in the head's interval, and collectors leave the head alone.
 // Life:        an object that was freed ends with the segment of its tombstone. Until a copy is
 //              unlinked its collector may go to the object: passes over logs are inside guards of
 //              the domain's reclamation, and that is where the tombstone's segment waits.
@@ -55,7 +55,7 @@
 #include <spolia/base/export.hpp>
 #include <spolia/base/memory.hpp>
 
-/// Behind the parameters of a lambda that is called in two places and must be inline in both.
+/// After the parameters of a lambda that is called in two places and must be inline in both.
 #define SPOLIA_INLINE_LAMBDA __attribute__((always_inline))
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -71,7 +71,7 @@ namespace detail {
 struct record;
 struct object;
 
-/// What a thread that commits shows to those who meet its copies: see commit_word.hpp.
+/// What a thread that commits shows to sections that meet its copies: see commit_word.hpp.
 using commit_word = atomic<std::uint64_t>;
 
 /// `record::since` of a copy whose thread has not filled it in yet: whose word to ask instead.
@@ -135,12 +135,12 @@ struct object {
   bool try_collect() noexcept {
     if (SPOLIA_FAULT("rlu.collects_unlocked")) return true;
     std::uintptr_t seen = lock.load_relaxed();
-    // acquire ← the releases of who had the lock: we see the chain as they left it.
+    // acquire ← the releases of threads that had the lock: we see the chain as they left it.
     return (seen & word::flags) == 0 && lock.cas_strong_acquire(seen, seen | word::collecting);
   }
   void end_collect() noexcept {
     if (SPOLIA_FAULT("rlu.collects_unlocked")) return;
-    // release → the acquires of who takes the lock next.
+    // release → the acquires of the thread that takes the lock next.
     lock.store_release(lock.load_relaxed() & ~word::collecting);
   }
 
@@ -168,7 +168,7 @@ enum class record_kind : std::uint8_t {
 enum class record_state : std::uint8_t {
   linked,
   unlinked,
-  done,  ///< nobody needs it
+  done,  ///< no section needs it
   last   ///< the same of a tombstone: with its segment the object ends
 };
 
@@ -179,8 +179,8 @@ inline constexpr std::size_t record_line = 64;
 struct alignas(16) record {
   record(object& o, const object_kind& h, const commit_word& owner, record_kind k,
          std::uint32_t size) noexcept
-      : since(unstamped(owner)), of(&o), how(&h), bytes(size), kind(k), sheltered(false) {}
-  /// In a shelter, for another version, whose place it takes under the object's lock.
+      : since(unstamped(owner)), of(&o), how(&h), bytes(size), kind(k), relocated(false) {}
+  /// A relocated copy, in a survivor space: it takes the place of `twin` under the object's lock.
   explicit record(const record& twin) noexcept
       : older(twin.older.load_relaxed()),
         since(twin.since.load_relaxed()),
@@ -189,7 +189,7 @@ struct alignas(16) record {
         how(twin.how),
         bytes(twin.bytes),
         kind(twin.kind.read()),
-        sheltered(true) {}
+        relocated(true) {}
 
   void* body() noexcept { return this + 1; }
   const void* body() const noexcept { return this + 1; }
@@ -204,7 +204,7 @@ struct alignas(16) record {
   const std::uint32_t bytes;  // the body's included
   plain<record_kind> kind;    // a lock can become a tombstone until its section ends
   atomic<record_state> state{record_state::linked};
-  const bool sheltered;  // it has moved, and may be overwritten: a second home, see collector.hpp
+  const bool relocated;  // may be overwritten by a newer version: see collector.hpp
 };
 
 /// Whether it is in its object's chain, whose lock the caller has.
@@ -232,7 +232,7 @@ struct fixed_part<T> {
 template <class T>
 using fixed_of = typename fixed_part<T>::type;
 
-/// T::tail: values behind a body, as many as were asked for when the object was made. Versions have
+/// T::tail: values after a body, as many as were asked for when the object was made. Versions have
 /// them too.
 template <class T>
 concept has_tail = requires { typename T::tail; };
@@ -255,9 +255,9 @@ inline constexpr std::size_t most_tail_bytes = std::size_t{1} << 30U;
 template <class T>
 inline constexpr bool is_element = std::is_base_of_v<element, T>;
 
-/// What is of type T in a master. Who walks from object to object reads the head of each, its body,
-/// and at most a part of what is fixed, a key: so the body comes first, and what is read lies in
-/// one cache line more often. A tail comes last, behind its body.
+/// What is of type T in a master. A section that walks from object to object reads the head of
+/// each, its body, and at most a part of what is fixed, a key: so the body comes first, and what is
+/// read lies in one cache line more often. A tail comes last, after its body.
 template <class T>
 struct whole_parts {
   whole_parts(fixed_of<T>&& f, const T& b, tail_length<T>) : body(b), fixed(std::move(f)) {}
@@ -317,10 +317,10 @@ struct whole final : object, whole_parts<T> {
   }
 
   static void write_back(object& to, const record& from) noexcept {
-    whole& home = static_cast<whole&>(to);
-    home.body = body_of(from);
-    if (home.tail.bytes() != 0) {
-      std::memcpy(end_of(home.body), end_of(body_of(from)), home.tail.bytes());
+    whole& master = static_cast<whole&>(to);
+    master.body = body_of(from);
+    if (master.tail.bytes() != 0) {
+      std::memcpy(end_of(master.body), end_of(body_of(from)), master.tail.bytes());
     }
   }
   static void copy_body(record& to, const record& from) noexcept {

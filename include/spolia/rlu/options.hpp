@@ -23,7 +23,7 @@ class log_full : public std::bad_alloc {
 };
 
 /// Bytes are those of one thread's log. A sixteenth of low_watermark or walk_watermark brings a
-/// pass on where a glance will do instead of a look at the census, see presence.hpp.
+/// pass on where a fast-path check will do instead of a scan of the census, see online_state.hpp.
 struct options {
   std::uint32_t segment_bytes = 16384;           ///< what a log grows by; cap / 4 at most
   std::size_t low_watermark = 32768;             ///< written since the last pass bring one on
@@ -32,9 +32,9 @@ struct options {
   std::uint32_t walk_watermark = 4096;           ///< reads that met copies bring a pass on, too
   /// While sections of threads that were interrupted hold much up, each thread gives its processor
   /// away after so many microseconds, between two sections, and once at once for each such section
-  /// that it meets; 0: never. See reclaim/courtesy.hpp.
+  /// that it meets; 0: never. See reclaim/courtesy.hpp (voluntary yields).
   std::uint32_t turn_us = 300;
-  /// A thread that has the domain to itself changes objects where they are: see alone.hpp.
+  /// A thread that has the domain to itself changes objects where they are: see exclusive_mode.hpp.
   bool in_place = true;
   std::uint32_t tries_when_full = 200;  ///< of update, with pauses, before log_full
 };
@@ -46,7 +46,7 @@ struct statistics {
   std::uint64_t walks = 0;             ///< reads of objects that had copies
   std::uint64_t written_back = 0;      ///< copies
   std::uint64_t waiting = 0;           ///< copies that the last passes had to leave
-  std::uint64_t passes = 0;            ///< over logs; each has found out who reads what
+  std::uint64_t passes = 0;            ///< over logs; each has found out which sections there are
   std::uint64_t log_bytes = 0;         ///< in all logs
   std::uint64_t retired_segments = 0;  ///< that wait for readers in the middle of a walk
   std::uint64_t retired_bytes = 0;     ///< theirs
@@ -70,8 +70,8 @@ auto options_of_blocks() noexcept {
   return o;
 }
 
-/// Of a turn that lasts, since strangers have the processor: two of their time slices. Without
-/// turns reads meet copies at every step, which costs more than these.
+/// How much longer a time slice may last because other processes have the processor: two of their
+/// time slices. Without time slices reads meet copies at every step, which costs more than these.
 inline constexpr std::uint32_t forgiven_us = 10000;
 
 inline options checked(options o) {

@@ -9,8 +9,8 @@
 //             commits.
 //
 // A view or copy turns into the pointer of its object by itself, so what is stored in an object is
-// never the address of a copy. In the checked flavour a view or copy that is used after its section
-// is reported.
+// never the address of a copy. In the checked build variant a view or copy that is used after its
+// section is reported.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ namespace rlu {
 namespace detail {
 struct access;
 
-/// Which section of a thread a view belongs to; checked in the checked flavour only.
+/// Which section of a thread a view belongs to; checked in the checked build variant only.
 class section_mark {
  public:
   section_mark() noexcept = default;
@@ -82,7 +82,7 @@ class view {
     mark_.see_section_open();
     return static_cast<detail::whole<T>*>(object_)->fixed;
   }
-  /// What stands behind the body, if T says T::tail.
+  /// What stands after the body, if T says T::tail.
   auto tail() const noexcept
     requires detail::has_tail<T>
   {
@@ -164,7 +164,7 @@ struct access {
   SPOLIA_ALWAYS_INLINE static ptr<T> either(bool first, ptr<T> a, ptr<T> b) noexcept {
     object* is = b.object_;
     object* other = a.object_;
-    asm("" : "+r"(is), "+r"(other));  // else each would be read behind one
+    asm("" : "+r"(is), "+r"(other));  // else each would be read after one
     if (first) is = other;
     return ptr<T>(is);
   }

@@ -44,9 +44,9 @@ class basic_reader {
     if (may_write_ && here_.special) [[unlikely]] {
       if (const T* const own = note_and_find_own(here_, *o)) return look(*o, *own);
     }
-    // seq_cst ↔ the fences before a commit's and a collector's tick, see commit_word.hpp: who finds
-    // no chain here reads the master at a time for which that is right. (It also acquires what a
-    // collector has written back.)
+    // seq_cst ↔ the fences before a commit's and a collector's tick, see commit_word.hpp: a section
+    // that finds no chain here reads the master at a time for which that is right. (It also
+    // acquires what a collector has written back.)
     const detail::record* r = o->newest.load_seq_cst();
     if (r == nullptr) [[likely]]
       return look(*o, o->body);
@@ -55,7 +55,7 @@ class basic_reader {
   }
 
   /// A copy of read(p)->*field, where p is not null: less to wait for than a view on the way from
-  /// one object to the next, since the field lies at a fixed place behind the pointer.
+  /// one object to the next, since the field lies at a fixed distance from the pointer.
   template <class T, class M>
   SPOLIA_ALWAYS_INLINE M get(ptr<T> p, M T::* field) {
     return get(p, [field](const T& version) SPOLIA_INLINE_LAMBDA { return version.*field; });
@@ -88,7 +88,7 @@ class basic_reader {
   SPOLIA_ALWAYS_INLINE auto search(F&& f) {
     if (may_write_ && here_.special) [[unlikely]]
       return search_own(std::forward<F>(f));
-    basic_reader plain(home_, here_, false);
+    basic_reader plain(domain_, here_, false);
     return std::forward<F>(f)(plain);
   }
 
@@ -101,7 +101,7 @@ class basic_reader {
   using session = detail::session<typename Blocks::header>;
 
   basic_reader(domain& d, session& s, bool may_write) noexcept
-      : home_(d), here_(s), may_write_(may_write) {}
+      : domain_(d), here_(s), may_write_(may_write) {}
   ~basic_reader() = default;
 
   template <class T>
@@ -117,8 +117,8 @@ class basic_reader {
     // The head is for this section if the word says so: see object.hpp, "Short cut". Nothing that
     // is read comes with the word.
     const std::uintptr_t seen = o.lock.load_relaxed();
-    const bool ours = detail::word::allows(seen, here_.time) || asks_nobody(seen);
-    const detail::record* const r = ours ? head : find(home_, here_, o);
+    const bool ours = detail::word::allows(seen, here_.time) || takes_any(seen);
+    const detail::record* const r = ours ? head : find(domain_, here_, o);
     check_alive(r);
     return r;
   }
@@ -138,21 +138,21 @@ class basic_reader {
 
   /// The copy that is for this section's time; null: the master is. The guard lasts for the walk
   /// only: what is found stays, because the section's time is in its interval.
-  SPOLIA_NOINLINE static const detail::record* find(domain& home, session& here,
+  SPOLIA_NOINLINE static const detail::record* find(domain& of, session& here,
                                                     const detail::object& o) {
-    auto guard = home.blocks_.enter();
+    auto guard = of.blocks_.enter();
     if (SPOLIA_FAULT("rlu.walks_unguarded")) auto dropped = std::move(guard);
     // seq_cst: as in read. The guard comes first, so what we pass by stays.
     const detail::record* r = o.newest.load_seq_cst();
     while (r != nullptr) {
-      if (detail::since_of(*r, home.clock_, here.time) <= here.time) break;
+      if (detail::since_of(*r, of.clock_, here.time) <= here.time) break;
       // acquire ← the releases of commits and of collectors that took out what was between.
       r = r->older.load_acquire();
     }
     return r;
   }
 
-  static bool asks_nobody([[maybe_unused]] std::uintptr_t seen) noexcept {
+  static bool takes_any([[maybe_unused]] std::uintptr_t seen) noexcept {
     return SPOLIA_FAULT("rlu.takes_any_head") && !detail::word::is_locked(seen);
   }
   static void check_alive([[maybe_unused]] const detail::record* found) noexcept {
@@ -162,7 +162,7 @@ class basic_reader {
     }
   }
 
-  domain& home_;
+  domain& domain_;
   session& here_;
   const bool may_write_;  // kept here: reads are many, and ask nothing else of the session
 };
@@ -207,7 +207,7 @@ class basic_writer : public basic_reader<Clock, Blocks> {
   [[nodiscard]] copy<T> make(detail::fixed_of<T> fixed, const T& body) {
     return make_with<T>(std::move(fixed), body, {});
   }
-  /// With `count` values of T::tail behind the body, which are zero at first.
+  /// With `count` values of T::tail after the body, which are zero at first.
   template <detail::has_tail T>
   [[nodiscard]] copy<T> make(detail::fixed_of<T> fixed, const T& body, std::size_t count) {
     return make_with<T>(std::move(fixed), body, detail::tail_of<T>(count));

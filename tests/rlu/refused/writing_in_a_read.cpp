@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who only reads cannot lock.
+// A section that only reads cannot lock.
 // refused: try_lock
 #include <spolia/rlu.hpp>
 

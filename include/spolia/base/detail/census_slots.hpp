@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // census_slots.hpp: where the announcements of a census stand: slots in chunks, a shelf of chunks
-// for each thread number. Slots are taken by the thread that has the number, and put back by
-// anybody; chunks stay until the census goes.
+// for each thread number. Slots are taken by the thread that has the number, and put back by any
+// thread; chunks stay until the census goes.
 #pragma once
 
 #include <cstddef>
@@ -42,9 +42,9 @@ struct census_slot {
 
   /// Owner, while the slot is vacant. True if there is a text.
   bool describe(const char* text) noexcept {
-    // Release, each → the acquires in for_each(): who sees the new turn sees the slot vacated
-    // before; who sees the new label, start or stamp sees the new turn when it looks again.
-    // Without them an entry could carry one ticket's label and another's time.
+    // Release, each → the acquires in for_each(): a thread that sees the new turn sees the slot
+    // vacated before; one that sees the new label, start or stamp sees the new turn when it reads
+    // that again. Without them an entry could carry one ticket's label and another's time.
     turn.store_release(turn.load_relaxed() + 1);
     label.store_release(text);
     start.store_release(text == nullptr ? 0 : ticks::read());
@@ -53,9 +53,11 @@ struct census_slot {
   /// Owner, while no announcement is open here: opens one of a time that is not before `least`.
   /// Returns what the stamp is then.
   std::uint64_t open(atomic<std::uint64_t>& its_stamp, std::uint64_t least) noexcept {
-    // release → the acquire in meet(): who sees this sees the slot's last announcement withdrawn.
+    // release → the acquire in meet(): a thread that sees this sees the slot's last announcement
+    // withdrawn.
     not_before.store_release(least);
-    // A number of its own, also from a seat that is not described anew. release: see describe().
+    // A number of its own, also from a reserved slot that is not described anew. release: see
+    // describe().
     const std::uint64_t mine = turn.load_relaxed() + 1;
     turn.store_release(mine);
     its_stamp.store_release(open_stamp | mine);

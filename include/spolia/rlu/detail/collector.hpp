@@ -6,29 +6,30 @@
 // Protects:    a copy until no live section has a time in its interval; a master's content until no
 //              section reads it. What is unlinked may still be walked through by a section older
 //              than it: the domain's reclamation waits for those.
-// Cost:        for each pass a glance at the other threads or one look at the census (a heavy
-//              fence), one tick of the clock and a full fence, and a guard for each segment; for
-//              each copy a lookup of a time or two, and its object's lock. Most go without a second
-//              look, by one question for all that lie before the first which has to stay.
+// Cost:        for each pass a fast-path check of the other threads or one scan of the census (a
+//              heavy fence), one tick of the clock and a full fence, and a guard for each segment;
+//              for each copy a lookup of a time or two, and its object's lock. Most go without a
+//              second look, by one question for all that lie before the first which has to stay.
 // Progress:    never waits. A copy whose object is locked is looked at again in the next pass.
 //
 // Why a master may be overwritten. Its content is for the sections whose time is in [s, t), where s
 // is when it was written and t when the oldest copy above it began. A collector that holds the
 // object's lock, sees no copy but the newest one, v, and knows that no section, live or to come,
-// has a time in [s, v.since), overwrites what nobody reads. What those that were had read happens
-// before, through the census.
+// has a time in [s, v.since), overwrites what no section reads. What sections that have ended had
+// read happens before, through the census.
 // Why v may go then. Its chain is empty now; sections that begin after the fence and the tick that
-// follow read the master (commit_word.hpp has the argument). So v's interval ends with that tick:
-// who found v has a time below it. It is looked for in the census in a later pass.
-//   - Without the tick v would go as if nobody had found it.
+// follow read the master (commit_word.hpp has the argument). So v's interval ends with that tick: a
+// section that found v has a time below it. Such a section is looked for in the census in a later
+// pass.
+//   - Without the tick v would go as if no section had found it.
 //   - Without the lock two newest copies of one object could be written back the wrong way round.
 //
 // A section that sleeps keeps masters from being overwritten, so newest copies stay in the log, one
 // for each object that has changed since. They would keep each its segment; so they move together
-// once half of a segment is free. A copy u that has moved is a second home: when v has followed it,
-// and no section, live or to come, has a time in [u.since, v.since), then v's content goes there,
-// as it would to a master, and u is the newest again. Nobody reads what is overwritten, for the
-// same reason. Who walks past u has a time below u.since, which only grows.
+// once half of a segment is free. A copy u that has moved is a relocated copy: when v has followed
+// it, and no section, live or to come, has a time in [u.since, v.since), then v's content goes
+// there, as it would to a master, and u is the newest again. No section reads what is overwritten,
+// for the same reason. A section that walks past u has a time below u.since, which only grows.
 //   - Another collector may have found u over before that. So when it has the lock it takes u for
 //     unlinked only if u is not in the chain.
 // Segments that stay are looked through again only after half as many passes as there are such
@@ -79,7 +80,7 @@ class collector {
     if (old_too_) sweep(log_.old(), retire);
     sweep(log_.held(), retire);
     if (old_too_) log_.end_turn_of_old();
-    log_.settle(open_ == nullptr ? 0 : open_->last.waiting);
+    log_.set_waiting(open_ == nullptr ? 0 : open_->last.waiting);
   }
 
   [[nodiscard]] std::uint64_t written_back() const noexcept { return written_back_; }
@@ -98,7 +99,7 @@ class collector {
     piece** link = &list;
     while (piece* const s = *link) {
       const bool ages =
-          &list == &log_.held() && s->looks >= looks_when_young && !log_.is_shelter(*s);
+          &list == &log_.held() && s->looks >= looks_when_young && !log_.is_survivor_space(*s);
       if (s->last.waiting != 0 && !ages) {
         link = &s->next;
         continue;
@@ -128,7 +129,7 @@ class collector {
     sparse_ = may_move(s, needed);
     findings seen;
     s.gone_to = s.done_to;
-    std::uint64_t held_by = grace_period::nobody;
+    std::uint64_t held_by = grace_period::no_instant;
     s.for_each(s.done_to, [&](record& r) SPOLIA_INLINE_LAMBDA {
       if (r.state.load_relaxed() >= record_state::done || finish(s, r)) {
         if (seen.waiting == 0) s.done_to += r.bytes;
@@ -146,8 +147,9 @@ class collector {
     }
     s.last = seen;
     // What is written to the open segment later may wait for others; and what is sparse may move.
-    const bool as_it_is = held_by != grace_period::unknown && &s != open_ &&
-                          (log_.is_shelter(s) || seen.waiting_bytes > s.capacity / sparse_factor);
+    const bool as_it_is =
+        held_by != grace_period::unknown && &s != open_ &&
+        (log_.is_survivor_space(s) || seen.waiting_bytes > s.capacity / sparse_factor);
     s.held_by = as_it_is ? held_by : 0;
   }
 
@@ -162,7 +164,7 @@ class collector {
 
   /// So few bytes of the segment are needed that newest copies are to leave it.
   bool may_move(const piece& s, std::uint32_t needed) const noexcept {
-    return needed <= s.capacity / sparse_factor && &s != open_ && !log_.is_shelter(s);
+    return needed <= s.capacity / sparse_factor && &s != open_ && !log_.is_survivor_space(s);
   }
 
   /// What a section that sleeps holds moves out at the first look, since it would at a later one:
@@ -181,7 +183,7 @@ class collector {
   /// What has moved is held by a section that sleeps, and gets its turn with what is old. When such
   /// a segment is full it is old at once.
   bool rests(piece& s) const noexcept {
-    if (!log_.is_shelter(s)) return false;
+    if (!log_.is_survivor_space(s)) return false;
     s.looks = (std::max)(s.looks, looks_when_young);
     return !old_too_;
   }
@@ -193,24 +195,24 @@ class collector {
     return live;
   }
 
-  /// Lets go of `r` if nobody needs it any more.
+  /// Lets go of `r` if no section needs it any more.
   bool finish(piece& s, record& r) noexcept {
     if (!examine(s, r)) return false;
     if (r.state.load_relaxed() != record_state::last) r.state.store_relaxed(record_state::done);
     return true;
   }
 
-  /// True if nobody needs `r` any more and it is in no chain.
+  /// True if no section needs `r` any more and it is in no chain.
   bool examine(piece& s, record& r) noexcept {
     if (r.kind.read() == record_kind::lock_only) return true;
-    // acquire, both ← the releases of who unlinked it, or committed the next version.
+    // acquire, both ← the releases of the thread that unlinked it, or committed the next version.
     const bool unlinked = r.state.load_acquire() == record_state::unlinked;
     std::uint64_t ended = r.ended.load_acquire();
     const std::uint64_t since = r.since.load_relaxed();
     if (is_unended(ended)) return examine_newest(s, r, since, base_of(ended));
     if (ended == detached) ended = s.detached_at;
     holder_ = now_.holder(since, ended);
-    if (holder_ != grace_period::nobody) return false;
+    if (holder_ != grace_period::no_instant) return false;
     holder_ = grace_period::unknown;
     return unlinked || SPOLIA_FAULT("rlu.not_unlinked") || unlink(r);
   }
@@ -222,7 +224,7 @@ class collector {
     if (since > now_.known() && !SPOLIA_FAULT("rlu.trusts_an_old_look")) return false;
     const std::uint64_t reads_master = now_.holder(base, since);
     const bool overwrites =
-        reads_master == grace_period::nobody || SPOLIA_FAULT("rlu.overwrites_early");
+        reads_master == grace_period::no_instant || SPOLIA_FAULT("rlu.overwrites_early");
     // A copy may get a successor, which would make it free to go.
     if (!overwrites && r.kind.read() == record_kind::tombstone) holder_ = reads_master;
     // Beside a section that sleeps most stay as they are: the object is not touched for that.
@@ -230,7 +232,7 @@ class collector {
     if (!take(o)) return false;
     // The next version may have come before we had the lock.
     if (is_unended(r.ended.load_relaxed()) || SPOLIA_FAULT("rlu.collects_unlocked")) {
-      if (overwrites || !goes_to_second_home(s, r)) {
+      if (overwrites || !goes_to_relocated_copy(s, r)) {
         if (r.older.load_relaxed() != nullptr) prune_below(r);
         const bool alone = r.older.load_relaxed() == nullptr;
         if (alone && overwrites) {
@@ -267,30 +269,32 @@ class collector {
   void write_back(piece& s, record& r) noexcept {
     object& o = *r.of;
     r.how->write_back(o, r);
-    // release → the acquire of who finds no chain: it sees what we have written to the master.
+    // release → the acquire of a section that finds no chain: it sees what we have written to the
+    // master.
     o.newest.store_release(nullptr);
     detach(s, r);
     ++written_back_;
   }
 
-  /// The master is read by an old section, but what has moved out before lies below, and nobody
-  /// reads that.
-  bool goes_to_second_home(piece& s, record& r) noexcept {
-    record* const home = r.older.load_relaxed();
-    if (home == nullptr || !home->sheltered || r.kind.read() == record_kind::tombstone)
+  /// The master is read by an old section, but below `r` lies a copy that was relocated before, and
+  /// no section reads that.
+  bool goes_to_relocated_copy(piece& s, record& r) noexcept {
+    record* const below = r.older.load_relaxed();
+    if (below == nullptr || !below->relocated || r.kind.read() == record_kind::tombstone)
       return false;
     const std::uint64_t since = r.since.load_relaxed();
-    const bool early = SPOLIA_FAULT("rlu.overwrites_second_early");
-    if (!early && !over(home->since.load_relaxed(), since)) return false;
-    r.how->copy_body(*home, r);
-    // relaxed: who comes by `newest` sees it; who comes from `r` is older than either time.
-    home->since.store_relaxed(since);
-    if (SPOLIA_FAULT("rlu.second_relaxed")) {
-      r.of->newest.store_relaxed(home);
+    const bool early = SPOLIA_FAULT("rlu.overwrites_relocated_early");
+    if (!early && !over(below->since.load_relaxed(), since)) return false;
+    r.how->copy_body(*below, r);
+    // relaxed: a section that comes by `newest` sees it; one that comes from `r` is older than
+    // either time.
+    below->since.store_relaxed(since);
+    if (SPOLIA_FAULT("rlu.relocated_relaxed")) {
+      r.of->newest.store_relaxed(below);
     } else {
-      r.of->newest.store_release(home);  // → the acquires in the walk and in read: it is whole
+      r.of->newest.store_release(below);  // → the acquires in the walk and in read: it is whole
     }
-    home->ended.store_relaxed(r.ended.load_relaxed());  // last: after a fork both may be linked
+    below->ended.store_relaxed(r.ended.load_relaxed());  // last: after a fork both may be linked
     detach(s, r);
     ++written_back_;
     return true;
@@ -300,7 +304,7 @@ class collector {
   /// master. So a twin takes its place elsewhere, and this one ends as if it was written back.
   SPOLIA_NOINLINE void move_out(piece& s, record& r) noexcept {
     object& o = *r.of;
-    void* const place = log_.shelter(r.kind.read(), r.bytes, segment_bytes_, cap_);
+    void* const place = log_.survivor_space(r.kind.read(), r.bytes, segment_bytes_, cap_);
     if (place == nullptr) return;
     record& twin = *::new (place) record(r);
     if (r.kind.read() == record_kind::copy) r.how->copy_body(twin, r);
@@ -312,7 +316,8 @@ class collector {
     detach(s, r);
   }
 
-  /// Nobody finds `r` any more. When that began to be true is drawn at the end of the pass.
+  /// No section finds `r` any more. The time at which that began to be true is drawn at the end of
+  /// the pass.
   void detach(piece& s, record& r) noexcept {
     r.ended.store_relaxed(SPOLIA_FAULT("rlu.no_second_grace") ? r.since.load_relaxed() : detached);
     r.state.store_relaxed(record_state::unlinked);
@@ -320,7 +325,7 @@ class collector {
     holder_ = grace_period::unknown;
   }
 
-  /// Those written back in this pass are found by nobody who begins from here on. For those of
+  /// Those written back in this pass are found by no section that begins from here on. For those of
   /// earlier passes the segment had an earlier time, and has a later one now, as long as any of
   /// them keeps it.
   template <class Clock>

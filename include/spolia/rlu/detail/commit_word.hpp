@@ -6,29 +6,29 @@
 // word is needed only for a moment, and uses it again for its next set.
 //
 //   commit:  linking(n);  link all copies;  committing(n);  fence;  t := clock.tick();
-//            word: committing(n) → t, unless somebody has done it;  clock.pass(t)
+//            word: committing(n) → t, unless a reader has done it;  clock.pass(t)
 //            fill t into the copies
 //   reader with time s, at a copy without a timestamp:
-//            linking(n)     not for it. The stamp will be drawn after this look, and be above s
+//            linking(n)     not for it. The stamp will be drawn after this read, and be above s
 //            committing(n)  draws a timestamp itself, which is above s, and sets it: not for it
 //            t              if t <= s:  clock.pass(t);  for it
 //
 // Why a section sees all of a set or nothing. Its time s is one number and so is the set's
 // timestamp t, and it takes exactly what has t <= s. It remains that it never misses a copy with
 // t <= s. The section reads the clock, then the head of a chain; the other thread sets the head,
-// and then t is drawn, by whomever, behind a full fence. If the section did not see the head, its
-// look comes before that fence in the order of seq_cst accesses, so its reading of the clock does,
+// and then t is drawn, by any thread, after a full fence. If the section did not see the head, its
+// read comes before that fence in the order of seq_cst accesses, so its reading of the clock does,
 // and so t, which is above all that was read before, is above s. The same for a copy that it met
 // while it was being linked. The fence may be left out where drawing t is the thread's own step of
 // the clock (tick_alone), and not another thread's that it relies on: a section with s >= t has
 // read that step or a later one, which carries on what came before it, and so sees the head.
 //
-// Why whoever hears of a set sees it, where processors' counters are apart. A section on one that
-// is ahead may have s >= t while one that begins later, on one that is behind, would not. So nobody
-// takes a copy before a pass(t) has returned that happens before: the committing thread's, for
-// copies that are filled in and objects that are unlocked, else one's own. From there on
-// everybody's sections begin above t. (In a master stands only what all counters are beyond:
-// collectors see to that, see grace_period::known.)
+// Why a thread that hears of a set sees it, where processors' counters are apart. A section on a
+// processor whose counter is fast may have s >= t while one that begins later, on a processor whose
+// counter is slow, would not. So no section takes a copy before a pass(t) has returned that happens
+// before: the committing thread's, for copies that are filled in and objects that are unlocked,
+// else its own. From there on the sections of all threads begin above t. (In a master stands only
+// what all counters are beyond: collectors see to that, see grace_period::known.)
 //   - Without the word's middle state a thread could draw t, sleep, and publish it in the past.
 //   - Without the helping, readers would have to wait for it there.
 //   - Without the second look at `since`, the word might already speak of the thread's next set.
@@ -48,7 +48,7 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu::detail {
 
-/// What `since_of` says of a copy that nobody has committed yet.
+/// What `since_of` says of a copy that is not committed yet.
 inline constexpr std::uint64_t not_yet = ~std::uint64_t{0};
 
 // Timestamps stay below the flag (largest_timestamp).
@@ -57,10 +57,10 @@ inline constexpr std::uint64_t whole_flag = 1;
 constexpr std::uint64_t linking(std::uint64_t set) noexcept { return no_timestamp | set << 1U; }
 constexpr std::uint64_t committing(std::uint64_t set) noexcept { return linking(set) | whole_flag; }
 
-/// Draws a timestamp for the set that `word` calls whole, unless somebody has; returns what the
-/// word says then: the timestamp, or something about a later set.
+/// Draws a timestamp for the set that `word` calls whole, unless another thread has; returns what
+/// the word says then: the timestamp, or something about a later set.
 template <class Clock>
-std::uint64_t settle(commit_word& word, std::uint64_t seen, Clock& clock) noexcept {
+std::uint64_t resolve(commit_word& word, std::uint64_t seen, Clock& clock) noexcept {
   std::uint64_t drawn = 0;
   if constexpr (requires { clock.tick_alone(); }) drawn = clock.tick_alone();
   if (drawn == 0) {
@@ -84,7 +84,7 @@ std::uint64_t since_of(const record& r, Clock& clock, std::uint64_t time) noexce
     if (is_stamped(filled)) [[likely]]
       return filled;
     commit_word& owner = owner_of(filled);
-    // seq_cst ↔ the fence in settle: see there. It also acquires what the word's owner released,
+    // seq_cst ↔ the fence in resolve: see there. It also acquires what the word's owner released,
     // so that if the word speaks of a later set, `since` is filled in.
     const std::uint64_t seen = owner.load_seq_cst();
     if (is_stamped(r.since.load_relaxed()) && !SPOLIA_FAULT("rlu.no_second_look")) continue;
@@ -97,7 +97,7 @@ std::uint64_t since_of(const record& r, Clock& clock, std::uint64_t time) noexce
     if (SPOLIA_FAULT("rlu.sees_uncommitted")) return 1;
     if ((seen & whole_flag) == 0) return not_yet;
     if (SPOLIA_FAULT("rlu.no_help")) return not_yet;
-    settle(owner, seen, clock);
+    resolve(owner, seen, clock);
   }
 }
 

@@ -71,7 +71,7 @@ void basic_domain<Clock, Blocks>::join(session& mine) {
   {
     auto guard = blocks_.enter();
   }  // so that later ones cannot fail
-  if (!mine.seat) mine.seat = sections_.reserve();
+  if (!mine.slot) mine.slot = sections_.reserve();
   mine.renew_word();
   mine.segment_bytes = options_.segment_bytes;
   mine.cap = options_.log_cap;
@@ -82,7 +82,7 @@ void basic_domain<Clock, Blocks>::join(session& mine) {
   if (enough_is_left()) mine.until_look = 1;
   hurry(mine, true);
   threads::watch_this_thread(*this);
-  mine.used.store_release(true);  // → the acquire in see_away: the seat
+  mine.used.store_release(true);  // → the acquire in see_offline: the slot
 }
 
 // Sections.
@@ -90,15 +90,15 @@ void basic_domain<Clock, Blocks>::join(session& mine) {
 /// The pauses between the tries of one update.
 template <class Clock, class Blocks>
 struct basic_domain<Clock, Blocks>::retries {
-  explicit retries(basic_domain& d) noexcept : home(d) {}
+  explicit retries(basic_domain& d) noexcept : of(d) {}
   void pause() {
-    home.my_session().conflicts.add(1);
+    of.my_session().conflicts.add(1);
     if (last != outcome::log_full) return busy.pause();
-    if (++full > home.options_.tries_when_full) throw log_full();
-    home.collect();
+    if (++full > of.options_.tries_when_full) throw log_full();
+    of.collect();
     idle.pause();
   }
-  basic_domain& home;
+  basic_domain& of;
   outcome last = outcome::committed;
   std::uint32_t full = 0;
   backoff busy;
@@ -137,16 +137,16 @@ inline void basic_domain<Clock, Blocks>::end(session& of, bool commits) noexcept
   } else {
     of.abandon();
   }
-  if (is_due(of) || of.written.written() >= of.glance_at) [[unlikely]]
+  if (is_due(of) || of.written.written() >= of.fast_check_at) [[unlikely]]
     tend(of);
 }
 
 /// Back in a section, whose time was announced before the thread saw that it was called.
 template <class Clock, class Blocks>
-void basic_domain<Clock, Blocks>::come_back(session& mine, const char* label) noexcept {
+void basic_domain<Clock, Blocks>::come_online(session& mine, const char* label) noexcept {
   do {
-    alone_.ask(mine);
-    mine.seat.withdraw();
+    exclusive_.ask(mine);
+    mine.slot.withdraw();
     mine.begin(clock_, label);
   } while (mine.is_to_ask());
 }
@@ -155,7 +155,7 @@ void basic_domain<Clock, Blocks>::come_back(session& mine, const char* label) no
 
 template <class Clock, class Blocks>
 inline bool basic_domain<Clock, Blocks>::is_due(session& mine) noexcept {
-  return --mine.until_look == 0 || mine.walks.value() >= mine.glance_walks_at;
+  return --mine.until_look == 0 || mine.walks.value() >= mine.fast_check_walks_at;
 }
 
 /// After a section: the thread's log is collected, if much has been written, or many reads met
@@ -176,19 +176,19 @@ void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
   const bool writes = mine.written.written() + soon >= mine.pass_at;
   if ((walks || writes) && !others_do(mine)) {
     tend_own(mine, walks, gives);
-  } else if (mine.is_glance_due()) {
-    glance_if_enough(mine);
+  } else if (mine.is_fast_check_due()) {
+    fast_check_if_enough(mine);
   }
   const std::uint64_t held = mine.now.held();
   if (!gives && !courtesy_.is_due_early(mine.turn_taken, held)) return;
-  mine.here.go_away();
+  mine.here.go_offline();
   blocks_.rest();
   courtesy_.give(mine.turn_taken, threads::high_water());
 }
 
-/// A pass over the thread's log, and a neighbour's, whose owner may be asleep or gone. A glance may
-/// do for the first; if not, it may after the next section, unless it has not of late or this is
-/// the last chance.
+/// A pass over the thread's log, and a neighbour's, whose owner may be asleep or gone. For the
+/// first a fast-path check may be enough. If it is not, it may be after the next section, unless it
+/// was not of late, or this is the last chance.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::tend_own(session& mine, bool walks, bool now) noexcept {
 #if defined(SPOLIA_MODEL)
@@ -197,14 +197,14 @@ void basic_domain<Clock, Blocks>::tend_own(session& mine, bool walks, bool now) 
   constexpr std::uint32_t least_haste = 0;
 #endif
   const std::uint64_t before = mine.written_back.value();
-  const bool glanced = pass_at_a_glance(mine);
-  if (!glanced && !now && mine.haste > least_haste) return hurry(mine, false);
+  const bool checked = pass_by_fast_check(mine);
+  if (!checked && !now && mine.haste > least_haste) return hurry(mine, false);
   session* const other = neighbour_in_need(mine, walks);
-  if (!glanced || other != nullptr) pass(mine, glanced ? nullptr : &mine, other, false);
+  if (!checked || other != nullptr) pass(mine, checked ? nullptr : &mine, other, false);
   const std::uint64_t written_back = mine.written_back.value() - before;
   set_next_pass(mine, written_back, walks);
   hurry(mine, written_back != 0);
-  be_alone_if_so(mine);
+  become_exclusive_if_so(mine);
   end_pass(mine, walks);
 }
 
@@ -222,44 +222,44 @@ void basic_domain<Clock, Blocks>::end_pass(session& mine, bool walks) noexcept {
   graves_.clear();
 }
 
-/// What a log holds can be home long before a pass is due that has to fence: if all other threads
-/// are seen to have gone on, or are away.
+/// What a log holds can be written back long before a pass is due that has to fence: if all other
+/// threads are seen to have gone on, or are offline.
 template <class Clock, class Blocks>
-bool basic_domain<Clock, Blocks>::pass_at_a_glance(session& mine) noexcept {
-  if (!mine.written.unsettled() || !mine.now.glance(sessions_, mine, clock_)) return false;
+bool basic_domain<Clock, Blocks>::pass_by_fast_check(session& mine) noexcept {
+  if (!mine.written.has_work() || !mine.now.fast_check(sessions_, mine, clock_)) return false;
   if (!mine.written.try_collect()) return false;
   mine.collecting = true;
   fence::full();  // ↔ the one in wait_for_collectors, and the heavy one of a grant
-  if (mine.is_to_ask()) alone_.ask(mine);
+  if (mine.is_to_ask()) exclusive_.ask(mine);
   collect(mine, mine, false);
   mine.collecting = false;
   return true;
 }
 
-/// Long before a pass is due that looks after a neighbour, too, and looks if a glance is not
-/// enough.
+/// Comes long before a pass is due that looks after a neighbour, too, and scans the census if a
+/// fast-path check is not enough.
 template <class Clock, class Blocks>
-void basic_domain<Clock, Blocks>::glance_if_enough(session& mine) noexcept {
+void basic_domain<Clock, Blocks>::fast_check_if_enough(session& mine) noexcept {
   const std::uint64_t before = mine.written_back.value();
-  const bool glanced = detectors_.load_relaxed() == 0 && pass_at_a_glance(mine);
+  const bool checked = detectors_.load_relaxed() == 0 && pass_by_fast_check(mine);
   hurry(mine, mine.written_back.value() != before);
-  if (glanced) end_pass(mine, false);
+  if (checked) end_pass(mine, false);
 }
 
-/// As long as glances help they come soon, else less and less.
+/// As long as fast-path checks help they come soon, else less and less.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::hurry(session& mine, bool helps) noexcept {
   mine.haste = helps ? most_haste : mine.haste - (std::min)(mine.haste, 1U);
-  mine.glance_at =
+  mine.fast_check_at =
       (std::min)(mine.pass_at, mine.written.written() + (options_.low_watermark >> mine.haste));
-  mine.glance_walks_at =
+  mine.fast_check_walks_at =
       (std::min)(mine.walks_at, mine.walks.value() + (options_.walk_watermark >> mine.haste));
 }
 
 template <class Clock, class Blocks>
-void basic_domain<Clock, Blocks>::be_alone_if_so(session& mine) noexcept {
+void basic_domain<Clock, Blocks>::become_exclusive_if_so(session& mine) noexcept {
   if (!options_.in_place || !mine.now.is_as_before()) return;
-  alone_.after_pass(mine, mine.now.latest(), sections_, sessions_);
+  exclusive_.after_pass(mine, mine.now.latest(), sections_, sessions_);
 }
 
 /// Leaves a pass that is due to a detector, if there is one and it keeps up.
@@ -277,7 +277,7 @@ bool basic_domain<Clock, Blocks>::tend_all() {
   session& mine = my_session();
   bool any = false;
   sessions_.for_each([&](std::uint32_t, session& s) {
-    if (s.written.unsettled()) {
+    if (s.written.has_work()) {
       pass(mine, &s, nullptr, false);
       any = true;
     }
@@ -303,7 +303,7 @@ auto basic_domain<Clock, Blocks>::neighbour_in_need(session& mine, bool walks) n
   mine.neighbour_looks = 0;
   if (!stranger || mine.neighbour_passes != other->written.passes()) return nullptr;
   const bool needed =
-      other->written.bytes() >= options_.high_watermark || (walks && other->written.unsettled());
+      other->written.bytes() >= options_.high_watermark || (walks && other->written.has_work());
   return needed ? other : nullptr;
 }
 
@@ -315,8 +315,8 @@ bool basic_domain<Clock, Blocks>::enough_is_left() const noexcept {
   return left_behind_.value() - left_seen_.value() >= options_.low_watermark;
 }
 
-/// A few at a time, two for each look at the sections, which is a heavy fence. The next time goes
-/// on where this one ends: else the first few, if a section holds their copies up, would keep the
+/// A few at a time, two for each scan of the census, which is a heavy fence. The next time goes on
+/// where this one ends: else the first few, if a section holds their copies up, would keep the
 /// others from their turn.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::collect_what_is_left(session& mine) noexcept {
@@ -327,7 +327,7 @@ void basic_domain<Clock, Blocks>::collect_what_is_left(session& mine) noexcept {
   int more = 16;
   session* one = nullptr;
   sessions_.for_each([&](std::uint32_t n, session& s) {
-    if (n < from || s.used.load_relaxed() || !s.written.unsettled()) return true;
+    if (n < from || s.used.load_relaxed() || !s.written.has_work()) return true;
     if (one == nullptr) {
       one = &s;
     } else {
@@ -376,7 +376,7 @@ void basic_domain<Clock, Blocks>::drain_now_and_then() noexcept {
   drain_at_.store_relaxed(2 * blocks_.garbage());
 }
 
-/// One look at the sections serves for two logs. It comes after this thread has become their
+/// One scan of the census serves for two logs. It comes after this thread has become their
 /// collector: log.hpp says why, see "Open".
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::pass(session& mine, session* first, session* second,
@@ -385,8 +385,8 @@ void basic_domain<Clock, Blocks>::pass(session& mine, session* first, session* s
   if (first != nullptr && !first->written.try_collect()) first = nullptr;
   if (second != nullptr && !second->written.try_collect()) second = nullptr;
   if (first != nullptr || second != nullptr) {
-    alone_.look_and_call(mine, sessions_, [&] { mine.now.look(sections_, clock_); });
-    if (mine.is_to_ask()) alone_.ask(mine);  // after the look's fence
+    exclusive_.scan_and_call(mine, sessions_, [&] { mine.now.look(sections_, clock_); });
+    if (mine.is_to_ask()) exclusive_.ask(mine);  // after the scan's fence
   }
   if (first != nullptr) collect(*first, mine, everything);
   if (second != nullptr) collect(*second, mine, everything);
@@ -414,11 +414,11 @@ inline void basic_domain<Clock, Blocks>::retire(typename log::piece& empty) noex
 
 // Objects end.
 
-/// Brings the newest version of an object home that no section can reach: then the master is all
-/// there is of it. If a fork has lost threads, there may be locks that they have left, and copies
-/// that will never be committed.
+/// Writes the newest version of an object that no section can reach over its master: then the
+/// master is all there is of it. If a fork has lost threads, there may be locks that they have
+/// left, and copies that will never be committed.
 template <class Clock, class Blocks>
-inline void basic_domain<Clock, Blocks>::bring_home(detail::object& o) noexcept {
+inline void basic_domain<Clock, Blocks>::write_back(detail::object& o) noexcept {
   for (backoff busy; !o.try_collect() && !(lost_some_ && o.try_take_from_lost());) busy.pause();
   detail::record* const first = o.newest.load_relaxed();
   detail::record* newest = first;
@@ -457,8 +457,8 @@ void basic_domain<Clock, Blocks>::thread_left(std::uint32_t n) noexcept {
   session* const s = sessions_.find(n);
   if (s == nullptr || !s->used.load_relaxed()) return;
   s->written.close();
-  s->here.go_away();
-  s->used.store_release(false);  // → the acquire in see_away: its sections
+  s->here.go_offline();
+  s->used.store_release(false);  // → the acquire in see_offline: its sections
   left_behind_.add(s->written.written() - s->written_before);
 }
 
@@ -469,7 +469,7 @@ void basic_domain<Clock, Blocks>::thread_lost(std::uint32_t n) noexcept {
     detail::log_after_fork(other.written).set_right(has_owner);
     return true;
   });
-  alone_.forget();
+  exclusive_.forget();
   if (session* const s = sessions_.find(n)) s->forget();
   lost_some_ = true;
 }

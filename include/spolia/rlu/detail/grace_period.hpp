@@ -2,10 +2,10 @@
 // grace_period.hpp: which intervals of time no section needs any more.
 //
 // Source:      MV-RLU, section 3.6 and 3.7, asks a detector thread for grace periods. Here the
-//              census of the live sections is asked instead, by whoever collects: no thread of its
-//              own, nothing to wake, nothing to wait for. A section that lives long holds up the
-//              intervals that contain its time, and not all that came later (the range idea of the
-//              multiversion collectors, see version/range_tracker.hpp).
+//              census of the live sections is asked instead, by the thread that collects: no thread
+//              of its own, nothing to wake, nothing to wait for. A section that lives long holds up
+//              the intervals that contain its time, and not all that came later (the range idea of
+//              the multiversion collectors, see version/range_tracker.hpp).
 #pragma once
 
 #include <algorithm>
@@ -23,14 +23,14 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu::detail {
 
-/// One look at the census. Belongs to one collector.
+/// What one scan of the census, or one fast-path check, has found. Belongs to one collector.
 class grace_period {
  public:
   /// If there is no memory for the times, everything counts as needed.
   template <class Clock>
   void look(const census& sections, const Clock& clock) noexcept {
     before_.swap(times_);
-    held_ = nobody;
+    held_ = no_instant;
     try {
       known_ = sections.scan(clock, times_);
     } catch (const std::bad_alloc&) {
@@ -39,21 +39,21 @@ class grace_period {
     compare();
   }
 
-  /// The same without a heavy fence, of all sections but those of `mine`: see presence.hpp. False:
-  /// it would tell nothing that the last look did not, and has not been one.
+  /// The same without a heavy fence, of all sections but those of `mine`: see online_state.hpp.
+  /// False: it would tell nothing that the last scan did not, and does not count as one.
   template <class Clock, class Session>
-  bool glance(const cells<Session>& all, const Session& mine, const Clock& clock) noexcept {
+  bool fast_check(const cells<Session>& all, const Session& mine, const Clock& clock) noexcept {
     if constexpr (Clock::advances_alone) {
       return false;
     } else {
       seen_.clear();
-      held_ = nobody;
+      held_ = no_instant;
       const std::uint64_t limit = clock.now();
       std::uint64_t known = limit;
-      if (!SPOLIA_FAULT("rlu.glances_unfenced")) fence::full();  // ↔ the one in come_back
+      if (!SPOLIA_FAULT("rlu.checks_unfenced")) fence::full();  // ↔ the one in come_online
       bool enough = true;
       all.for_each([&](std::uint32_t, const Session& s) {
-        if (&s != &mine) enough = s.here.is_away() ? see_away(s) : see(s.seat, known);
+        if (&s != &mine) enough = s.here.is_offline() ? see_offline(s) : see(s.slot, known);
         return enough;
       });
       if (enough && known <= known_ && known < limit) held_ = known;
@@ -71,16 +71,17 @@ class grace_period {
   /// No section, alive now or to come, has a time in [since, ended). What the sections that were
   /// had done happens before this look.
   [[nodiscard]] bool over(std::uint64_t since, std::uint64_t ended) const noexcept {
-    return holder(since, ended) == nobody;
+    return holder(since, ended) == no_instant;
   }
 
-  /// The oldest instant in [since, ended) that a section sees; `nobody` if it is over, `unknown` if
-  /// that cannot be said yet. An instant that was found holds what it holds until it is not live.
+  /// The oldest instant in [since, ended) that a section sees; `no_instant` if it is over,
+  /// `unknown` if that cannot be said yet. An instant that was found holds what it holds until it
+  /// is not live.
   [[nodiscard]] SPOLIA_ALWAYS_INLINE std::uint64_t holder(std::uint64_t since,
                                                           std::uint64_t ended) const noexcept {
     if (ended > known_ && !SPOLIA_FAULT("rlu.trusts_an_old_look")) return unknown;
-    if (since > last_ || ended <= first_) return nobody;
-    if (since > first_ && ended <= second_) return nobody;  // most, beside one that sleeps
+    if (since > last_ || ended <= first_) return no_instant;
+    if (since > first_ && ended <= second_) return no_instant;  // most, beside one that sleeps
     return first_from(since, ended);
   }
   /// Of one that an earlier look has found: some section still sees it, for all that is known.
@@ -89,7 +90,7 @@ class grace_period {
   }
 
   // No clock says these.
-  static constexpr std::uint64_t nobody = 0;
+  static constexpr std::uint64_t no_instant = 0;
   static constexpr std::uint64_t unknown = ~std::uint64_t{0};
 
   /// The oldest section's time, or what all are not below.
@@ -100,8 +101,8 @@ class grace_period {
   /// The oldest section was there at the look before this one, too.
   [[nodiscard]] bool has_sleeper() const noexcept { return sleeper_; }
 
-  /// The instant of a section that goes on since the last look or glance; nobody if it is not known
-  /// that there is one.
+  /// The instant of a section that goes on since the last scan or check; no_instant if it is not
+  /// known that there is one.
   [[nodiscard]] std::uint64_t held() const noexcept { return held_; }
 
   /// The look before this one has found the same instants, or none as well.
@@ -116,7 +117,7 @@ class grace_period {
 
  private:
   /// False: the thread is in no section, or a moment ago was in none.
-  bool see(const census::seat& of, std::uint64_t& known) noexcept {
+  bool see(const census::reserved_slot& of, std::uint64_t& known) noexcept {
     std::uint64_t time = of.announced();
     for (std::uint32_t n = 0; time == spolia::detail::vacant_stamp && n < most_waits; ++n) {
       spin_wait();
@@ -126,12 +127,12 @@ class grace_period {
     known = (std::min)(known, time);
     return add(time);
   }
-  /// It may be in a section that has begun before, and has no seat if it was never here.
+  /// It may be in a section that has begun before, and has no slot if it was never here.
   template <class Session>
-  bool see_away(const Session& s) noexcept {
+  bool see_offline(const Session& s) noexcept {
     if (!s.used.load_acquire()) return true;  // ← the releases in join and thread_left
-    const std::uint64_t time = s.seat.announced();
-    return time == spolia::detail::vacant_stamp || SPOLIA_FAULT("rlu.overlooks_who_sleeps") ||
+    const std::uint64_t time = s.slot.announced();
+    return time == spolia::detail::vacant_stamp || SPOLIA_FAULT("rlu.overlooks_sleepers") ||
            add(time);
   }
   bool add(std::uint64_t time) noexcept {
@@ -155,7 +156,7 @@ class grace_period {
   SPOLIA_NOINLINE std::uint64_t first_from(std::uint64_t since,
                                            std::uint64_t ended) const noexcept {
     const std::uint64_t first = *std::lower_bound(times_.begin(), times_.end(), since);
-    return first >= ended ? nobody : first;
+    return first >= ended ? no_instant : first;
   }
 
   static constexpr std::uint64_t largest = ~std::uint64_t{0};
@@ -168,7 +169,7 @@ class grace_period {
 #endif
 
   std::uint64_t known_ = 0;
-  std::uint64_t held_ = nobody;
+  std::uint64_t held_ = no_instant;
   std::uint64_t first_ = largest;
   std::uint64_t second_ = largest;
   std::uint64_t last_ = 0;
@@ -176,7 +177,7 @@ class grace_period {
   bool same_ = false;
   std::vector<std::uint64_t> times_;
   std::vector<std::uint64_t> before_;
-  std::vector<std::uint64_t> seen_;  // at a glance
+  std::vector<std::uint64_t> seen_;  // by a fast-path check
 };
 
 }  // namespace rlu::detail

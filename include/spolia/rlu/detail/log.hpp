@@ -5,15 +5,15 @@
 // Source:      MV-RLU, section 3.5, has one ring of fixed size a thread, taken back in order,
 //              and a thread whose ring is full waits.
 // Idea:        the owner fills its open segment. What it has filled it puts onto a stack when its
-//              section has ended. A collector, which is whoever has made the log `busy`, takes
-//              the stack and looks at the copies; a segment of which nothing is needed is retired
-//              to the domain's reclamation, since a reader may be walking through it.
+//              section has ended. A collector, which is the thread that has made the log `busy`,
+//              takes the stack and looks at the copies; a segment of which nothing is needed is
+//              retired to the domain's reclamation, since a reader may be walking through it.
 //              Between two sections the owner shows its open segment, so that copies need not wait
 //              until it is full, however long the owner sleeps.
 // Open:        owner:      shown := null;  light fence;  busy?  then fill a new segment
 //              collector:  busy := true;   heavy fence;  shown?  then look through it
 //              By the fences the owner sees that it must leave the segment alone, or the collector
-//              sees nothing shown. So nobody writes to a segment that is looked through.
+//              sees nothing shown. So no thread writes to a segment that is looked through.
 //              A pass may last, if its thread is interrupted. What the owner begins to fill beside
 //              it, it shows with that pass's number, and the pass leaves it alone: so the owner
 //              may go on with it, and does not begin a segment for each section.
@@ -64,7 +64,7 @@ class log {
     begun_ = true;
     shown_.store_relaxed(nullptr);
     fence::light();  // ↔ the heavy one in a pass: see "Open"
-    // acquire ← the release in end_collect: who has looked at the segment has ended.
+    // acquire ← the release in end_collect: a collector that has looked at the segment has ended.
     const std::uint64_t seen = passes_.load_acquire();
     const std::uint64_t pass = is_busy(seen) ? seen : no_pass;
     const bool looked_at = std::exchange(beside_, pass) != pass && pass != no_pass;
@@ -113,11 +113,12 @@ class log {
       s = after;
     }
     first_ = chain_ = nullptr;
-    shown_during_.store_relaxed(beside_);  // first: who finds the segment finds this or a later one
-    shown_.store_release(open_);           // → the acquire in shown(): what we have written to it
+    shown_during_.store_relaxed(
+        beside_);  // first: a collector that finds the segment finds this or a later one
+    shown_.store_release(open_);  // → the acquire in shown(): what we have written to it
   }
 
-  /// The section has changed nothing: forgets what it wrote. Nobody else has looked at it.
+  /// The section has changed nothing: forgets what it wrote. No other thread has looked at it.
   void roll_back() noexcept {
     if (!begun_) return;
     piece* drop =
@@ -156,7 +157,7 @@ class log {
     mark_ = 0;
   }
 
-  // -- anybody
+  // -- any thread
 
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_.load_relaxed(); }
   /// In segments that are retired and not yet freed.
@@ -165,14 +166,14 @@ class log {
   [[nodiscard]] std::uint64_t written() const noexcept { return written_.value(); }
   /// Records that the last pass had to leave.
   [[nodiscard]] std::uint64_t waiting() const noexcept { return waiting_.value(); }
-  /// Changes whenever somebody begins to look through it, or ends.
+  /// Changes whenever a collector begins to look through it, or ends.
   [[nodiscard]] std::uint64_t passes() const noexcept { return passes_.load_relaxed(); }
-  /// Somebody is its collector. If not, what collectors did happens before what the caller does.
+  /// A thread is its collector. If not, what collectors did happens before what the caller does.
   [[nodiscard]] bool is_looked_through() const noexcept {
     return is_busy(passes_.load_acquire());  // ← the release in end_collect
   }
   /// A pass might find something to do.
-  [[nodiscard]] bool unsettled() const noexcept {
+  [[nodiscard]] bool has_work() const noexcept {
     return waiting() != 0 || written() != looked_at_.value();
   }
 
@@ -185,7 +186,7 @@ class log {
     return true;
   }
   void end_collect() noexcept {
-    by_ = nobody;
+    by_ = no_thread;
     passes_.store_release(passes_.load_relaxed() + 1);  // → the acquires of the others
   }
 
@@ -197,7 +198,7 @@ class log {
     for (backoff busy; is_busy(seen) && passes_.load_acquire() == seen;) busy.pause();
   }
 
-  // -- the collector, behind a heavy fence
+  // -- the collector, after a heavy fence
 
   /// The object whose lock it has, or is about to take; null: none.
   void at(object* o) noexcept { at_ = o; }
@@ -233,18 +234,18 @@ class log {
   piece*& old() noexcept { return old_; }
   /// Asked once a pass, of a log whose owner sleeps, too: true once half as many segments have
   /// grown old since as there are old ones, or twice as many passes have come; or some of both. So
-  /// the old ones do not become more than what is needed by a factor, and a look at them costs each
-  /// a few looks. Those that a section holds as they are cost a glance, and count as so much less.
+  /// the old ones do not become more than what is needed by a factor, and each costs a few looks in
+  /// all. A segment that a section holds as it is is skipped, and counts as so much less.
   [[nodiscard]] bool is_turn_of_old() noexcept { return ++turns_skipped_ >= 2 * old_looks_; }
   void end_turn_of_old() noexcept {
     turns_skipped_ = 0;
     waiting_in_old_ = 0;
-    std::uint64_t glances = 0;
+    std::uint64_t skips = 0;
     for (const piece* s = old_; s != nullptr; s = s->next) {
       waiting_in_old_ += s->last.waiting;
-      glances += s->held_by == 0 ? glances_a_look : 1;
+      skips += s->held_by == 0 ? skips_a_look : 1;
     }
-    old_looks_ = glances / glances_a_look;
+    old_looks_ = skips / skips_a_look;
   }
   void grows_old(piece& s) noexcept {
     s.next = old_;
@@ -256,9 +257,9 @@ class log {
   /// Room for a record that moves here from another segment; null if there is no memory or the log
   /// is at its cap. Tombstones, which nothing follows, are kept apart from copies, which wait for
   /// the next version as well: so that there are segments that one section holds as they are.
-  void* shelter(record_kind kind, std::uint32_t size, std::uint32_t segment_bytes,
-                std::size_t cap) noexcept {
-    piece*& to = kind == record_kind::tombstone ? graves_ : shelter_;
+  void* survivor_space(record_kind kind, std::uint32_t size, std::uint32_t segment_bytes,
+                       std::size_t cap) noexcept {
+    piece*& to = kind == record_kind::tombstone ? graves_ : survivors_;
     if (to == nullptr || to->capacity - to->used.read() < size) {
       try {
         to = make((std::max)(size, segment_bytes), cap);
@@ -276,19 +277,19 @@ class log {
     to->held_by = 0;
     return to->at(offset);
   }
-  [[nodiscard]] bool is_shelter(const piece& s) const noexcept {
-    return &s == shelter_ || &s == graves_;
+  [[nodiscard]] bool is_survivor_space(const piece& s) const noexcept {
+    return &s == survivors_ || &s == graves_;
   }
 
   /// After a pass: `in_open` records wait in the open segment.
-  void settle(std::uint32_t in_open) noexcept {
+  void set_waiting(std::uint32_t in_open) noexcept {
     std::uint64_t all = in_open + waiting_in_old_;
     for (const piece* s = held_; s != nullptr; s = s->next) all += s->last.waiting;
     waiting_.set(all);
   }
   /// A segment has left the list of the held.
   void left(piece& s) noexcept {
-    if (&s == shelter_) shelter_ = nullptr;
+    if (&s == survivors_) survivors_ = nullptr;
     if (&s == graves_) graves_ = nullptr;
     retired_.add(s);
     bytes_.fetch_sub_relaxed(s.bytes());
@@ -306,7 +307,7 @@ class log {
       }
     }
   }
-  /// After a fork, of a lost thread's log, which nobody collects any more.
+  /// After a fork, of a lost thread's log, which no thread collects any more.
   void forget() noexcept {
     begun_ = false;
     open_ = first_ = chain_ = nullptr;
@@ -322,16 +323,17 @@ class log {
   template <class>
   friend class log_after_fork;
 
-  static constexpr std::uint32_t nobody = ~std::uint32_t{0} - 1;  // no thread's number
-  static constexpr std::uint64_t no_pass = 0;                     // passes are odd
-  static constexpr std::uint64_t glances_a_look = 64;
+  static constexpr std::uint32_t no_thread = ~std::uint32_t{0} - 1;  // no thread's number
+  static constexpr std::uint64_t no_pass = 0;                        // passes are odd
+  static constexpr std::uint64_t skips_a_look = 64;
   static constexpr std::uint64_t passes_a_segment = 4;  // that has grown old
   static constexpr bool is_busy(std::uint64_t passes) noexcept { return (passes & 1U) != 0; }
 
   /// The segment in which the section began to write.
   piece* section() const noexcept { return first_ == nullptr ? chain_ : first_; }
 
-  /// Null if that would take the log over its cap, whoever else makes one. \throws std::bad_alloc
+  /// Null if that would take the log over its cap, also where other threads make one at the time.
+  /// \throws std::bad_alloc
   piece* make(std::uint32_t room, std::size_t cap) {
     const std::size_t size = piece::bytes_with(room);
     piece* made = nullptr;
@@ -355,7 +357,7 @@ class log {
   }
 
   void give_up_taken() noexcept {
-    held_ = old_ = shelter_ = graves_ = nullptr;
+    held_ = old_ = survivors_ = graves_ = nullptr;
     old_looks_ = waiting_in_old_ = turns_skipped_ = 0;
   }
 
@@ -390,10 +392,10 @@ class log {
   std::uint64_t old_looks_ = 0;       // that a turn of the old ones costs
   std::uint64_t waiting_in_old_ = 0;  // as of its last turn
   std::uint64_t turns_skipped_ = 0;
-  piece* shelter_ = nullptr;  // the one of the held that copies move to
-  piece* graves_ = nullptr;   // and the one for tombstones
+  piece* survivors_ = nullptr;  // the one of the held that copies move to
+  piece* graves_ = nullptr;     // and the one for tombstones
   object* at_ = nullptr;
-  std::uint32_t by_ = nobody;  // the collector's number, while it is one
+  std::uint32_t by_ = no_thread;  // the collector's number, while it is one
 };
 
 }  // namespace rlu::detail

@@ -2,14 +2,14 @@
 // log_after_fork.hpp: what becomes of a log, in the child of a fork, that a lost thread was looking
 // through.
 //
-// A collector works through lists of its own, record by record. What of that is half done, nobody
-// can tell from the lists. So the child gives up what the collector had taken, in one piece: its
-// memory is lost, takes nothing of the log's cap, and what it says is still read. What the owner
-// has at hand, its open segment and those that nobody had taken, is whole as far as the lists go,
-// since the owner has not been lost. Only their records may be half done:
+// A collector works through lists of its own, record by record. The lists do not tell what of that
+// is half done. So the child gives up what the collector had taken, in one piece: its memory is
+// lost, takes nothing of the log's cap, and what it says is still read. What the owner has at hand,
+// its open segment and those that no collector had taken, is whole as far as the lists go, since
+// the owner has not been lost. Only their records may be half done:
 //   - One that was on its way out may not say so. It is one that no chain leads to.
-//   - One that is out may not have the time yet from which on nobody finds it. It gets a later one
-//     from the child's first pass.
+//   - One that is out may not have the time yet from which on no section finds it. It gets a later
+//     one from the child's first pass.
 //   - What the collector had noted of them is forgotten: the next look is the first again.
 // A log whose own owner was lost, too, is given up as a whole (log::forget).
 #pragma once
@@ -34,7 +34,8 @@ class log_after_fork {
 
   /// `has_owner`: that has not been lost. May be called again.
   void set_right(bool has_owner) noexcept {
-    log_.retired_.start_over();  // who would have freed those segments is lost, mostly
+    log_.retired_
+        .start_over();  // the threads that would have freed those segments are lost, mostly
     // A thread that has forked in its own pass, where a type's copy or a look at chains does that,
     // goes on with it.
     if (!log_.is_looked_through() || threads::is_this(log_.by_)) return;

@@ -19,10 +19,10 @@ template <class Domain, class Session>
 class reading {
  public:
   SPOLIA_ALWAYS_INLINE reading(Domain& d, Session& s, const char* label) noexcept
-      : home_(d), of_(s) {
+      : domain_(d), of_(s) {
     of_.begin(d.clock_, label);
     if (of_.is_to_ask()) [[unlikely]]
-      d.come_back(of_, label);
+      d.come_online(of_, label);
     of_.depth = 1;
   }
   reading(const reading&) = delete;
@@ -30,12 +30,12 @@ class reading {
   SPOLIA_ALWAYS_INLINE ~reading() {
     of_.depth = 0;
     of_.leave();
-    if (home_.is_due(of_)) [[unlikely]]
-      home_.tend(of_);
+    if (domain_.is_due(of_)) [[unlikely]]
+      domain_.tend(of_);
   }
 
  private:
-  Domain& home_;
+  Domain& domain_;
   Session& of_;
 };
 
@@ -43,17 +43,17 @@ class reading {
 template <class Domain, class Session>
 class writing {
  public:
-  writing(Domain& d, Session& s) noexcept : home_(d), of_(s) {
+  writing(Domain& d, Session& s) noexcept : domain_(d), of_(s) {
     of_.begin_writing(d.clock_);
     if (of_.is_to_ask()) [[unlikely]]
-      d.come_back(of_, nullptr);
+      d.come_online(of_, nullptr);
     of_.depth = 1;
   }
   writing(const writing&) = delete;
   writing& operator=(const writing&) = delete;
   ~writing() {
     if (open_) [[unlikely]]
-      home_.give_up(of_);  // the user's function has thrown
+      domain_.give_up(of_);  // the user's function has thrown
   }
 
   /// Commits what can be.
@@ -62,12 +62,12 @@ class writing {
     in.lock_what_was_read();
     const outcome how = of_.state;
     open_ = false;
-    home_.end(of_, how == outcome::committed);
+    domain_.end(of_, how == outcome::committed);
     return how;
   }
 
  private:
-  Domain& home_;
+  Domain& domain_;
   Session& of_;
   bool open_ = true;
 };

@@ -15,8 +15,8 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu::detail {
 
-/// Segments with which objects end, and that nobody looks at any more. They wait here for a thread
-/// that is between two sections, since the objects' destructors may begin some.
+/// Segments with which objects end, and that no thread looks at any more. They wait here for a
+/// thread that is between two sections, since the objects' destructors may begin some.
 template <class Segment>
 class graveyard {
  public:
@@ -74,10 +74,10 @@ struct findings {
   std::uint64_t gone_since = ~std::uint64_t{0};
 };
 
-/// A piece of a log. `Header` is what the reclamation domain wants in front.
+/// A piece of a log. `Header` is what the reclamation domain wants before it.
 template <class Header>
 struct alignas(record) segment : Header {
-  /// Counts the bytes of segments that wait for who walks.
+  /// Counts the bytes of segments that wait for sections in the middle of a walk.
   class retired {
    public:
     [[nodiscard]] std::size_t bytes() const noexcept { return bytes_.load_relaxed(); }
@@ -89,7 +89,7 @@ struct alignas(record) segment : Header {
     void subtract(const segment& s) noexcept {
       if (s.retired_life == life_) bytes_.fetch_sub_relaxed(s.bytes());
     }
-    /// In the child of a fork: nobody may ever free what was there before.
+    /// In the child of a fork: it may be that no thread ever frees what was there before.
     void start_over() noexcept {
       ++life_;
       bytes_.store_relaxed(0);
@@ -113,7 +113,7 @@ struct alignas(record) segment : Header {
     memory::deallocate(s, bytes, align());
   }
 
-  /// Nobody looks at it any more. Must not run code of users.
+  /// No thread looks at it any more. Must not run code of users.
   static void release(segment* s) noexcept {
     if (s->buries) {
       s->grave->bury(*s);
@@ -162,7 +162,7 @@ struct alignas(record) segment : Header {
   findings last;  // its
   // The instant that holds each record that waits, whatever is written; 0: there is no such one.
   std::uint64_t held_by = 0;
-  bool detached = false;          // has copies that nobody finds since this pass
+  bool detached = false;          // has copies that no section finds since this pass
   std::uint64_t detached_at = 0;  // and when that was, or a later one
   bool buries = false;            // objects end with it
   graveyard<segment>* grave = nullptr;

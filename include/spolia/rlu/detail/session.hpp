@@ -4,7 +4,7 @@
 //
 // Source:      MV-RLU, sections 3.3 to 3.5 (try_lock, commit, abort).
 // Lost updates cannot happen: a lock is given only if the newest version is one that the section
-// sees (the object's word says so), and nobody else can put a newer one there while it is held.
+// sees (the object's word says so), and no other thread can put a newer one there while it is held.
 //
 // Departures from the paper:
 //   D1  A failed lock dooms its section, which then can only be abandoned: no caller can forget it.
@@ -27,11 +27,11 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
 #include <spolia/reclaim/courtesy.hpp>
-#include <spolia/rlu/detail/alone.hpp>
 #include <spolia/rlu/detail/commit_word.hpp>
+#include <spolia/rlu/detail/exclusive_mode.hpp>
 #include <spolia/rlu/detail/grace_period.hpp>
 #include <spolia/rlu/detail/log.hpp>
-#include <spolia/rlu/detail/presence.hpp>
+#include <spolia/rlu/detail/online_state.hpp>
 #include <spolia/rlu/detail/write_set.hpp>
 #include <spolia/rlu/object.hpp>
 
@@ -49,9 +49,9 @@ struct alignas(cache_line) session {
   std::forward_list<commit_word> more_words;  // see forget
   bool needs_word = false;
 
-  presence here;
-  alone_part here_alone;
-  census::seat seat;
+  online_state here;
+  exclusive_part exclusive;
+  census::reserved_slot slot;
   std::uint64_t time = 0;  // of the section
   std::uint64_t turn = 0;  // counts sections: views know theirs
   std::uint32_t depth = 0;
@@ -77,23 +77,23 @@ struct alignas(cache_line) session {
   tally written_back;
 
   // When a look through the logs is due, see domain_impl.hpp:
-  std::uint64_t pass_at = 0;    // bytes that will have been written then
-  std::uint64_t walks_at = 0;   // reads that will have met copies
-  std::uint64_t walk_step = 0;  // since the last pass
-  std::uint64_t glance_at = 0;  // and when a pass is due that costs but a glance
-  std::uint64_t glance_walks_at = 0;
+  std::uint64_t pass_at = 0;        // bytes that will have been written then
+  std::uint64_t walks_at = 0;       // reads that will have met copies
+  std::uint64_t walk_step = 0;      // since the last pass
+  std::uint64_t fast_check_at = 0;  // and when a pass is due that needs only a fast-path check
+  std::uint64_t fast_check_walks_at = 0;
   std::uint32_t haste = 0;      // these come so much sooner: a power of two
   std::uint32_t neighbour = 0;  // whose log is looked at next
   std::uint32_t neighbour_looks = 0;
   std::uint64_t neighbour_passes = 0;  // of its log, as of the first look
   bool collecting = false;
-  std::uint32_t until_look = 1;  // sections, until it is asked whether it is another thread's turn
+  std::uint32_t until_look = 1;  // sections, until the thread asks whether its time slice is over
   spolia::detail::reclaim::courtesy::turn turn_taken;
   grace_period now;  // of the passes that this thread makes
 
   template <class Clock>
   SPOLIA_ALWAYS_INLINE void begin(Clock& clock, const char* label) noexcept {
-    time = seat.announce(clock, label);
+    time = slot.announce(clock, label);
   }
   template <class Clock>
   SPOLIA_ALWAYS_INLINE void begin_writing(Clock& clock) noexcept {
@@ -102,19 +102,20 @@ struct alignas(cache_line) session {
     state = outcome::committed;
   }
 
-  /// Whether it has to ask who is alone, before its first read. (Behind the fence in announce.)
+  /// Whether it has to end another thread's exclusive mode before its first read. (After the fence
+  /// in announce.)
   [[nodiscard]] bool is_to_ask() const noexcept {
     return here.is_called() && !SPOLIA_FAULT("rlu.begins_unasked");
   }
 
-  [[nodiscard]] bool is_glance_due() const noexcept {
-    return walks.value() >= glance_walks_at || written.written() >= glance_at;
+  [[nodiscard]] bool is_fast_check_due() const noexcept {
+    return walks.value() >= fast_check_walks_at || written.written() >= fast_check_at;
   }
 
   /// The end of what begin began.
   SPOLIA_ALWAYS_INLINE void leave() noexcept {
     ++turn;
-    seat.withdraw();
+    slot.withdraw();
   }
 
   /// For a thread that is new. \throws std::bad_alloc
@@ -125,18 +126,18 @@ struct alignas(cache_line) session {
   }
 
   /// In the child of a fork, of a thread that was lost anywhere in here. Its word goes on saying
-  /// what it says: copies that nobody will fill in any more ask it. So the next thread here has
-  /// another one. Vectors may be half-written, and are left alone.
+  /// what it says: copies that no thread will fill in any more lead to it. So the next thread here
+  /// has another one. Vectors may be half-written, and are left alone.
   void forget() noexcept {
     // acquire: for form; there is no other thread.
-    if (here_alone.in_place.load_acquire() == overwriting::begun) overwrite_all([](record&) {});
-    here_alone.in_place.store_relaxed(overwriting::no);
-    here_alone.alone.store_relaxed(false);
-    std::construct_at(&here_alone.times);
+    if (exclusive.in_place.load_acquire() == overwriting::begun) overwrite_all([](record&) {});
+    exclusive.in_place.store_relaxed(overwriting::no);
+    exclusive.granted.store_relaxed(false);
+    std::construct_at(&exclusive.times);
     std::construct_at(&ended);
     written.forget();
-    if (used.load_relaxed()) seat.withdraw();  // perhaps it had begun a section
-    here.go_away();
+    if (used.load_relaxed()) slot.withdraw();  // perhaps it had begun a section
+    here.go_offline();
     used.store_relaxed(false);
     needs_word = true;
     depth = 0;
@@ -193,7 +194,7 @@ struct alignas(cache_line) session {
       dropped |= f.dropped;
     }
     if (written.wrote()) {
-      if (!here_alone.alone.load_relaxed() || !commit_in_place()) commit_copies(clock);
+      if (!exclusive.granted.load_relaxed() || !commit_in_place()) commit_copies(clock);
       commits.add(1);
     }
     if (first_count.to != nullptr) {
@@ -221,41 +222,43 @@ struct alignas(cache_line) session {
   void commit_copies(Clock& clock) noexcept {
     link_all();
     const std::uint64_t t = stamp(clock);
-    // Nobody begins before it any more, this thread included: see commit_word.hpp.
+    // No section begins before it any more, nor one of this thread: see commit_word.hpp.
     if (clock.bound() != 0 && !SPOLIA_FAULT("rlu.ends_too_early")) clock.pass(t);
     fill_in(t);
   }
 
-  /// Not above the time of any section that will find what this one has made. Behind a commit in
-  /// place, which passes no clock, that may be below ours; but what leads it there passed `from`.
+  /// Not above the time of any section that will find what this one has made. After a commit in
+  /// place, which passes no clock, that time may be below ours; but what leads the section there
+  /// passed `from`.
   [[nodiscard]] std::uint64_t birth() const noexcept {
-    return here_alone.alone.load_relaxed() ? (std::min)(time, here_alone.from) : time;
+    return exclusive.granted.load_relaxed() ? (std::min)(time, exclusive.from) : time;
   }
 
-  /// The same without copies, if nobody can tell: see alone.hpp. False: it has done nothing.
+  /// The same without copies, if no section can tell: see exclusive_mode.hpp. False: it has done
+  /// nothing.
   SPOLIA_NOINLINE bool commit_in_place() noexcept {
     std::size_t ends = 0;
     bool may = true;
     written.for_each_written([&](const record& r) {
       if (r.kind.read() == record_kind::lock_only) return;
-      may &= r.base() >= here_alone.from;
+      may &= r.base() >= exclusive.from;
       if (r.kind.read() != record_kind::tombstone) return;
       ++ends;
       may &= r.of->newest.load_relaxed() == nullptr;
     });
     if (!may || !has_room_to_end(ends)) return false;
-    here_alone.in_place.store_relaxed(overwriting::asked);
+    exclusive.in_place.store_relaxed(overwriting::asked);
     if (!SPOLIA_FAULT("rlu.overwrites_unfenced")) fence::light();  // ↔ the heavy one in ask
-    const bool alone = here_alone.alone.load_relaxed();
+    const bool alone = exclusive.granted.load_relaxed();
     if (alone) {
-      here_alone.in_place.store_relaxed(overwriting::begun);  // for a fork
+      exclusive.in_place.store_relaxed(overwriting::begun);  // for a fork
       overwrite_all([this](const record& r) { ended.push_back({r.of, r.how, true}); });
     }
-    here_alone.in_place.store_release(overwriting::no);  // → the acquires of who asks
-    if (alone) {                                         // there is nothing to collect
+    exclusive.in_place.store_release(overwriting::no);  // → the acquires of threads that ask
+    if (alone) {                                        // there is nothing to collect
       const std::uint64_t taken_back = written.take_back();
       pass_at += taken_back;
-      glance_at += taken_back;
+      fast_check_at += taken_back;
     }
     return alone;
   }
@@ -294,7 +297,7 @@ struct alignas(cache_line) session {
     }
   }
 
-  /// New objects that nobody is to have end last: their destructors may begin sections.
+  /// New objects that never became visible end last: their destructors may begin sections.
   void leave_after_writing() noexcept {
     special = serializable = false;
     read.clear();
@@ -322,7 +325,7 @@ struct alignas(cache_line) session {
     std::uintptr_t seen = o.lock.load_relaxed();
     for (std::uint32_t spins = 0;;) {
       if ((seen & word::flags) == word::collecting) {
-        // For a few instructions; anybody else has it for a section.
+        // A collector has it for a few instructions; a section has it until it ends.
         if (spins++ == most_spins) return false;
         spin_wait();
         seen = o.lock.load_relaxed();
@@ -331,15 +334,15 @@ struct alignas(cache_line) session {
       if (!word::allows(seen, time) && !SPOLIA_FAULT("rlu.locks_stale")) return false;
       if (word::is_locked(seen)) return false;
       r.ended.store_relaxed(unended(word::time(seen)));
-      // acquire ← the releases of who had the lock: we see the chain as they left it.
+      // acquire ← the releases of threads that had the lock: we see the chain as they left it.
       if (o.lock.cas_strong_acquire(seen, word::of(r))) return true;
     }
   }
 
   void link_all() noexcept {
     ++sets;
-    // release → the acquire in since_of: who sees our set in the word sees the one before filled
-    // in.
+    // release → the acquire in since_of: a thread that sees our set in the word sees the one before
+    // filled in.
     committed->store_release(linking(sets));
     written.for_each_written([](record& r) {
       object& o = *r.of;
@@ -358,9 +361,9 @@ struct alignas(cache_line) session {
 
   template <class Clock>
   std::uint64_t stamp(Clock& clock) noexcept {
-    // release → the acquire in since_of: who sees it whole sees every copy linked.
+    // release → the acquire in since_of: a thread that sees the set whole sees every copy linked.
     committed->store_release(committing(sets));
-    return settle(*committed, committing(sets), clock);
+    return resolve(*committed, committing(sets), clock);
   }
 
   void fill_in(std::uint64_t t) noexcept {
@@ -382,7 +385,7 @@ struct alignas(cache_line) session {
     if (SPOLIA_FAULT("rlu.unlocks_relaxed")) {
       o.lock.store_relaxed(then);
     } else {
-      o.lock.store_release(then);  // → the acquires of who takes the lock next
+      o.lock.store_release(then);  // → the acquire of the thread that takes the lock next
     }
   }
 

@@ -60,7 +60,7 @@ struct meeting_steps {
   void (*propose)(void* time, census_draft& d) noexcept;
   std::uint64_t (*tick)(void* time) noexcept;
   /// The time that stands then. `everybodys`: what the clocks that are one have shown.
-  std::uint64_t (*settle)(void* time, census_draft& d, std::uint64_t everybodys) noexcept;
+  std::uint64_t (*complete)(void* time, census_draft& d, std::uint64_t everybodys) noexcept;
   std::uint64_t (*now)(void* time) noexcept;
   void (*pass)(void* time, std::uint64_t t) noexcept;
   void (*part)(void* time, std::uint64_t t) noexcept;
@@ -86,11 +86,11 @@ struct meeting_of {
       .is_everybodys = [](void* t) noexcept { return clock(t).is_everybodys(); },
       .propose = [](void* t, census_draft& d) noexcept { d.propose(clock(t)); },
       .tick = [](void* t) noexcept { return clock(t).tick(); },
-      .settle =
+      .complete =
           [](void* t, census_draft& d, std::uint64_t everybodys) noexcept {
             using clock_type = typename Timeline::clock_type;
             const bool common = clock(t).is_everybodys() && !SPOLIA_FAULT("meeting.own_times");
-            return d.template settle<clock_type>(common ? everybodys : clock(t).now());
+            return d.template complete<clock_type>(common ? everybodys : clock(t).now());
           },
       .now = [](void* t) noexcept { return clock(t).now(); },
       .pass = [](void* t, std::uint64_t passed) noexcept { clock(t).pass(passed); },
@@ -159,7 +159,7 @@ class meeting {
     const std::uint64_t everybodys = counter == nullptr ? 0 : (*counter)->tick(counter->of.time_);
     bool met = true;
     for (one& p : present_) {
-      p.time = p->settle(p.of.time_, p.draft, everybodys);
+      p.time = p->complete(p.of.time_, p.draft, everybodys);
       if (!p.is_everybodys() || SPOLIA_FAULT("meeting.own_times")) continue;
       met = met && p.time == everybodys;
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Read-log-update under the model checker, where passes over logs come after a glance at who is in
-// a section, and threads that are in none are away.
+// Read-log-update under the model checker, where passes over logs come after a fast-path check of
+// which threads are in a section, and threads that are in none are offline.
 
 #include <gtest/gtest.h>
 
@@ -16,14 +16,15 @@ namespace {
 using namespace spolia;
 using namespace spolia::test;
 
-/// Each commit is followed by a glance, and none by a look: but for what a scenario says.
-struct glancing_world : world {
-  explicit glancing_world(std::uint32_t turn_us = 300) : world(1000, 1, false, turn_us) {}
+/// Each commit is followed by a fast-path check, and none by a scan of the census: but for what a
+/// scenario says.
+struct checking_world : world {
+  explicit checking_world(std::uint32_t turn_us = 300) : world(1000, 1, false, turn_us) {}
 };
 
 /// A thread that has never been here begins a section.
 void a_reader_comes(model::scenario& run, int commits) {
-  auto w = std::make_shared<glancing_world>();
+  auto w = std::make_shared<checking_world>();
   run.thread([=] { w->look_twice(); });
   run.thread([=] {
     for (int i = 0; i < commits; ++i) w->add_to(w->x);
@@ -35,7 +36,7 @@ void a_reader_comes_to_three(model::scenario& run) { a_reader_comes(run, 3); }
 
 /// It has been here, and is between two sections or in one.
 void a_reader_goes_on(model::scenario& run) {
-  auto w = std::make_shared<glancing_world>();
+  auto w = std::make_shared<checking_world>();
   run.thread([=] {
     w->d.read([](auto&) {});
     w->look_twice();
@@ -48,7 +49,7 @@ void a_reader_goes_on(model::scenario& run) {
 
 /// The same with less to try.
 void a_reader_has_been_here(model::scenario& run) {
-  auto w = std::make_shared<glancing_world>();
+  auto w = std::make_shared<checking_world>();
   run.thread([=] {
     w->d.read([](auto&) {});
     w->look_twice();
@@ -57,9 +58,9 @@ void a_reader_has_been_here(model::scenario& run) {
   run.finally([=] { w->clear(); });
 }
 
-/// It goes away by itself after its first section, or is at the end of that.
-void a_reader_comes_back(model::scenario& run) {
-  auto w = std::make_shared<glancing_world>(1);
+/// It goes offline by itself after its first section, or is at the end of that.
+void a_reader_comes_online(model::scenario& run) {
+  auto w = std::make_shared<checking_world>(1);
   run.thread([=] {
     w->d.read([](auto&) {});
     w->look_twice();
@@ -68,9 +69,9 @@ void a_reader_comes_back(model::scenario& run) {
   run.finally([=] { w->clear(); });
 }
 
-/// A look calls it, between two sections or in one.
+/// A scan calls it, between two sections or in one.
 void a_reader_is_called(model::scenario& run, int commits) {
-  auto w = std::make_shared<glancing_world>();
+  auto w = std::make_shared<checking_world>();
   run.thread([=] {
     for (int i = 0; i < 2; ++i) w->look_twice();
   });
@@ -85,24 +86,24 @@ void a_reader_is_called_before_two(model::scenario& run) { a_reader_is_called(ru
 /// Orders of single loads and stores: too many to try them all.
 model::options some() { return in_random_orders(30000); }
 
-TEST(rlu_glance_model, readers_are_not_missed) {
+TEST(rlu_fast_check_model, readers_are_not_missed) {
   expect_clean(a_reader_comes_to_one_commit, at_most(1));
   expect_clean(a_reader_comes_to_three, at_most_in_order(2));
   expect_clean(a_reader_goes_on, at_most_in_order(2));
   expect_clean(a_reader_is_called_before_two, at_most_in_order(2));
 }
-TEST(rlu_glance_model, between_two_sections_is_not_away) {
+TEST(rlu_fast_check_model, between_two_sections_is_not_offline) {
   expect_found(a_reader_has_been_here, "rlu.takes_silence_for_absence", some(), "data race");
 }
-TEST(rlu_glance_model, who_is_called_in_a_section_is_found_there) {
-  expect_found(a_reader_is_called_before_two, "rlu.overlooks_who_sleeps", at_most_in_order(2),
+TEST(rlu_fast_check_model, a_thread_called_in_a_section_is_found_there) {
+  expect_found(a_reader_is_called_before_two, "rlu.overlooks_sleepers", at_most_in_order(2),
                "data race");
 }
-TEST(rlu_glance_model, who_comes_back_fences) {
-  expect_clean(a_reader_comes_back, at_most(1));
-  expect_found(a_reader_comes_back, "rlu.comes_back_unfenced", at_most(1), "data race");
+TEST(rlu_fast_check_model, a_thread_that_comes_online_fences) {
+  expect_clean(a_reader_comes_online, at_most(1));
+  expect_found(a_reader_comes_online, "rlu.comes_online_unfenced", at_most(1), "data race");
 }
-TEST(rlu_glance_model, a_glance_fences) {
-  expect_found(a_reader_comes_to_one_commit, "rlu.glances_unfenced", some(), "data race");
+TEST(rlu_fast_check_model, a_fast_check_fences) {
+  expect_found(a_reader_comes_to_one_commit, "rlu.checks_unfenced", some(), "data race");
 }
 }  // namespace
