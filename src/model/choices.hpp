@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every decision of an execution (who runs next, which store a load returns, whether a signal is
-// delivered) passes through here, so that one list of small numbers describes the execution.
+// Every decision of an execution (which thread runs next, which store a load returns, whether a
+// signal is delivered) passes through here, so that one list of small numbers describes the
+// execution.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scheduling: who runs, until when, and how an execution ends. The scheduler has no stack of its
-// own while threads run: a thread that reaches an operation decides who goes next and changes to
-// that fiber directly, or simply goes on.
+// Scheduling: which thread runs, until when, and how an execution ends. The scheduler has no stack
+// of its own while threads run: a thread that reaches an operation decides which one goes next and
+// changes to that fiber directly, or simply goes on.
 
 #include "execution.hpp"
 

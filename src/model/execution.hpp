@@ -57,7 +57,7 @@ struct thread_state {
   std::vector<exit_hook> hooks;
 };
 
-// Who wrote and who read a plain object last.
+// Which threads wrote and read a plain object last.
 struct plain_history {
   epoch written{};
   clock read{};
@@ -164,8 +164,8 @@ class engine {
   std::uint32_t failing_candidates(std::uint32_t where, std::uint64_t expected,
                                    std::memory_order failure);
   plain_history& history_of(tie& object);
-  /// What is known of an object that is accessed now; null where nobody can race. Fails if somebody
-  /// may be writing to it.
+  /// What is known of an object that is accessed now; null where no thread can race. Fails if
+  /// another thread may be writing to it.
   plain_history* plain_access(tie& object, const void* address, const char* what);
   void check_room(std::uint32_t where);
   void trace_load(const atomic_cell& cell, const char* name, std::memory_order order,

@@ -43,7 +43,7 @@ void heap::begin() {
 void* heap::allocate(std::size_t bytes, std::size_t align) {
   const std::size_t step = std::max(align, granule);
   const std::size_t start = (used_ + step - 1) / step * step;
-  // One granule stays free behind each block, to tell an access past its end from one to the next.
+  // One granule stays free after each block, to tell an access past its end from one to the next.
   const std::size_t granules = std::max<std::size_t>(1, (bytes + granule - 1) / granule);
   const std::size_t end = start + (granules + 1) * granule;
   if (bytes > arena_bytes || end > arena_bytes) return nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The heap of one execution: hands out memory from one arena, never reuses it before the execution
-// ends, and remembers for each block who touched it last. Addresses repeat from execution to
-// execution, so decisions that depend on them do too.
+// ends, and remembers for each block which thread touched it last. Addresses repeat from execution
+// to execution, so decisions that depend on them do too.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the hooks ask for: each operation first lets the scheduler decide who goes on, then checks
-// that its object may be touched, then takes effect in the memory model.
+// What the hooks ask for: each operation first lets the scheduler decide which thread goes on, then
+// checks that its object may be touched, then takes effect in the memory model.
 
 #include <algorithm>
 #include <new>
@@ -30,7 +30,7 @@ void engine::check_born(const tie& object, const void* address) {
        std::to_string(birth.thread()) + " does not happen before");
 }
 
-// Checks that the object's block is alive, and remembers the access for the one who frees it.
+// Checks that the object's block is alive, and remembers the access for the thread that frees it.
 void engine::touch(const void* address) {
   if (!heap_.owns(address)) return;
   block* const around = heap_.find(address);
@@ -87,7 +87,7 @@ void engine::note_load(std::uint32_t where) {
   ++round.count;
 }
 
-// Storing the value that is there already cannot end anybody's waiting.
+// Storing the value that is there already cannot end the waiting of any thread.
 void engine::count_change(std::uint32_t where, std::uint64_t value) {
   open_round();
   if (memory_.at(where).stores.back().value == value) return;
@@ -95,9 +95,9 @@ void engine::count_change(std::uint32_t where, std::uint64_t value) {
   ++me().own_changes;
 }
 
-// One round of a waiting loop is over. A loop may read old values, but not for ever: what it has
-// read is brought up to date; if it was so already, the next round goes the same way until somebody
-// has stored something since this round began, and can_go_on() waits for that.
+// One round of a waiting loop is over. A loop may read old values, but not forever: what it has
+// read is brought up to date; if it was so already, the next round goes the same way until another
+// thread has stored something since this round began, and can_go_on() waits for that.
 void engine::spin_wait() {
   if (phase_ == phase::single) {
     count_step();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// The model flavour's stand-in for std::atomic<T>, and the watcher inside spolia::plain<T>.
+/// The model build variant's stand-in for std::atomic<T>, and the watcher inside spolia::plain<T>.
 #pragma once
 
 #include <bit>

@@ -47,7 +47,7 @@
 ///     of two seq_cst fences. Only a compiler that swaps the looks could do harm. To tell the two
 ///     apart each thread would need a view of what happened before, beside that of what it has
 ///     read.
-///   * An interruption between a store and the light fence behind it, but for light_fences_apart.
+///   * An interruption between a store and the light fence after it, but for light_fences_apart.
 ///   * consume, atomic wait/notify, objects over 8 bytes, mixed-size access.
 ///   * A weak compare-and-swap fails spuriously only as often as options::spurious_failures says.
 ///   * Ordinary variables that are neither atomic nor plain are invisible, except for the life of
@@ -91,7 +91,7 @@ struct options {
   bool weak_memory = true;
   /// How many spurious failures of weak compare-and-swaps an execution may have.
   int spurious_failures = 0;
-  /// True: a thread may be interrupted between a store and the light fence behind it. Needed only
+  /// True: a thread may be interrupted between a store and the light fence after it. Needed only
   /// where one thread acts on what it has seen of the store, and another may miss it.
   bool light_fences_apart = false;
   /// True: signals are delivered at the target's next operation always.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// What the base headers call in the model flavour. Tests include engine.hpp instead.
+/// What the base headers call in the model build variant. Tests include engine.hpp instead.
 ///
 /// Outside an execution (static construction, a test's own code) every call here acts on the bare
 /// object, as one thread would.
