@@ -20,13 +20,14 @@ namespace spolia::core {
 
 constinit thread_local void* counted_member = nullptr;
 namespace {
-/// Its first slot does not say that it is free: it is in use, for ever. Nobody scans or writes it.
+/// Its first slot does not say that it is free: it is in use, forever. No thread scans or writes
+/// it.
 constinit counted::detail::pin never_free{};
 }  // namespace
 constinit thread_local std::array<void*, 4> counted_firsts{&never_free, &never_free, &never_free,
                                                            &never_free};
 static_assert(std::tuple_size_v<counted::detail::first_pins> == 4);
-constinit thread_local own_purse counted_purse = counted::detail::no_purse;
+constinit thread_local own_count_cache counted_cache = counted::detail::nothing_cached;
 
 namespace {
 
@@ -48,8 +49,8 @@ member* try_here() noexcept {
   }
 }
 
-/// How often somebody was woken, by the address of what he waits for. A number and no lock, so that
-/// a fork leaves nothing locked behind.
+/// How often threads were woken, by the address of what they wait for. A number and no lock, so
+/// that a fork leaves nothing locked.
 std::atomic<std::uint32_t>& calls_about(const void* about) noexcept {
   static constinit std::array<std::atomic<std::uint32_t>, 64> calls{};
   const auto bits = reinterpret_cast<std::uintptr_t>(about) >> 3U;
@@ -70,11 +71,11 @@ void* join_counted() {
 
 void help_counted(void* m) noexcept { home().help(*static_cast<member*>(m)); }
 
-void fill_counted_purse(void* m, std::uintptr_t entry, std::uintptr_t word) noexcept {
-  home().fill_purse(*static_cast<member*>(m), {entry, word});
+void fill_counted_cache(void* m, std::uintptr_t entry, std::uintptr_t word) noexcept {
+  home().fill_count_cache(*static_cast<member*>(m), {entry, word});
 }
 
-void spill_counted_purse(void* m) noexcept { home().spill(*static_cast<member*>(m)); }
+void spill_counted_cache(void* m) noexcept { home().spill(*static_cast<member*>(m)); }
 
 void end_counted_location(std::uintptr_t entry, std::size_t bytes) noexcept {
   home().end_of_location(try_here(), entry, bytes);

@@ -24,8 +24,8 @@ constinit thread_local block_cache* own_blocks = nullptr;
 
 namespace {
 
-/// Stands at the begin of the memory that blocks are cut from; the first block's head may follow
-/// 56 bytes behind.
+/// Stands at the begin of the memory that blocks are cut from; the first block's head may follow 56
+/// bytes later.
 struct slab {
   slab* next;
   std::size_t bytes;
@@ -35,7 +35,7 @@ struct slab {
 };
 static_assert(sizeof(slab) <= 56);
 
-/// Free blocks of one size that lie in nobody's hand.
+/// Free blocks of one size that no thread has at hand.
 class depot {
  public:
   /// Throws std::bad_alloc.
@@ -56,7 +56,7 @@ class depot {
     chains_ = c.first;
   }
 
-  /// Gives slabs back to the allocator whose blocks have all come home, and says how many bytes.
+  /// Gives slabs back to the allocator whose blocks have all come back, and says how many bytes.
   /// Others go on meanwhile: what is looked at is taken out of the depot.
   std::size_t trim() {
     content mine = take_all();
@@ -100,7 +100,8 @@ class depot {
     return given;
   }
 
-  /// In a forked child: whoever holds the lock is gone, and may have been in the midst of a change.
+  /// In a forked child: a thread that holds the lock is gone, and may have been in the midst of a
+  /// change.
   void recover() noexcept {
     if (!busy_.load(std::memory_order_relaxed)) return;
     chains_ = nullptr;
@@ -174,7 +175,7 @@ class depot {
   static unsigned char* bytes_of(slab* s) noexcept { return reinterpret_cast<unsigned char*>(s); }
 
   /// How much is to be left out before a block at `at`, so that its object lies in one line. Only
-  /// objects of three words behind counts of two: one in four would lie over two lines, and three
+  /// objects of three words after counts of two: one in four would lie over two lines, and three
   /// blocks in two lines take 1/15 more room. Others would take a third more, or fit anyway.
   static std::size_t gap(unsigned size, const unsigned char* at) noexcept {
     constexpr std::size_t counts = 16;
@@ -305,7 +306,7 @@ class block_pool final : listener {
   void thread_lost(std::uint32_t number) noexcept override {
     if (block_cache* const lost = caches_.find(number)) *lost = {};
   }
-  /// Who trims, or has no memory for a cache, need not have a number.
+  /// A thread that trims, or has no memory for a cache, need not have a number.
   void forked() noexcept override {
     for (depot& d : depots_) d.recover();
   }

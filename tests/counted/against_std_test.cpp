@@ -316,7 +316,7 @@ class pointers_against_std : public testing::Test {
       }
     }
   }
-  /// Behind a drain nothing is late any more.
+  /// After a drain nothing is late any more.
   void settle() {
     for (held& h : privately) h = {};
     ASSERT_TRUE(counted::drain());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Purses: units that a thread has at hand of an object that it loads again and again. Whoever
-// rests, ends, or vanishes in a fork keeps no object by them.
+// Caches of counts: units that a thread has at hand of an object that it loads again and again. A
+// thread that rests, ends, or vanishes in a fork keeps no object by them.
 
 #include <gtest/gtest.h>
 
@@ -22,17 +22,17 @@ namespace {
 using namespace spolia;
 using namespace spolia::test;
 
-constexpr int often = 3 * static_cast<int>(counted::detail::purse_after);
+constexpr int often = 3 * static_cast<int>(counted::detail::cache_after);
 constexpr long many = 32;  // units: more than there are pointers
 
 template <class Family>
-class purses : public nodes_end<Family> {
+class count_caches : public nodes_end<Family> {
  public:
   using node = booked_node<Family>;
   using pointer = typename Family::template pointer<node>;
   using location = typename Family::template location<node>;
 
-  purses() {
+  count_caches() {
     std::thread([] {}).join();  // from now on the process may have several threads
   }
   /// What the location holds, of which the calling thread has units at hand then.
@@ -41,11 +41,11 @@ class purses : public nodes_end<Family> {
     return from.load();
   }
   static void expect_units_at_hand(const pointer& p) {
-    EXPECT_EQ(p.use_count() > many, counted::detail::have_purses()) << p.use_count();
+    EXPECT_EQ(p.use_count() > many, counted::detail::have_count_caches()) << p.use_count();
   }
 };
 using both = testing::Types<shared_family, thin_family>;
-TYPED_TEST_SUITE(purses, both);
+TYPED_TEST_SUITE(count_caches, both);
 
 /// A thread that has loaded what the location holds, dropped it, and waits until this ends.
 template <class Location>
@@ -75,7 +75,7 @@ class resting_reader {
   std::thread thread_;
 };
 
-TYPED_TEST(purses, a_thread_that_rests_keeps_nothing) {
+TYPED_TEST(count_caches, a_thread_that_rests_keeps_nothing) {
   typename TestFixture::location head(this->make(1));
   const resting_reader rests(head);
   this->expect_units_at_hand(head.load());
@@ -84,7 +84,7 @@ TYPED_TEST(purses, a_thread_that_rests_keeps_nothing) {
   EXPECT_EQ(this->book.live(), 0);
 }
 
-TYPED_TEST(purses, drain_empties_them_if_nothing_else_waits) {
+TYPED_TEST(count_caches, drain_empties_them_if_nothing_else_waits) {
   EXPECT_TRUE(counted::drain());
   const typename TestFixture::pointer p = this->make(1);
   typename TestFixture::location head(p);
@@ -94,7 +94,7 @@ TYPED_TEST(purses, drain_empties_them_if_nothing_else_waits) {
   EXPECT_EQ(p.use_count(), 2);
 }
 
-TYPED_TEST(purses, a_thread_that_ends_leaves_nothing) {
+TYPED_TEST(count_caches, a_thread_that_ends_leaves_nothing) {
   const typename TestFixture::pointer p = this->make(1);
   typename TestFixture::location head(p);
   resting_reader rests(head);
@@ -104,7 +104,7 @@ TYPED_TEST(purses, a_thread_that_ends_leaves_nothing) {
 }
 
 /// Units go out, come back, and are fetched and given back in between.
-TYPED_TEST(purses, many_pointers_at_once) {
+TYPED_TEST(count_caches, many_pointers_at_once) {
   typename TestFixture::location head(this->make(1));
   std::vector<typename TestFixture::pointer> all;
   for (int i = 0; i < 1000; ++i) all.push_back(head.load());
@@ -118,7 +118,7 @@ TYPED_TEST(purses, many_pointers_at_once) {
   EXPECT_EQ(last.use_count(), 2);
 }
 
-TYPED_TEST(purses, plain_pointers_end_at_once_again_after_an_epoch) {
+TYPED_TEST(count_caches, plain_pointers_end_at_once_again_after_an_epoch) {
   typename TestFixture::location head(this->make(1));
   typename TestFixture::pointer last = this->load_often(head);
   this->expect_units_at_hand(last);
@@ -132,7 +132,7 @@ TYPED_TEST(purses, plain_pointers_end_at_once_again_after_an_epoch) {
   EXPECT_EQ(this->book.live(), 0);
 }
 
-TYPED_TEST(purses, one_thread_loads_and_another_one_drops) {
+TYPED_TEST(count_caches, one_thread_loads_and_another_one_drops) {
   typename TestFixture::location head(this->make(1));
   std::vector<typename TestFixture::pointer> all;
   std::thread([&] {
@@ -145,7 +145,7 @@ TYPED_TEST(purses, one_thread_loads_and_another_one_drops) {
   EXPECT_EQ(this->book.live(), 0);
 }
 
-using shared_purses = purses<shared_family>;
+using shared_count_caches = count_caches<shared_family>;
 
 /// Its destructor loads what it points to so often that its thread has units at hand; then that
 /// location ends with it, without an epoch, and they are the last.
@@ -154,19 +154,19 @@ struct loads_at_its_end {
   explicit loads_at_its_end(Location& other) : child(other.load()) {}
   loads_at_its_end(const loads_at_its_end&) = delete;
   loads_at_its_end& operator=(const loads_at_its_end&) = delete;
-  ~loads_at_its_end() { shared_purses::load_often(child); }
+  ~loads_at_its_end() { shared_count_caches::load_often(child); }
   Location child;
 };
 
-TEST_F(shared_purses, a_load_runs_no_destructor) {
+TEST_F(shared_count_caches, a_load_runs_no_destructor) {
   location first(make(1));
   const location second(make(2));
   atomic_shared_ptr<loads_at_its_end<location>> parent(
       make_shared<loads_at_its_end<location>>(first));
   first = nullptr;
   EXPECT_TRUE(counted::drain());
-  // Tasks one by one: a drain would look at purses again. In a destructor the helper's own purse is
-  // filled.
+  // Tasks one by one: a drain would look at the caches again. In a destructor the helper's own
+  // cache is filled.
   parent = nullptr;
   for (int i = 0; i < 100 && counted::statistics().waiting() != 0; ++i) {
     counted::detail::here().since_epoch = 4096;
@@ -175,8 +175,8 @@ TEST_F(shared_purses, a_load_runs_no_destructor) {
   }
   const auto waits = counted::statistics().waiting();
   load_often(second);
-  if (counted::detail::have_purses()) {
-    EXPECT_EQ(book.live(), 2) << "the purse's units were the last of the first node";
+  if (counted::detail::have_count_caches()) {
+    EXPECT_EQ(book.live(), 2) << "the cache's units were the last of the first node";
     EXPECT_EQ(counted::statistics().waiting(), waits + 1);
   }
   EXPECT_TRUE(counted::drain());
@@ -188,7 +188,7 @@ struct whole {
   int member = 2;
 };
 
-TEST_F(shared_purses, aliases_have_no_purse) {
+TEST_F(shared_count_caches, aliases_have_no_cache) {
   auto owner = make_shared<whole>();
   const weak_ptr<whole> watch = owner;
   atomic_shared_ptr<int> at(shared_ptr<int>(owner, &owner->member));
@@ -203,7 +203,7 @@ TEST_F(shared_purses, aliases_have_no_purse) {
   EXPECT_TRUE(watch.expired());
 }
 
-TEST_F(shared_purses, weak_pointers_expire_with_the_epoch) {
+TEST_F(shared_count_caches, weak_pointers_expire_with_the_epoch) {
   atomic_shared_ptr<whole> at(make_shared<whole>());
   const weak_ptr<whole> watch = at.load();
   for (int i = 0; i < often; ++i) EXPECT_EQ(at.load()->member, 2);
@@ -213,7 +213,7 @@ TEST_F(shared_purses, weak_pointers_expire_with_the_epoch) {
   EXPECT_EQ(watch.lock(), nullptr);
 }
 
-TYPED_TEST(purses, of_a_thread_that_is_lost_in_a_fork) {
+TYPED_TEST(count_caches, of_a_thread_that_is_lost_in_a_fork) {
   typename TestFixture::location head(this->make(1));
   const resting_reader rests(head);
   const pid_t child = fork();
@@ -228,8 +228,8 @@ TYPED_TEST(purses, of_a_thread_that_is_lost_in_a_fork) {
   EXPECT_EQ(status, 0);
 }
 
-/// Readers that come and go and hand pointers on, beside writers and somebody who drains.
-TYPED_TEST(purses, among_changes) {
+/// Readers that come and go and hand pointers on, beside writers and a thread that drains.
+TYPED_TEST(count_caches, among_changes) {
   using place = typename TestFixture::location;
   using held = typename TestFixture::pointer;
   std::vector<place> hot(2);

@@ -62,7 +62,7 @@ class counted_cycles : public testing::Test {
   }
   shared_ptr<person> make() { return make_shared<person>(book); }
 
-  /// Two who know each other, the one by a location.
+  /// Two that know each other, the one by a location.
   shared_ptr<person> make_pair() {
     auto a = make();
     a->friend_of = make();
@@ -199,8 +199,8 @@ TEST_F(counted_cycles, long_rings) {
   EXPECT_EQ(book.live(), 0);
 }
 
-/// The search looks through a hundred locations that lead to one object, one behind the other, and
-/// has none of its units at hand meanwhile: see purse.hpp.
+/// The search looks through a hundred locations that lead to one object, one after the other, and
+/// has none of its units at hand meanwhile: see count_cache.hpp.
 TEST_F(counted_cycles, of_many_that_lead_to_one) {
   std::thread([] {}).join();  // from now on the process may have several threads
   {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pointer points to, where nobody says it: it follows from what the pointer is made of.
+// What a pointer points to, where the program does not say it: it follows from what the pointer is
+// made of.
 #include <gtest/gtest.h>
 
 #include <type_traits>

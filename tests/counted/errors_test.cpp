@@ -121,7 +121,7 @@ TEST_F(counted_errors, ends_without_memory) {
   EXPECT_EQ(book.live(), 0);
 }
 
-/// A unit of an object that nobody else has.
+/// A unit of an object that no other thread has.
 void log_last_unit(counted::detail::member& me, ledger& book) {
   shared_ptr<node> p = make_shared<node>(book);
   counted::detail::control* const c = counted::detail::access::owner_of(p);
@@ -131,7 +131,7 @@ void log_last_unit(counted::detail::member& me, ledger& book) {
       me, counted::detail::entry_of(c, counted::detail::task::drop_strong), 0);
 }
 
-/// Without memory a sweep drops what there is room for: objects end behind it, never within.
+/// Without memory a sweep drops what there is room for: objects end after it, never within.
 TEST_F(counted_errors, objects_end_behind_the_sweep) {
   counted::detail::basic_collector<> other({.epoch_at = 1});
   counted::detail::member& me = other.here();
@@ -143,12 +143,12 @@ TEST_F(counted_errors, objects_end_behind_the_sweep) {
   }
   const std::uint64_t gone = many - static_cast<std::uint64_t>(book.live());
   EXPECT_GT(gone, 0U);
-  EXPECT_EQ(other.counts().ended, gone) << "ended behind the sweep, and all of them";
+  EXPECT_EQ(other.counts().ended, gone) << "ended after the sweep, and all of them";
   EXPECT_TRUE(other.drain(me));
 }
 
-/// Units of a purse that is emptied wait in it while there is no room to tell others of them.
-TEST_F(counted_errors, units_of_a_purse_wait_for_memory) {
+/// Units of a count cache that is emptied wait in it while there is no room to tell others of them.
+TEST_F(counted_errors, units_of_a_cache_wait_for_memory) {
   atomic_shared_ptr<node> hot(make_shared<node>(book));
   on_another_thread([&] {
     counted::detail::member& me = counted::detail::here();
@@ -164,7 +164,7 @@ TEST_F(counted_errors, units_of_a_purse_wait_for_memory) {
         me.unlogged.add();
         counted::detail::access::forget(p);
       }
-      core::spill_counted_purse(&me);
+      core::spill_counted_cache(&me);
       for (int i = 0; i < 40; ++i) EXPECT_EQ(hot.load()->member, 3);
     }
     counted::drain();
@@ -174,7 +174,7 @@ TEST_F(counted_errors, units_of_a_purse_wait_for_memory) {
   EXPECT_EQ(book.live(), 0);
 }
 
-/// Its destructor lasts as long as somebody wants.
+/// Its destructor lasts as long as the test wants.
 struct slow {
   ~slow() {
     inside = true;
@@ -185,8 +185,8 @@ struct slow {
   static inline std::atomic<bool> inside = false;
 };
 
-/// What a thread that vanished in a fork was just ending, and what was to end behind it, stays.
-/// Everything else ends, and nobody waits for that.
+/// What a thread that vanished in a fork was just ending, and what was to end after it, stays.
+/// Everything else ends, and no thread waits for the rest.
 TEST_F(counted_errors, a_helper_is_lost_in_a_fork) {
   slow::wait = true;
   std::thread helper([&] {

@@ -396,7 +396,7 @@ TYPED_TEST(forms, that_take_no_part) {
   check_deleters<TypeParam>();
   check_deleters_as_specified();
 }
-// ---- functions for those who write no members
+// ---- functions for code that calls no members
 
 template <class Place, class P>
 void use_functions(P one, P two) {

@@ -260,7 +260,7 @@ TEST(counted_model, every_planted_fault_is_found) {
   found(&walked, "counted.one_slot");
   found(&walked_off, "counted.null_is_free");
   found(&kept_below, "counted.children_at_once");
-  found(&kept_below, "counted.grips_share");
+  found(&kept_below, "counted.slots_share");
   found(&held_by_the_second, "counted.second_is_shared", at_most(1));
   found(&held_by_the_third, "counted.third_is_shared", at_most(1));
   found(&held_by_the_third, "counted.scan_misses_last", at_most(1));

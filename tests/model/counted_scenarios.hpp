@@ -29,7 +29,7 @@ using node_ptr = shared_ptr<counted_node>;
 
 /// Epochs begin whenever somebody helps and units are logged; nobody helps by himself.
 inline constexpr counted::detail::collector_options on_demand{
-    .help_every = 1000, .epoch_at = 0, .step = 8, .crowd = 1000, .wait_at = 1000};
+    .help_every = 1000, .epoch_at = 0, .step = 8, .hurry_from = 1000, .wait_at = 1000};
 
 /// The state of a scenario: two locations with an object each.
 template <class Family>

@@ -203,7 +203,7 @@ TEST(short_lives_pointers, counted) {
     atomic_shared_ptr<witness> at(make_shared<witness>());
     expect_at_most(few_threads, [&](int) { at.store(make_shared<witness>()); });
     expect_at_most(few_threads, [&](int) {
-      for (int i = 0; i < 20; ++i) const auto seen = at.load();  // fills the thread's purse
+      for (int i = 0; i < 20; ++i) const auto seen = at.load();  // fills the thread's count cache
       at.store(make_shared<witness>());
     });
   }

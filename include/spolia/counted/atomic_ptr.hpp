@@ -8,7 +8,7 @@
 ///   * Operations that change the location may throw std::bad_alloc (on the thread's first use, for
 ///     a log that grows, for an alias), and so may load on a thread's first use. Then nothing has
 ///     changed. The destructor never throws.
-///   * Storing a pointer whose object does not begin right behind its counts, or where its owner
+///   * Storing a pointer whose object does not begin right after its counts, or where its owner
 ///     says (a member, a base further inside, a null with an owner) allocates an alias.
 ///   * Changing a location may run destructors of other objects in its caller: see
 ///     counted::no_destructors.
@@ -47,7 +47,7 @@ struct block_units {
     return made(p);
   }
   static bool same(word w, const P& p) noexcept { return pair_of(w) == access::pair_of(p); }
-  static constexpr bool purses = strong;
+  static constexpr bool caches_counts = strong;
   static bool counts_itself(word w) noexcept { return (w & tag_mask) != tag_alias; }
   static entry unit(word w) noexcept {
     const bool owned = strong || (w & tag_mask) == tag_alias;

@@ -100,7 +100,7 @@ struct own_family {
   static Pointer<T> load(const Location<T>& from) {
     return from.load();
   }
-  // relaxed: who keeps others from changing a location sees what it holds.
+  // relaxed: a thread that keeps others from changing a location sees what it holds.
   template <class T>
   static T* peek(const Location<T>& from) noexcept {
     return Location<T>::units::made_object(access::words_of(from).load_relaxed());

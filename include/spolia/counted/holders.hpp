@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Who holds counted objects without counting: what the private pointers of all threads name.
+/// Which threads hold counted objects without counting: what the private pointers of all threads
+/// name.
 ///
 ///     auto who = spolia::counted::holders();
 ///     ...                                            // some time later

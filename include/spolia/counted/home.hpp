@@ -2,7 +2,7 @@
 // home.hpp: the process's one collector, which lives in the compiled library and is never
 // destroyed: pointers may be used in destructors of static and of thread-local objects.
 //
-// In the model flavour each scenario brings a collector of its own.
+// In the model build variant each scenario brings a collector of its own.
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@
 
 namespace spolia::core {
 
-/// What the library does for pointers of every flavour. Members and blocks have the same layout in
-/// the native and the checked one.
+/// What the library does for pointers of every build variant. Members and blocks have the same
+/// layout in the native and the checked one.
 #if !defined(SPOLIA_MODEL)
 extern SPOLIA_EXPORT constinit thread_local void* counted_member
     __attribute__((tls_model("initial-exec")));
@@ -32,9 +32,9 @@ extern SPOLIA_EXPORT constinit thread_local std::array<void*, 4> counted_firsts
 
 SPOLIA_EXPORT void* join_counted();  ///< throws std::bad_alloc
 SPOLIA_EXPORT void help_counted(void* member) noexcept;
-SPOLIA_EXPORT void fill_counted_purse(void* member, std::uintptr_t entry,
+SPOLIA_EXPORT void fill_counted_cache(void* member, std::uintptr_t entry,
                                       std::uintptr_t word) noexcept;
-SPOLIA_EXPORT void spill_counted_purse(void* member) noexcept;
+SPOLIA_EXPORT void spill_counted_cache(void* member) noexcept;
 SPOLIA_EXPORT void end_counted_location(std::uintptr_t entry, std::size_t bytes) noexcept;
 SPOLIA_EXPORT void end_counted_object(std::uintptr_t entry) noexcept;
 SPOLIA_EXPORT void end_what_was_put_off(void* member) noexcept;
@@ -66,8 +66,10 @@ inline void forget_this_thread() noexcept {}
 inline member& here() { return scenario_collector->here(); }
 inline pin* own_first_pin(std::uint32_t i) { return &here().pins.firsts(threads::number())[i]; }
 inline void help(member& me) noexcept { scenario_collector->help(me); }
-inline void fill_purse(member& me, const purse_of& p) { scenario_collector->fill_purse(me, p); }
-inline void spill_purse(member& me) noexcept { scenario_collector->spill(me); }
+inline void fill_count_cache(member& me, const cached_units& p) {
+  scenario_collector->fill_count_cache(me, p);
+}
+inline void spill_count_cache(member& me) noexcept { scenario_collector->spill(me); }
 template <class Units>
 void end_of_location(word w) noexcept {
   scenario_collector->end_of_location(&here(), Units::unit(w), Units::bytes(w));
@@ -96,10 +98,10 @@ SPOLIA_ALWAYS_INLINE pin* own_first_pin(std::uint32_t i) noexcept {
   return static_cast<pin*>(core::counted_firsts[i]);
 }
 inline void help(member& me) noexcept { core::help_counted(&me); }
-inline void fill_purse(member& me, const purse_of& p) {
-  core::fill_counted_purse(&me, p.what, p.at);
+inline void fill_count_cache(member& me, const cached_units& p) {
+  core::fill_counted_cache(&me, p.what, p.at);
 }
-inline void spill_purse(member& me) noexcept { core::spill_counted_purse(&me); }
+inline void spill_count_cache(member& me) noexcept { core::spill_counted_cache(&me); }
 /// A location of such units ends, and had w. What its object weighs stands with the counts, and is
 /// asked for only where it matters: a helper that ends many locations does not wait for each.
 template <class Units>
@@ -133,9 +135,9 @@ template <class Block>
 void object_ends(Block* b) noexcept {
   if (ends_silently(b)) return;
   void* const known = core::counted_member;
-  if (known == nullptr || !reaper::ends_shortly(*static_cast<member*>(known), b)) {
+  if (known == nullptr || !destruction_queue::ends_shortly(*static_cast<member*>(known), b)) {
     core::end_counted_object(entry_of(b, task::end_object));
-  } else if (reaper::put_off(*static_cast<member*>(known))) {
+  } else if (destruction_queue::put_off(*static_cast<member*>(known))) {
     core::end_what_was_put_off(known);
   }
 }
@@ -155,38 +157,39 @@ SPOLIA_ALWAYS_INLINE pin* walker() { return own_first_pin(0); }
 SPOLIA_ALWAYS_INLINE pin* first_private(std::uint32_t i) { return own_first_pin(i + 1); }
 
 /// A unit of the object that the word leads to, if the calling thread has some of it at hand.
-SPOLIA_ALWAYS_INLINE bool take_from_purse(word w) {
-  if (w != own_purse().at && !(SPOLIA_FAULT("counted.purse_any_word") && own_purse().at != no_word))
+SPOLIA_ALWAYS_INLINE bool take_from_count_cache(word w) {
+  if (w != own_count_cache().at &&
+      !(SPOLIA_FAULT("counted.cache_any_word") && own_count_cache().at != no_word))
     return false;
   member& me = here();
-  const bool taken = me.purse.take();
-  if (me.purse.is_shut()) [[unlikely]]
-    spill_purse(me);
+  const bool taken = me.cache.take();
+  if (me.cache.is_shut()) [[unlikely]]
+    spill_count_cache(me);
   return taken;
 }
 
-/// Drops the unit of a plain pointer to what was in the purse when the thread last looked.
+/// Drops the unit of a plain pointer to what was in the count cache when the thread last looked.
 template <class Block>
-SPOLIA_NOINLINE bool back_to_purse(Block* b) noexcept {
+SPOLIA_NOINLINE bool back_to_count_cache(Block* b) noexcept {
   member& me = here();
-  std::uint32_t n = me.purse.put() ? 0 : 1;
-  if (me.purse.is_shut()) [[unlikely]]
-    n += me.purse.empty().n;
+  std::uint32_t n = me.cache.put() ? 0 : 1;
+  if (me.cache.is_shut()) [[unlikely]]
+    n += me.cache.empty().n;
   if (n != 0 && drop_units(entry_of(b, task::drop_strong), n)) object_ends(b);
   return true;
 }
 template <class Block>
-SPOLIA_ALWAYS_INLINE bool drops_into_purse(Block* b) noexcept {
-  return entry_of(b, task::drop_strong) == own_purse().what && back_to_purse(b);
+SPOLIA_ALWAYS_INLINE bool drops_into_count_cache(Block* b) noexcept {
+  return entry_of(b, task::drop_strong) == own_count_cache().what && back_to_count_cache(b);
 }
 
 /// Drops the unit of a plain pointer.
 inline void release(control* c) noexcept {
-  if (c->drop_strong(1, [c] { return drops_into_purse(c); })) object_ends(c);
+  if (c->drop_strong(1, [c] { return drops_into_count_cache(c); })) object_ends(c);
 }
 
 inline void release(head* h) noexcept {
-  if (h->drop(1, [h] { return drops_into_purse(h); })) object_ends(h);
+  if (h->drop(1, [h] { return drops_into_count_cache(h); })) object_ends(h);
 }
 
 /// A unit that a location gave up, while the location goes on. Room was reserved in me.log.

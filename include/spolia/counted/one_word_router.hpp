@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// one_word_router.hpp: which of 64 inputs still have a task for somebody, and which are not yet
-// done, in one word each.
+// one_word_router.hpp: which of 64 inputs still have a task that waits for a thread, and which are
+// not yet done, in one word each.
 //
 // Threads are spread over the inputs by their numbers, so there may be more of them than inputs.
 //
@@ -44,7 +44,7 @@ class one_word_router {
     return none;
   }
 
-  /// The input has more to do, for whoever comes.
+  /// The input has more to do, for any thread that comes.
   void give_back(unsigned i) noexcept {
     // release → the acquire in claim: how far we have come.
     waiting_.fetch_or_release(std::uint64_t{1} << i);
@@ -56,7 +56,7 @@ class one_word_router {
   alignas(cache_line) atomic<std::uint64_t> waiting_{0};
 };
 
-/// Tells who is the last.
+/// Tells which thread is the last.
 class one_word_barrier {
  public:
   void open(std::uint64_t which) noexcept { undone_.store_relaxed(which); }

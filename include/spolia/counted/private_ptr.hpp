@@ -23,7 +23,7 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/counted/detail/comparisons.hpp>
-#include <spolia/counted/detail/grip.hpp>
+#include <spolia/counted/detail/held_slot.hpp>
 #include <spolia/counted/shared_ptr.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -43,23 +43,23 @@ class private_ptr : public counted::detail::private_base<T> {
   template <class Y>
     requires counted::detail::compatible<Y, T>
   private_ptr(const private_ptr<Y>& r) noexcept
-      : base(r.object_, r.object_ != nullptr ? r.grip_ : counted::detail::grip()) {}
+      : base(r.object_, r.object_ != nullptr ? r.slot_ : counted::detail::held_slot()) {}
   template <class Y>
     requires counted::detail::compatible<Y, T>
   private_ptr(private_ptr<Y>&& r) noexcept
-      : base(std::exchange(r.object_, nullptr), std::move(r.grip_)) {}
+      : base(std::exchange(r.object_, nullptr), std::move(r.slot_)) {}
 
   /// What the location holds now.
   template <class Y>
     requires counted::detail::compatible<Y, T>
   SPOLIA_ALWAYS_INLINE explicit private_ptr(const atomic_shared_ptr<Y>& from)
-      : base(counted::detail::grip::begin_at(counted::detail::access::words_of(from)),
+      : base(counted::detail::held_slot::begin_at(counted::detail::access::words_of(from)),
              &object_in<Y>) {}
   /// What a location holds that may lie in the object r points to. Goes on with r's protection.
   template <class Y>
   SPOLIA_ALWAYS_INLINE private_ptr(private_ptr<Y>&& r, const atomic_shared_ptr<T>& from) {
     r.object_ = nullptr;
-    this->grip_ = std::move(r.grip_);
+    this->slot_ = std::move(r.slot_);
     load(from);
   }
   /// Holds a count of its own, so r may go.
@@ -67,7 +67,7 @@ class private_ptr : public counted::detail::private_base<T> {
     requires counted::detail::compatible<Y, T>
   explicit private_ptr(const shared_ptr<Y>& r) {
     if (!r) return;
-    this->grip_.hold(counted::detail::access::owner_of(r));
+    this->slot_.hold(counted::detail::access::owner_of(r));
     this->object_ = r.get();
   }
 
@@ -123,8 +123,9 @@ class private_ptr : public counted::detail::private_base<T> {
 
   template <class Y>
   SPOLIA_ALWAYS_INLINE void load(const atomic_shared_ptr<Y>& from) {
-    const counted::detail::word w = this->grip_.move_to(counted::detail::access::words_of(from));
-    this->object_ = w == 0 ? nullptr : object_in<Y>(w);  // so who asks for null has the answer
+    const counted::detail::word w = this->slot_.move_to(counted::detail::access::words_of(from));
+    this->object_ =
+        w == 0 ? nullptr : object_in<Y>(w);  // so a caller that asks for null has the answer
   }
   template <class Y>
   SPOLIA_ALWAYS_INLINE static auto object_in(counted::detail::word w) noexcept {
@@ -132,9 +133,9 @@ class private_ptr : public counted::detail::private_base<T> {
   }
 
   [[nodiscard]] counted::detail::control* owner() const noexcept {
-    if (const counted::detail::entry unit = this->grip_.unit())
+    if (const counted::detail::entry unit = this->slot_.unit())
       return counted::detail::block_of_entry(unit);
-    return counted::detail::pair_of(this->grip_.named()).owner;
+    return counted::detail::pair_of(this->slot_.named()).owner;
   }
 };
 

@@ -7,7 +7,8 @@
 /// Differences from std::shared_ptr:
 ///   * Where an atomic location (atomic_shared_ptr, atomic_weak_ptr) has held an object, units that
 ///     it gave up, or that threads have at hand, count in use_count until they are dropped, and the
-///     object may end later, in another thread: see collector.hpp, purse.hpp and docs/memory.md.
+///     object may end later, in another thread: see collector.hpp, count_cache.hpp and
+///     docs/memory.md.
 ///   * Destructors that nest more than 48 deep end the objects below after those above, so a list
 ///     of any length ends without filling the stack.
 ///   * There are no atomic_load, atomic_store, ... for plain shared pointers: use
@@ -203,7 +204,7 @@ class shared_ptr {
     return object_[i];
   }
   /// Exact where no atomic location was involved; else units that wait to be dropped, and those
-  /// that threads have at hand (purse.hpp), count.
+  /// that threads have at hand (count_cache.hpp), count.
   [[nodiscard]] long use_count() const noexcept {
     return owner_ == nullptr ? 0 : static_cast<long>(owner_->strong());
   }

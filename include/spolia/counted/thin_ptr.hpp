@@ -18,8 +18,8 @@
 /// Thread safety: thin_ptr as shared_ptr; atomic_thin_ptr by any thread; private_thin_ptr belongs
 /// to one thread, with its copies, and is gone before that thread ends. Errors: make_thin throws
 /// std::bad_alloc, or what the constructor throws; changing a location and taking a private pointer
-/// may throw std::bad_alloc as in location.hpp and grip.hpp. A pointer that is null must not be
-/// looked through.
+/// may throw std::bad_alloc as in location.hpp and held_slot.hpp. A pointer that is null must not
+/// be looked through.
 #pragma once
 
 #include <cstddef>
@@ -33,8 +33,8 @@
 #include <spolia/base/export.hpp>
 #include <spolia/base/made_once.hpp>
 #include <spolia/counted/detail/comparisons.hpp>
-#include <spolia/counted/detail/grip.hpp>
 #include <spolia/counted/detail/head.hpp>
+#include <spolia/counted/detail/held_slot.hpp>
 #include <spolia/counted/detail/location.hpp>
 #include <spolia/counted/detail/pool.hpp>
 #include <spolia/counted/detail/word.hpp>
@@ -161,7 +161,7 @@ struct thin_units {
   static bool same(counted::detail::word w, const thin_ptr<T>& p) noexcept {
     return object(w) == p.get();
   }
-  static constexpr bool purses = true;
+  static constexpr bool caches_counts = true;
   static bool counts_itself(counted::detail::word) noexcept { return true; }
   static counted::detail::entry unit(counted::detail::word w) noexcept {
     return counted::detail::entry_of(head(w), counted::detail::task::drop_strong);
@@ -187,19 +187,19 @@ class private_thin_ptr : public counted::detail::private_base<T> {
   constexpr private_thin_ptr(std::nullptr_t) noexcept {}
   /// What the location holds now.
   SPOLIA_ALWAYS_INLINE explicit private_thin_ptr(const atomic_thin_ptr<T>& from)
-      : base(counted::detail::grip::begin_at(counted::detail::access::words_of(from)),
+      : base(counted::detail::held_slot::begin_at(counted::detail::access::words_of(from)),
              &thin_units<T>::object) {}
   /// What a location holds that may lie in the object r points to. Goes on with r's protection.
   template <class Y>
   SPOLIA_ALWAYS_INLINE private_thin_ptr(private_thin_ptr<Y>&& r, const atomic_thin_ptr<T>& from) {
     r.object_ = nullptr;
-    this->grip_ = std::move(r.grip_);
+    this->slot_ = std::move(r.slot_);
     load(from);
   }
   /// Holds a count of its own, so r may go.
   explicit private_thin_ptr(const thin_ptr<T>& r) {
     if (!r) return;
-    this->grip_.hold(counted::detail::head_of(r.get()));
+    this->slot_.hold(counted::detail::head_of(r.get()));
     this->object_ = r.get();
   }
 
@@ -236,7 +236,7 @@ class private_thin_ptr : public counted::detail::private_base<T> {
 
   SPOLIA_ALWAYS_INLINE void load(const atomic_thin_ptr<T>& from) {
     this->object_ =
-        thin_units<T>::object(this->grip_.move_to(counted::detail::access::words_of(from)));
+        thin_units<T>::object(this->slot_.move_to(counted::detail::access::words_of(from)));
   }
 };
 

@@ -112,7 +112,8 @@ class child_caller {
     if (told_thin(reinterpret_cast<word>(p.get()))) p.reset();
   }
   // No other thread may use a location now, and its unit keeps what it holds. So it is looked at,
-  // and not loaded: who loads often has units at hand (purse.hpp), which would count as held.
+  // and not loaded: a thread that loads often has units at hand (count_cache.hpp), which would
+  // count as held.
   template <class T>
   void operator()(atomic_shared_ptr<T>& p) const {
     const word w = access::words_of(p).load_relaxed();

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// tree_router.hpp: which of 64 inputs still have a task for somebody, and which are not yet done,
-// in a tree of small nodes: the paper's, beside the one word of one_word_router.hpp.
+// tree_router.hpp: which of 64 inputs still have a task that waits for a thread, and which are not
+// yet done, in a tree of small nodes: the paper's, beside the one word of one_word_router.hpp.
 //
 // Source:      Tripp, Hyde, Grossman-Ponemon, "FRC", ISMM 2018, section 3.5 (static tree router).
 // Idea:        a perfect binary tree; each node has a bit for each child that has something below
-//              it. Who changes an input goes up only as far as a bit changes, so threads at inputs
-//              far from each other meet seldom.
+//              it. A thread that changes an input goes up only as far as a bit changes, so threads
+//              at inputs far from each other meet seldom.
 // Cost:        a claim walks down six nodes and up as far as they become empty; each node on the
 //              way up is locked, and stays so until the one above is done.
-// Progress:    blocking for the length of such a walk; who waits gives the processor away.
-// Departures:
+// Progress:    blocking for the length of such a walk; a thread that waits gives the processor
+// away. Departures:
 //   1. The node is an OR of its children, as in the paper's pseudocode; its text says AND.
-//   2. A claim takes the input itself, under the lock of the lowest node; the paper asks the queue
-//      behind the input.
+//   2. A claim takes the input itself, under the lock of the lowest node; the paper asks the
+//      input's queue.
 #pragma once
 
 #include <array>
@@ -58,7 +58,7 @@ class tree_router {
     return none;
   }
 
-  /// The input has more to do, for whoever comes.
+  /// The input has more to do, for any thread that comes.
   void give_back(unsigned i) noexcept {
     unsigned n = inputs + i;
     std::uint8_t below = 0;
@@ -103,7 +103,7 @@ class tree_router {
     unsigned n = 1;
     for (unsigned level = inputs / 2; n < inputs; level /= 2) {
       const std::uint8_t state = node(n).load_relaxed() & both;
-      if (state == 0) return 0;  // somebody was faster
+      if (state == 0) return 0;  // another thread was faster
       const unsigned wanted = 2 * n + ((hint & level) != 0 ? 1U : 0U);
       n = (state & bit_of(wanted)) != 0 ? wanted : (wanted ^ 1U);
     }

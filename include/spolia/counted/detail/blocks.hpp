@@ -4,7 +4,7 @@
 //
 // A block that is made together lies so:
 //     [front: the allocator, an array's length] [control] [object or elements]
-// with the object right behind the control, whatever its alignment.
+// with the object right after the control, whatever its alignment.
 //
 // Errors:      making a block throws what the allocator throws, and what constructors throw; then
 //              nothing is left of it.

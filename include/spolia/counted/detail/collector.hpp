@@ -3,10 +3,10 @@
 //
 // Source:      Tripp, Hyde, Grossman-Ponemon, "FRC", ISMM 2018, section 3.
 // Idea:        increments are applied at once; a unit that an atomic location gives up is logged by
-//              its thread. Time goes in epochs of two global phases, in which nobody is stopped: in
-//              the scan the pins of all threads are read, in the sweep the logged units are dropped
-//              but for those of pinned objects. The work is cut into small tasks; whoever logs
-//              does one now and then. There is no thread for it.
+//              its thread. Time goes in epochs of two global phases, in which no thread is stopped:
+//              in the scan the pins of all threads are read, in the sweep the logged units are
+//              dropped but for those of pinned objects. The work is cut into small tasks; a thread
+//              that logs does one now and then. There is no thread for it.
 // Protects:    an object that a pin names, if the pin's source held a unit when it was confirmed.
 // Cost:        a log entry for each overwritten location; an epoch costs one heavy fence, a look
 //              at each pin, and a look-up for each entry. Headers of pinned objects are not
@@ -18,23 +18,23 @@
 //              before it asks for an epoch, and so do all threads together that have ended: the
 //              next one's first unit asks for it. From then on, a thread does a task of up to
 //              `step` entries with its first unit, and then
-//              for each `help_every` entries it logs, and more often beyond `crowd`, and while
+//              for each `help_every` entries it logs, and more often beyond `hurry_from`, and while
 //              objects are left over from the task before. If others hold the epoch up, it waits
 //              from `wait_at` units in that epoch on, and then logs one for each half millisecond
 //              that they are kept from running. What waits was logged in this epoch or in the one
 //              before: so of each thread 2 · `wait_at` units at most, and those slow ones. Not
 //              counted are units that destructors log within a task, those that a thread logs while
 //              it is quiet (see no_destructors), and one of each kind for each pinned object.
-//              A reader that stalls with pins holds up the objects it names, two a pin at most,
-//              and one that it has in its purse, until the next epoch (purse.hpp).
+//              A reader that stalls with pins holds up the objects it names, two a pin at most, and
+//              one that it has in its count cache, until the next epoch (count_cache.hpp).
 // Departures:
 //   1. Only locations defer. A plain shared_ptr drops its unit at once: a pin relies on the unit of
 //      the location that it was taken from, and that unit never goes at once. So exchange and
 //      swap give their callers a fresh unit and log the location's.
 //   2. The scan notes names, the paper's counts the named objects up and logs a decrement each. So
-//      a name may be unconfirmed, even stale, and nobody waits for a slot; private copies need no
-//      care, and hot objects' counts stay where they are. Of the logged units of one pinned object
-//      one of each kind is kept in each epoch, and the others are dropped.
+//      a name may be unconfirmed, even stale, and no thread waits for a slot; private copies need
+//      no care, and hot objects' counts stay where they are. Of the logged units of one pinned
+//      object one of each kind is kept in each epoch, and the others are dropped.
 //   3. Capture is the first step of an epoch, not the last of the one before; while nothing is
 //      logged there are no epochs.
 //   4. Objects end outside of the phases, after the task, a bounded number at a time; what is left
@@ -51,10 +51,10 @@
 //   Ending: a ends, with the object it lies in or otherwise. All accesses to a happen before its
 //   end; that is C++'s own rule, and it holds for those through pins and counts by their releases.
 //   So the publication of R's pin happens before the end of a, and a look at all pins AFTER it
-//   finds x named, or R has let go: no fence and no epoch is needed. settle() does that for units
+//   finds x named, or R has let go: no fence and no epoch is needed. resolve() does that for units
 //   of locations that end while a helper destroys objects, some at a time. So a list of n nodes
 //   needs n such looks and not n epochs.
-//   Freeing: R lets go by a release, which the scan or settle() acquires; through the barrier
+//   Freeing: R lets go by a release, which the scan or resolve() acquires; through the barrier
 //   between the phases it happens before the sweep.
 #pragma once
 
@@ -68,9 +68,9 @@
 #include <spolia/base/counters.hpp>
 #include <spolia/base/fence.hpp>
 #include <spolia/base/threads.hpp>
+#include <spolia/counted/detail/destruction_queue.hpp>
 #include <spolia/counted/detail/member.hpp>
 #include <spolia/counted/detail/names.hpp>
-#include <spolia/counted/detail/reaper.hpp>
 #include <spolia/counted/one_word_router.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -80,7 +80,7 @@ namespace counted::detail {
 void forget_this_thread() noexcept;
 
 template <class Router = one_word_router, class Barrier = one_word_barrier>
-class basic_collector final : core::listener, public reaper {
+class basic_collector final : core::listener, public destruction_queue {
  public:
   explicit basic_collector(const collector_options& o = {}) : options_(o) {
     threads::listen(*this);
@@ -95,7 +95,7 @@ class basic_collector final : core::listener, public reaper {
   /// A unit that was just taken out of a location. Room was reserved.
   SPOLIA_ALWAYS_INLINE static bool log(member& me, entry e, std::size_t bytes) noexcept {
     me.log.append(e);
-    // So heavy ones end while they, and the memory that is used again behind them, are in a near
+    // So heavy ones end while they, and the memory that is used again after them, are in a near
     // cache.
     me.credit -= 1 + static_cast<std::int64_t>(bytes / bytes_of_unit);
     return me.credit < 0;  // then the caller calls help
@@ -119,10 +119,10 @@ class basic_collector final : core::listener, public reaper {
   /// One task, if there is one.
   SPOLIA_NOINLINE void help(member& me) noexcept {
     count_logged(me);
-    const std::uint64_t crowd = me.log.backlog();
+    const std::uint64_t backlog = me.log.backlog();
     me.interval = options_.help_every;
-    if (crowd > options_.crowd) {
-      me.interval >>= std::min<std::uint64_t>(6, 1 + (crowd - options_.crowd) / 2048);
+    if (backlog > options_.hurry_from) {
+      me.interval >>= std::min<std::uint64_t>(6, 1 + (backlog - options_.hurry_from) / 2048);
     }
     // One unit may lead to any number of objects. While some are left over, we help more and more
     // often; they were given up faster than they end.
@@ -140,11 +140,11 @@ class basic_collector final : core::listener, public reaper {
   }
 
   /// The caller has loaded p's word again and again, and has a unit.
-  void fill_purse(member& me, const purse_of& p) noexcept {
-    if (!have_purses() || one_thread() || !spill(me)) return;
+  void fill_count_cache(member& me, const cached_units& p) noexcept {
+    if (!have_count_caches() || one_thread() || !spill(me)) return;
     threads::watch_this_thread(*this);
-    me.purse.fill(p);
-    if (me.purse.is_shut()) spill(me);
+    me.cache.fill(p);
+    if (me.cache.is_shut()) spill(me);
   }
 
   /// Drops and ends all that can be. True if nothing waits any more; false if pins, or another
@@ -260,7 +260,7 @@ class basic_collector final : core::listener, public reaper {
     bool any = false;
     members_.for_each([&](std::uint32_t, member& m) {
       any |= m.log.capture() != 0;
-      any |= have_purses() && m.purse.holds();
+      any |= have_count_caches() && m.cache.holds();
       return true;
     });
     if (!any) {
@@ -268,12 +268,13 @@ class basic_collector final : core::listener, public reaper {
       return false;
     }
     epochs_.store_relaxed(epochs_.load_relaxed() + 1);
-    const bool late = SPOLIA_FAULT("counted.purse_shut_late");
-    if (!late) shut_purses();
-    // heavy → the light fences in put_name and in purses. Each captured unit left its location
-    // before this, by the acquire in capture; all pins are read after it, by the release in open.
+    const bool late = SPOLIA_FAULT("counted.cache_shut_late");
+    if (!late) shut_count_caches();
+    // heavy → the light fences in put_name and in count caches. Each captured unit left its
+    // location before this, by the acquire in capture; all pins are read after it, by the release
+    // in open.
     if (!SPOLIA_FAULT("counted.no_heavy") && !SPOLIA_FAULT("counted.late_capture")) fence::heavy();
-    if (late) shut_purses();
+    if (late) shut_count_caches();
     // A thread that joins later makes its light fences later.
     const std::uint32_t end = threads::high_water();
     const std::uint64_t all = ~std::uint64_t{0} >> (64 - (std::min)(end, Router::inputs));
@@ -293,7 +294,7 @@ class basic_collector final : core::listener, public reaper {
 
   void scan(member& me, unsigned input) noexcept {
     each_of(input, [&](member& m) {
-      take_away(me, m.purse);
+      take_away(me, m.cache);
       m.names.clear();
       m.pins.visit([&](word w) {
         if (!m.names.add(name_of(w))) scan_failed_.store_relaxed(true);
@@ -309,7 +310,7 @@ class basic_collector final : core::listener, public reaper {
       if (m.log.waiting() > 0) work |= std::uint64_t{1} << n % Router::inputs;
       return true;
     });
-    // An epoch may have begun for purses alone.
+    // An epoch may have begun for count caches alone.
     if (work == 0 || scan_failed_.load_relaxed() || !pinned_.start(names)) {
       busy_.store_release(false);  // release → the acquire in begin
       return;
@@ -359,7 +360,7 @@ class basic_collector final : core::listener, public reaper {
   void whole_epoch(member& me) noexcept {
     backoff wait;
     const auto finish = [&] {
-      // acquire ← the release at the end of an epoch: only so that we are not behind it.
+      // acquire ← the release at the end of an epoch: only so that we come after it.
       while (busy_.load_acquire()) {
         if (!step(me, false, options_.step)) wait.pause();
       }
@@ -385,8 +386,8 @@ class basic_collector final : core::listener, public reaper {
     forget_this_thread();
   }
 
-  /// In a forked child. Whoever was at work on a phase may have been that thread: the phases start
-  /// anew. Each log's position is one word, so it can be gone on with.
+  /// In a forked child. A thread that was at work on a phase may have been that thread: the phases
+  /// start anew. Each log's position is one word, so it can be gone on with.
   void thread_lost(std::uint32_t number) noexcept override {
     for (auto* router : {&scans_, &sweeps_}) router->reset();
     for (auto* barrier : {&unscanned_, &unswept_}) barrier->reset();

@@ -2,8 +2,8 @@
 // control.hpp: the block that counts the references to one object, and how an object ends.
 //
 // A unit is one reference that is counted. Strong units keep the object, weak units keep the block;
-// all strong units together hold one weak unit. Both counts lie in one word, so that whoever drops
-// the last unit of both kinds sees so with one load and needs no read-modify-write.
+// all strong units together hold one weak unit. Both counts lie in one word, so that a thread that
+// drops the last unit of both kinds sees so with one load and needs no read-modify-write.
 //
 // An object that was made together with its block begins where the block's head ends: from the
 // object's address the head is found by a subtraction (see word.hpp).
@@ -82,9 +82,9 @@ struct control {
     std::uint64_t seen = counts.load_relaxed();
     for (;;) {
       if ((seen & strong_mask) == 0 && !SPOLIA_FAULT("counted.lock_blind")) return false;
-      // acquire: what was done to the object before the other units were dropped is seen by who
-      // locks, as std::weak_ptr users expect of use_count() == 1 idioms; the release sequence of
-      // the decrements carries it.
+      // acquire: what was done to the object before the other units were dropped is seen by the
+      // thread that locks, as std::weak_ptr users expect of use_count() == 1 idioms; the release
+      // sequence of the decrements carries it.
       if (counts.cas_weak_acquire(seen, seen + strong_unit)) return true;
     }
   }
@@ -94,8 +94,8 @@ struct control {
   template <class Elsewhere>
   [[nodiscard]] bool drop_strong(std::uint64_t n, Elsewhere elsewhere) noexcept {
     const std::uint64_t units = n * strong_unit;
-    // acquire ← the release of whoever dropped its unit before us: nobody else has any unit, so
-    // nobody can make one either.
+    // acquire ← the release of the thread that dropped its unit before us: no other thread has any
+    // unit, so none can make one either.
     if (counts.load_acquire() == (units | weak_unit)) {
       counts.store_relaxed(weak_unit);
       return true;
@@ -106,8 +106,8 @@ struct control {
     }
     if (elsewhere()) [[unlikely]]
       return false;
-    // release → the acquire of whoever drops the last unit, here or above: our accesses to the
-    // object happen before its end.
+    // release → the acquire of the thread that drops the last unit, here or above: our accesses to
+    // the object happen before its end.
     return (drop_shared(units) & strong_mask) == units;
   }
 
@@ -118,9 +118,10 @@ struct control {
   /// n weak units less. True: they were the last; the caller gives the block back.
   [[nodiscard]] bool drop_weak(std::uint64_t n = 1) noexcept {
     const std::uint64_t units = n * weak_unit;
-    // acquire ← the release of whoever dropped its unit before us, as in drop_strong.
+    // acquire ← the release of the thread that dropped its unit before us, as in drop_strong.
     if (counts.load_acquire() == units) return true;
-    // release → the acquire of whoever drops the last one: our accesses happen before the end.
+    // release → the acquire of the thread that drops the last one: our accesses happen before the
+    // end.
     return drop_shared(units) == units;
   }
 

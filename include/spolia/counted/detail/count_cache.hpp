@@ -1,33 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
-// purse.hpp: some units of one object that a thread has at hand, because it has loaded pointers to
-// that object again and again: so that it need not count each of them in memory that all write to.
+// count_cache.hpp: some units of one object that a thread has at hand, because it has loaded
+// pointers to that object again and again: so that it need not count each of them in memory that
+// all write to.
 //
-// Idea:        who has loaded the same object from locations `after` times in a row takes `stock`
-//              units more at once. A load that reads a word of this object takes one of them: no
-//              pin, no read-modify-write. A plain pointer to it that ends in this thread puts its
-//              unit back. The purse always keeps one unit while it is open, so its object lives,
-//              and a word that leads to the block's address leads to that object and no other.
-//              The read of the location is where such a load takes place.
-// Taken away:  a thread that rests must not keep an object. Each epoch of the collector shuts the
-//              gates of all purses before its heavy fence. Then each scan looks at the purses of
+// Idea:        a thread that has loaded the same object from locations `after` times in a row takes
+//              `stock` units more at once. A load that reads a word of this object takes one of
+//              them: no pin, no read-modify-write. A plain pointer to it that ends in this thread
+//              puts its unit back. The cache always keeps one unit while it is open, so its object
+//              lives, and a word that leads to the block's address leads to that object and no
+//              other. The read of the location is where such a load takes place.
+// Emptied:     a thread that rests must not keep an object. Each epoch of the collector shuts the
+//              gates of all caches before its heavy fence. Then each scan looks at the caches of
 //              its threads, and takes what is in them, if their owners are not just busy. These are
 //              plain units, on which no pin relies, so they may be dropped at once.
-//              The owner says that it is busy, makes a light fence, and looks at the gate, each
-//              time. Let E be an owner's turn that saw the gate open, and C the epoch that shut it.
-//              Were C's heavy fence before E's light fence, E would have seen the gate shut. So C's
-//              look finds E's mark, or a later one. If it finds the owner not busy, then E, and
-//              each other turn that saw the gate open, happened before, by the release at its end.
-//              If it finds it busy it leaves the purse alone. The owner looks at the gate once more
-//              after each turn, behind a second light fence: by the same argument it then sees it
-//              shut, and empties the purse itself. Both empty it by an exchange, so one of the two
-//              has the units. Only a thread that is stopped within a turn keeps its object longer.
+//              The owner says that it is busy, makes a light fence, and checks the gate, each time.
+//              Let E be an owner's turn that saw the gate open, and C the epoch that shut it. Were
+//              C's heavy fence before E's light fence, E would have seen the gate shut. So C's scan
+//              finds E's mark, or a later one. If it finds the owner not busy, then E, and each
+//              other turn that saw the gate open, happened before, by the release at its end. If it
+//              finds it busy it leaves the cache alone. The owner checks the gate once more after
+//              each turn, after a second light fence: by the same argument it then sees it shut,
+//              and empties the cache itself. Both empty it by an exchange, so one of the two has
+//              the units. Only a thread that is stopped within a turn keeps its object longer.
 //              Only the owner opens the gate again, after the scan has been there: `passed`.
 //              What is taken out may be the last units of an object, and then others are told of
-//              it (reaper.hpp). Without memory for that the units stay in the purse, which nobody
-//              takes from, until the next epoch looks there.
+//              it (destruction_queue.hpp). Without memory for that the units stay in the cache,
+//              from which no load takes any, until the next epoch looks there.
 // Bound:       one object a thread, with what it holds, until the next epoch or drain(). It counts
 //              `most` + 1 units too many in use_count at most.
-// Where light fences are not free there are no purses; nor while the process has one thread.
+// Where light fences are not free there are no caches; nor while the process has one thread.
 // Cost:        take, put: three stores and three loads of the thread's own.
 // Progress:    wait-free.
 #pragma once
@@ -46,12 +47,13 @@
 namespace spolia::core {
 
 #if !defined(SPOLIA_MODEL)
-/// What is in the calling thread's purse, as an entry of a log, and the word that leads to it.
-struct own_purse {
+/// What is in the calling thread's count cache, as an entry of a log, and the word that leads to
+/// it.
+struct own_count_cache {
   std::uintptr_t what;
   std::uintptr_t at;
 };
-extern SPOLIA_EXPORT constinit thread_local own_purse counted_purse
+extern SPOLIA_EXPORT constinit thread_local own_count_cache counted_cache
     __attribute__((tls_model("initial-exec")));
 #endif
 
@@ -61,39 +63,39 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted::detail {
 
 #if defined(SPOLIA_MODEL)
-struct purse_of {
+struct cached_units {
   entry what;
   word at;
 };
 #else
-using purse_of = core::own_purse;
+using cached_units = core::own_count_cache;
 #endif
 /// What no word is. Of a block that is no alias there is one word only, so that words may be
 /// compared.
 inline constexpr word no_word = 3;
 // Only its values are used, so it does no harm that it may be one in the process or several.
-inline constexpr purse_of no_purse{0, no_word};
+inline constexpr cached_units nothing_cached{0, no_word};
 
 #if defined(SPOLIA_MODEL)
 inline constexpr std::uint32_t never = 0;
-/// How many loads in a row fill a purse. A scenario that has purses says so.
-inline std::uint32_t purse_after = never;
+/// How many loads in a row fill a cache. A scenario that has caches says so.
+inline std::uint32_t cache_after = never;
 /// By the threads' numbers.
-inline std::array<purse_of, 16> scenario_purses;
-inline purse_of own_purse() {
-  return purse_after == never ? no_purse : scenario_purses[threads::number()];
+inline std::array<cached_units, 16> scenario_caches;
+inline cached_units own_count_cache() {
+  return cache_after == never ? nothing_cached : scenario_caches[threads::number()];
 }
-inline void set_own_purse(const purse_of& p) { scenario_purses[threads::number()] = p; }
-inline void purses_from(std::uint32_t after) {
-  purse_after = after;
-  scenario_purses.fill(no_purse);
+inline void set_own_count_cache(const cached_units& p) { scenario_caches[threads::number()] = p; }
+inline void caches_from(std::uint32_t after) {
+  cache_after = after;
+  scenario_caches.fill(nothing_cached);
 }
-inline bool have_purses() noexcept { return purse_after != never; }
+inline bool have_count_caches() noexcept { return cache_after != never; }
 #else
-inline constexpr std::uint32_t purse_after = 16;
-SPOLIA_ALWAYS_INLINE const purse_of& own_purse() noexcept { return core::counted_purse; }
-inline void set_own_purse(const purse_of& p) noexcept { core::counted_purse = p; }
-inline bool have_purses() noexcept { return light_is_free(); }
+inline constexpr std::uint32_t cache_after = 16;
+SPOLIA_ALWAYS_INLINE const cached_units& own_count_cache() noexcept { return core::counted_cache; }
+inline void set_own_count_cache(const cached_units& p) noexcept { core::counted_cache = p; }
+inline bool have_count_caches() noexcept { return light_is_free(); }
 #endif
 
 /// n units more; the caller has one.
@@ -105,7 +107,7 @@ inline void add_units(entry e, std::uint32_t n) noexcept {
   return is_thin(e) ? head_of_entry(e)->drop(n) : block_of_entry(e)->drop_strong(n);
 }
 
-class purse {
+class count_cache {
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint32_t stock = 2;
 #else
@@ -120,11 +122,11 @@ class purse {
     std::uint32_t n = 0;
   };
 
-  purse() = default;
-  purse(const purse&) = delete;
-  purse& operator=(const purse&) = delete;
+  count_cache() = default;
+  count_cache(const count_cache&) = delete;
+  count_cache& operator=(const count_cache&) = delete;
 
-  // ---- the owner's. After take, put and fill it looks whether the purse is_shut, and empties it.
+  // ---- the owner's. After take, put and fill it checks whether the cache is_shut, and empties it.
 
   /// One unit goes out. False: the gate was shut.
   SPOLIA_ALWAYS_INLINE bool take() noexcept {
@@ -161,39 +163,40 @@ class purse {
   }
 
   /// What is in it stays for the collector; the owner takes and puts nothing until it is filled.
-  static void leave_alone() noexcept { set_own_purse(no_purse); }
+  static void leave_alone() noexcept { set_own_count_cache(nothing_cached); }
 
   /// What was in it, unless the collector has it.
   content empty() noexcept {
     leave_alone();
-    // relaxed: only we write to it but for the collector, which takes all, too; who gets the units
-    // has seen all that was done with them: we ourselves, the collector by its look at busy_.
+    // relaxed: only we write to it but for the collector, which takes all, too; the thread that
+    // gets the units has seen all that was done with them: we ourselves, the collector by its load
+    // of busy_.
     const std::uint32_t n = units_.exchange_relaxed(0);
     return n == 0 ? content{} : content{what_.read(), n};
   }
 
-  /// Whether w was loaded so often in a row that a purse is worth its while.
+  /// Whether w was loaded so often in a row that a cache is worth its cost.
   [[nodiscard]] SPOLIA_ALWAYS_INLINE bool is_loaded_again(word w) noexcept {
     if (w != last_) {
       last_ = w;
       in_a_row_ = 0;
     }
-    if (++in_a_row_ != purse_after) return false;
+    if (++in_a_row_ != cache_after) return false;
     in_a_row_ = 0;
     return true;
   }
 
   /// For an empty one. The caller has a unit.
-  void fill(const purse_of& p) noexcept {
+  void fill(const cached_units& p) noexcept {
     gate seen = gate::passed;
-    if (SPOLIA_FAULT("counted.purse_opens_shut")) seen = gate_.load_relaxed();
+    if (SPOLIA_FAULT("counted.cache_opens_shut")) seen = gate_.load_relaxed();
     // acquire ← the release in take_away: the collector has read what_.
     (void)gate_.cas_strong_acquire(seen, gate::open);
     if (enter()) {
       what_.write(p.what);
       restock();
       units_.store_relaxed(stock);
-      set_own_purse(p);
+      set_own_count_cache(p);
     }
     leave();
   }
@@ -210,7 +213,7 @@ class purse {
     content found;
     if (gate_.load_relaxed() != gate::shut) return found;  // it was made since then
     // acquire ← the release in leave: the owner's turns, and what it did with the object.
-    if (!busy_.load_acquire() || SPOLIA_FAULT("counted.purse_busy_unseen")) {
+    if (!busy_.load_acquire() || SPOLIA_FAULT("counted.cache_busy_unseen")) {
       found.n = units_.exchange_relaxed(0);
       if (found.n != 0) found.what = what_.read();
     }
@@ -219,8 +222,8 @@ class purse {
     return found;
   }
 
-  /// The thread was lost in a fork. In the midst of a turn nobody knows what is in it: then these
-  /// units are never dropped. Else they wait for an epoch.
+  /// The thread was lost in a fork. In the midst of a turn it is not known what is in the cache:
+  /// then these units are never dropped. Else they wait for an epoch.
   void forget() noexcept {
     if (busy_.load_relaxed()) units_.store_relaxed(0);
     busy_.store_relaxed(false);
@@ -228,18 +231,18 @@ class purse {
 
  private:
   SPOLIA_ALWAYS_INLINE bool enter() noexcept {
-    const bool early = SPOLIA_FAULT("counted.purse_looks_first") && !is_shut();
+    const bool early = SPOLIA_FAULT("counted.cache_looks_first") && !is_shut();
     busy_.store_relaxed(true);
     // light → the heavy fence in collector::begin: see the head of this file.
-    if (!SPOLIA_FAULT("counted.purse_no_light")) known_light();
+    if (!SPOLIA_FAULT("counted.cache_no_light")) known_light();
     return early || !is_shut();
   }
   SPOLIA_NOINLINE void restock() noexcept { add_units(what_.read(), stock); }
   SPOLIA_ALWAYS_INLINE void leave() noexcept {
     // release → the acquire in take_away.
-    SPOLIA_FAULT("counted.purse_leaves_relaxed") ? busy_.store_relaxed(false)
+    SPOLIA_FAULT("counted.cache_leaves_relaxed") ? busy_.store_relaxed(false)
                                                  : busy_.store_release(false);
-    // light → the heavy fence in collector::begin: for the look that follows.
+    // light → the heavy fence in collector::begin: for the check that follows.
     known_light();
   }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// reaper.hpp: how units are dropped and objects end: at once where a plain pointer drops the last
-// unit, and a bounded number at a time where a helper does.
+// destruction_queue.hpp: how units are dropped and objects end: at once where a plain pointer drops
+// the last unit, and a bounded number at a time where a helper does.
 //
 // Depth:       destructors nest up to `deepest`; objects below end after those above, from a stack.
-// Locations that end with an object that a helper destroys give up their units here: settle() looks
-//              at all pins after the end of the location, and drops what none names; why that is
-//              enough is said in collector.hpp.
+// Locations that end with an object that a helper destroys give up their units here: resolve()
+//              looks at all pins after the end of the location, and drops what none names; why that
+//              is enough is said in collector.hpp.
 // Errors:      without memory, units wait where they are, objects end one within the other.
 #pragma once
 
@@ -23,10 +23,10 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted::detail {
 
-class reaper {
+class destruction_queue {
  public:
-  reaper(const reaper&) = delete;
-  reaper& operator=(const reaper&) = delete;
+  destruction_queue(const destruction_queue&) = delete;
+  destruction_queue& operator=(const destruction_queue&) = delete;
 
   /// The same as object_ends where that is short. False: nothing was done.
   template <class Block>
@@ -71,14 +71,14 @@ class reaper {
       return true;
     });
   }
-  /// What is in the thread's purse goes. No destructors run. False: there is no memory, and it
-  /// stays for the collector.
+  /// What is in the thread's count cache goes. No destructors run. False: there is no memory, and
+  /// it stays for the collector.
   bool spill(member& me) noexcept {
     if (!me.work.has_room(1)) {
-      purse::leave_alone();
+      count_cache::leave_alone();
       return false;
     }
-    drop_later(me, me.purse.empty());
+    drop_later(me, me.cache.empty());
     return true;
   }
 
@@ -101,10 +101,10 @@ class reaper {
   static constexpr std::uint32_t deepest = 48;  // destructors within destructors
 #endif
   static constexpr std::int64_t no_memory = (std::numeric_limits<std::int64_t>::min)();
-  static constexpr unsigned at_once = 16;  // units that settle() looks at together
+  static constexpr unsigned at_once = 16;  // units that resolve() looks at together
 
-  reaper() = default;
-  ~reaper() = default;
+  destruction_queue() = default;
+  ~destruction_queue() = default;
 
   static void keep_logged(member& me, entry e) noexcept {
     me.log.append(e);
@@ -117,7 +117,7 @@ class reaper {
     if (me != nullptr) me->dropped.add(n);
   }
 
-  /// The same, but the caller adds to me.dropped, behind it: else drain() could find that nothing
+  /// The same, but the caller adds to me.dropped, after it: else drain() could find that nothing
   /// waits, while what ends with the last unit is not yet doomed.
   SPOLIA_ALWAYS_INLINE static void drop_uncounted(member* me, entry e, std::uint32_t n) noexcept {
     bool last = false;
@@ -153,14 +153,14 @@ class reaper {
     }
   }
 
-  /// Takes away what is in a purse that is shut. Without memory it stays for the next epoch.
-  void take_away(member& me, purse& from) noexcept {
-    if (have_purses() && me.work.has_room(1)) drop_later(me, from.take_away());
+  /// Takes away what is in a cache that is shut. Without memory it stays for the next epoch.
+  void take_away(member& me, count_cache& from) noexcept {
+    if (have_count_caches() && me.work.has_room(1)) drop_later(me, from.take_away());
   }
 
-  /// Units of a purse. If they were the last, others end the object: the caller may be one that
-  /// only reads. There is room for one entry in me.work.
-  void drop_later(member& me, const purse::content& c) noexcept {
+  /// Units of a cache. If they were the last, others end the object: the caller may be a thread
+  /// that only reads. There is room for one entry in me.work.
+  void drop_later(member& me, const count_cache::content& c) noexcept {
     if (c.n == 0) return;
     me.unlogged.add(c.n);
     drop(&me, c.what, c.n);
@@ -168,7 +168,7 @@ class reaper {
   }
 
   /// A thread has vanished in a fork. What it was just dropping or ending, and had on its stack, it
-  /// may have been in the midst of changing: that stays for ever. It counts as dropped, or else
+  /// may have been in the midst of changing: that stays forever. It counts as dropped, or else
   /// drain() would never find that nothing waits.
   void lose(member& lost) noexcept {
     lost.forget();
@@ -182,10 +182,10 @@ class reaper {
     lost.dropped.add(sum.waiting() - found);
   }
 
-  void shut_purses() noexcept {
-    if (!have_purses()) return;
+  void shut_count_caches() noexcept {
+    if (!have_count_caches()) return;
     members_.for_each([](std::uint32_t, member& m) {
-      m.purse.shut();
+      m.cache.shut();
       return true;
     });
   }
@@ -206,7 +206,7 @@ class reaper {
     while (me.budget > 0 && !(me.work.empty() && aside.n == 0)) {
       // Also while memory is out: what is dropped must find room again.
       if (aside.n > 0 && (me.work.empty() || aside.n == at_once || !me.work.has_room(at_once))) {
-        settle(me, aside);
+        resolve(me, aside);
         continue;
       }
       const entry e = me.work.pop();
@@ -231,7 +231,7 @@ class reaper {
           aside.add(e);
       }
     }
-    if (aside.n > 0) settle(me, aside);
+    if (aside.n > 0) resolve(me, aside);
   }
 
   /// Units of locations that have ended, put aside until there are enough of them.
@@ -261,7 +261,7 @@ class reaper {
   };
 
   /// Those that no pin names are dropped, the others are logged.
-  void settle(member& me, units_aside& aside) noexcept {
+  void resolve(member& me, units_aside& aside) noexcept {
     bool stuck = false;
     std::uint32_t named = 0;
     const auto note = [&](word w) { named |= aside.named_by(w); };

@@ -73,8 +73,8 @@ struct head {
   /// n units less. True: they were the last; the caller ends the object. As control::drop_strong.
   template <class Elsewhere>
   [[nodiscard]] bool drop(std::uint32_t n, Elsewhere elsewhere) noexcept {
-    // acquire ← the release of whoever dropped its unit before us: nobody else has any unit, so
-    // nobody can make one either.
+    // acquire ← the release of the thread that dropped its unit before us: no other thread has any
+    // unit, so none can make one either.
     if (units.load_acquire() == n) return true;
     if (one_thread()) {
       units.store_relaxed(units.load_relaxed() - n);
@@ -83,8 +83,8 @@ struct head {
     if (elsewhere()) [[unlikely]]
       return false;
     if (SPOLIA_FAULT("thin.drop_relaxed")) return units.fetch_sub_relaxed(n) == n;
-    // release → the acquire of whoever drops the last unit, here or above: our accesses to the
-    // object happen before its end.
+    // release → the acquire of the thread that drops the last unit, here or above: our accesses to
+    // the object happen before its end.
     return units.fetch_sub_acq_rel(n) == n;
   }
   [[nodiscard]] bool drop(std::uint32_t n = 1) noexcept {

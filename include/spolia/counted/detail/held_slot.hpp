@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// grip.hpp: how a private pointer holds on to what it points to: by a pin of its thread, which its
-// copies share, or which holds a unit.
+// held_slot.hpp: how a private pointer keeps what it points to: by a slot of a pin of its thread.
+// Its copies share the pin, or the pin holds a unit.
 //
 // Errors:      taking a pin that the thread does not have yet throws std::bad_alloc; then nothing
-//              has changed. In the checked flavour, use by another thread than the pin's is
+//              has changed. In the checked build variant, use by another thread than the pin's is
 //              reported, and then does nothing.
 #pragma once
 
@@ -19,27 +19,27 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted::detail {
 
-class grip {
+class held_slot {
  public:
-  constexpr grip() noexcept = default;
-  grip(const grip& r) noexcept {
+  constexpr held_slot() noexcept = default;
+  held_slot(const held_slot& r) noexcept {
     if (r.at_ == nothing || !right_thread(r.holds())) return;
     ++r.holds()->users;
     r.at_ |= careful;
     at_ = r.at_;
   }
-  grip(grip&& r) noexcept : at_(std::exchange(r.at_, nothing)) {}
-  grip& operator=(grip r) noexcept {
+  held_slot(held_slot&& r) noexcept : at_(std::exchange(r.at_, nothing)) {}
+  held_slot& operator=(held_slot r) noexcept {
     std::swap(at_, r.at_);
     return *this;
   }
-  SPOLIA_ALWAYS_INLINE ~grip() { let_go(at_); }
+  SPOLIA_ALWAYS_INLINE ~held_slot() { let_go(at_); }
 
   /// Takes over one unit of the block or head.
   template <class Block>
   void hold(Block* b) {
     pin* const p = here().pins.take();
-    grip fresh(hold_on{bits(p) | careful, 0});
+    held_slot fresh(hold_on{bits(p) | careful, 0});
     if (b != nullptr) {
       b->add_one();
       p->hold(entry_of(b, task::drop_strong));
@@ -47,14 +47,15 @@ class grip {
     std::swap(at_, fresh.at_);
   }
 
-  /// What a grip has, and the word that its pin names.
+  /// What a held slot has in at_, and the word that its pin names.
   struct hold_on {
     std::uintptr_t at;
     word seen;
   };
-  /// A hold on what the location has now, for a new grip. What may throw does so here, before there
-  /// is a grip that would have to be destroyed: so that can stay in registers. What happens seldom
-  /// is in functions of its own, so that a look-up is short enough to become a part of its caller.
+  /// A hold on what the location has now, for a new held slot. What may throw does so here, before
+  /// there is an object that would have to be destroyed: so that can stay in registers. What
+  /// happens seldom is in functions of its own, so that a look-up is short enough to become a part
+  /// of its caller.
   SPOLIA_ALWAYS_INLINE static hold_on begin_at(const atomic<word>& from) {
     pin* p = first_private(0);
     if (!is_free(*p)) [[unlikely]] {
@@ -66,7 +67,7 @@ class grip {
     }
     return hold_by_own(p->begin(), from);
   }
-  explicit grip(const hold_on& h) noexcept : at_(h.at) {}
+  explicit held_slot(const hold_on& h) noexcept : at_(h.at) {}
 
   /// Holds what the location has now, and says what that is. The location may lie in the object
   /// that this held until now.
@@ -91,7 +92,7 @@ class grip {
   [[nodiscard]] entry unit() const noexcept { return holds()->unit(); }
   [[nodiscard]] word named() const noexcept { return slot_of(at_)->load_relaxed(); }
 
-  /// Checked flavour: whether the calling thread is the pin's, after a report if it is not.
+  /// Checked build variant: whether the calling thread is the pin's, after a report if it is not.
   SPOLIA_ALWAYS_INLINE static bool right_thread([[maybe_unused]] const pin* p) noexcept {
 #if SPOLIA_CHECKS
     if (p != nullptr && p->owner != threads::number()) {
@@ -108,7 +109,7 @@ class grip {
   /// there is no pin.
   static constexpr std::uintptr_t careful = 1;
   static constexpr std::uintptr_t nothing = careful;
-  // So one comparison tells that a grip holds nothing and that a pin is free.
+  // So one comparison tells that nothing is held and that a pin is free.
   static_assert(nothing == free_mark);
 
   static slot* slot_of(std::uintptr_t at) noexcept {
@@ -122,12 +123,13 @@ class grip {
   [[nodiscard]] pin* holds() const noexcept { return pin_of(at_); }
 
   /// Of one of the first pins, which are found in use unless light fences are free. That stays so,
-  /// and a grip that is not careful knows it. For one that has `at`: false unless that is nothing.
+  /// and a held slot that is not careful knows it. For one that has `at`: false unless that is
+  /// nothing.
   SPOLIA_ALWAYS_INLINE static bool is_free(const pin& p, std::uintptr_t at = nothing) noexcept {
-    return p.is_free(at) || SPOLIA_FAULT("counted.grips_share");
+    return p.is_free(at) || SPOLIA_FAULT("counted.slots_share");
   }
 
-  /// By a pin that nobody else uses. Null is named as well, for the pin stays in use: a test
+  /// By a pin that no other pointer uses. Null is named as well, for the pin stays in use: a test
   /// for it would be most of what a step costs.
   SPOLIA_ALWAYS_INLINE static hold_on hold_by_own(std::uintptr_t at, const atomic<word>& from) {
     // acquire: as in put_name_unless_null.
@@ -142,7 +144,7 @@ class grip {
     return h.seen;
   }
 
-  /// By a pin that nobody else uses. Null gives it back.
+  /// By a pin that no other pointer uses. Null gives it back.
   SPOLIA_NOINLINE static hold_on hold_by(std::uintptr_t at, const atomic<word>& from) noexcept {
     const word seen = put_name_unless_null(*slot_of(at), from, false);
     if (seen == 0) {
@@ -162,8 +164,8 @@ class grip {
     return hold_by(here().pins.take()->begin(), from);
   }
 
-  /// For who holds something, or finds no free pin. Not a function of *this, so that a walk's
-  /// pointer can stay in registers.
+  /// For a pointer that holds something, or finds no free pin. Not a function of *this, so that a
+  /// walk's pointer can stay in registers.
   SPOLIA_NOINLINE static hold_on move_anew(std::uintptr_t old, const atomic<word>& from) {
     if (old == nothing) return begin_anew(from);
     pin* const p = pin_of(old);
@@ -207,14 +209,14 @@ class grip {
   mutable std::uintptr_t at_ = nothing;
 };
 
-/// What both kinds of private pointers are: where the object is, and the grip on it.
+/// What both kinds of private pointers are: where the object is, and the slot that keeps it.
 template <class T>
 class private_base {
  public:
   using element_type = std::remove_extent_t<T>;
 
   [[nodiscard]] element_type* get() const noexcept {
-    grip::right_thread(grip_.at());
+    held_slot::right_thread(slot_.at());
     return object_;
   }
   template <class U = T>
@@ -236,16 +238,16 @@ class private_base {
 
   void reset() noexcept {
     object_ = nullptr;
-    grip_ = {};
+    slot_ = {};
   }
 
  protected:
   constexpr private_base() noexcept = default;
   /// Null holds nothing.
   private_base(const private_base& r) noexcept
-      : object_(r.object_), grip_(r.object_ != nullptr ? r.grip_ : grip()) {}
+      : object_(r.object_), slot_(r.object_ != nullptr ? r.slot_ : held_slot()) {}
   private_base(private_base&& r) noexcept
-      : object_(std::exchange(r.object_, nullptr)), grip_(std::move(r.grip_)) {}
+      : object_(std::exchange(r.object_, nullptr)), slot_(std::move(r.slot_)) {}
   private_base& operator=(const private_base& r) noexcept {
     private_base(r).swap(*this);
     return *this;
@@ -255,20 +257,20 @@ class private_base {
     return *this;
   }
   SPOLIA_ALWAYS_INLINE ~private_base() = default;  // a call would keep all of this in memory
-  private_base(element_type* object, grip held) noexcept
-      : object_(object), grip_(std::move(held)) {}
+  private_base(element_type* object, held_slot held) noexcept
+      : object_(object), slot_(std::move(held)) {}
   /// `object(word)` is where the object is that h names.
   template <class Object>
-  SPOLIA_ALWAYS_INLINE private_base(const grip::hold_on& h, Object object) noexcept
-      : object_(object(h.seen)), grip_(h) {}
+  SPOLIA_ALWAYS_INLINE private_base(const held_slot::hold_on& h, Object object) noexcept
+      : object_(object(h.seen)), slot_(h) {}
 
   void swap(private_base& r) noexcept {
     std::swap(object_, r.object_);
-    std::swap(grip_, r.grip_);
+    std::swap(slot_, r.slot_);
   }
 
   element_type* object_ = nullptr;
-  grip grip_;
+  held_slot slot_;
 };
 
 }  // namespace counted::detail

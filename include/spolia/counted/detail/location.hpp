@@ -30,7 +30,8 @@ namespace counted::detail {
 ///     static P give_back(word) noexcept;     the pointer that a word was taken from
 ///     static P counted_up(word) noexcept;    one with a unit of its own
 ///     static bool same(word, const P&)       whether they point to the same object, and own it
-///     static constexpr bool purses;          whether threads have units of them at hand: purse.hpp
+///     static constexpr bool caches_counts;   whether threads have units of them at hand: see
+///                                            count_cache.hpp
 ///     static bool counts_itself(word);       whether counted_up counts what `unit` names
 ///     static entry unit(word) noexcept;      what to log, and
 ///     static std::size_t bytes(word) noexcept;   how much it weighs
@@ -51,7 +52,7 @@ class location {
   location(const location&) = delete;
   location& operator=(const location&) = delete;
   ~location() {
-    // relaxed: who ends the location sees all its changes.
+    // relaxed: the thread that ends the location sees all its changes.
     if (const word w = word_.load_relaxed(); w != 0) {
       end_of_location<Units>(w);
     }
@@ -63,16 +64,16 @@ class location {
     const bool total = o == order::seq_cst;
     // acquire ← the release that put the word here. seq_cst: only because the user asks for it.
     word w = total ? word_.load_seq_cst() : word_.load_acquire();
-    if constexpr (Units::purses) {
-      if (take_from_purse(w)) return Units::give_back(w);
+    if constexpr (Units::caches_counts) {
+      if (take_from_count_cache(w)) return Units::give_back(w);
     }
     member& me = here();
     slot& p = me.pins.passing();
     w = put_name_seen(p, w, word_, total);
     P found = Units::counted_up(w);
     clear_name(p);
-    if constexpr (Units::purses) {
-      if (me.purse.is_loaded_again(w)) [[unlikely]]
+    if constexpr (Units::caches_counts) {
+      if (me.cache.is_loaded_again(w)) [[unlikely]]
         stock_up(me, w);
     }
     return found;
@@ -129,7 +130,7 @@ class location {
     return compare_exchange_strong(expected, std::move(desired), o, o);
   }
 
-  /// Blocks until the location holds something else than `old`, and somebody has called notify.
+  /// Blocks until the location holds something else than `old`, and a thread has called notify.
   void wait(P old, order = order::seq_cst) const {
     here();  // what may throw does so before we wait
     counted::detail::wait_for(this, [&] { return differs(old); });
@@ -158,7 +159,7 @@ class location {
 
   /// The caller has a unit.
   SPOLIA_NOINLINE static void stock_up(member& me, word w) noexcept {
-    if (w != 0 && Units::counts_itself(w)) fill_purse(me, {Units::unit(w), w});
+    if (w != 0 && Units::counts_itself(w)) fill_count_cache(me, {Units::unit(w), w});
   }
 
   word replace(word fresh, order o) noexcept {
@@ -215,7 +216,7 @@ class location {
 
 }  // namespace counted::detail
 
-// The standard's functions for those who write no members: atomic_load(&place) and so on. They are
+// The standard's functions for code that calls no members: atomic_load(&place) and so on. They are
 // found by the argument, so they are called without `std::`, in which nothing may be added.
 
 template <class P, class Units>

@@ -8,9 +8,9 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
 #include <spolia/base/ticks.hpp>
+#include <spolia/counted/detail/count_cache.hpp>
 #include <spolia/counted/detail/names.hpp>
 #include <spolia/counted/detail/pins.hpp>
-#include <spolia/counted/detail/purse.hpp>
 #include <spolia/counted/detail/unit_log.hpp>
 #include <spolia/counted/detail/work.hpp>
 
@@ -21,12 +21,12 @@ namespace counted::detail {
 inline constexpr std::size_t bytes_of_unit = 64;
 
 struct collector_options {
-  std::uint32_t help_every = 64;  ///< logged units, of bytes_of_unit or less, between two tasks
-  std::uint64_t epoch_at = 4096;  ///< logged units of one thread that ask for an epoch
-  std::uint32_t step = 256;       ///< entries, and destroyed objects, of one task
-  std::uint64_t crowd = 8192;     ///< with more units waiting, a thread helps more often
-  std::uint64_t wait_at = 8192;   ///< with so many logged in an epoch that only others keep from
-                                  ///< ending, a thread waits a little before each more
+  std::uint32_t help_every = 64;    ///< logged units, of bytes_of_unit or less, between two tasks
+  std::uint64_t epoch_at = 4096;    ///< logged units of one thread that ask for an epoch
+  std::uint32_t step = 256;         ///< entries, and destroyed objects, of one task
+  std::uint64_t hurry_from = 8192;  ///< with more units waiting, a thread helps more often
+  std::uint64_t wait_at = 8192;     ///< with so many logged in an epoch that only others keep from
+                                    ///< ending, a thread waits a little before each more
 };
 
 struct collector_counts {
@@ -48,7 +48,7 @@ struct collector_counts {
   }
 };
 
-/// Adds to a tally how long it lives, if anybody wants to know.
+/// Adds to a tally how long it lives, if that is wanted.
 class stopwatch {
  public:
   stopwatch(tally& to, bool wanted) noexcept
@@ -67,7 +67,7 @@ class stopwatch {
 /// What one thread has. Outlives the thread; the next one with its number goes on with it.
 struct alignas(cache_line) member {
   pin_set pins;
-  counted::detail::purse purse;
+  count_cache cache;
   unit_log log;
   std::int64_t credit = 0;  // this much may be logged before the thread helps
   std::uint32_t depth = 0;  // objects that this thread is just destroying, one within the other
@@ -110,7 +110,7 @@ struct alignas(cache_line) member {
   /// The thread was lost in a fork.
   void forget() noexcept {
     pins.forget();
-    purse.forget();
+    cache.forget();
     work.forget();
     helping = quiet = owes = false;
     depth = 0;

@@ -18,11 +18,11 @@
 //   4. Copies of a private pointer share the pin, by a count that only the thread sees. In the
 //      paper each copy costs an increment and a logged decrement.
 //   5. A pin may hold a counted unit instead, for private pointers from shared ones.
-//   6. A few pins are in no list of free ones: one is free if its first slot says so. Who takes it
-//      puts a name there first, be it null's. Scans look at the second slot only if the first one
-//      does not say so: a scan that finds it there has seen the pin free after its heavy fence, and
-//      then all names that follow are confirmed after that fence. So it is given back by one store,
-//      and most private pointers find theirs by one look.
+//   6. A few pins are in no list of free ones: one is free if its first slot says so. A pointer
+//      that takes it puts a name there first, be it null's. Scans look at the second slot only if
+//      the first one does not say so: a scan that finds it there has seen the pin free after its
+//      heavy fence, and then all names that follow are confirmed after that fence. So it is given
+//      back by one store, and most private pointers find theirs by one look.
 // Protects:    a name stays in its slot from its confirmation until its object is no longer looked
 //              at; or in the first slot until it is in the second one, and then there. Scans read
 //              the first slot first, so they find it in one of them.
@@ -60,10 +60,11 @@ struct alignas(std::bit_ceil(sizeof(atomic<word>))) slot : atomic<word> {
   using atomic<word>::atomic;
 };
 
-/// In the first slot of a pin that is in no list: it is free. No object's name, and nobody's grip.
+/// In the first slot of a pin that is in no list: it is free. No object has that name, and no
+/// private pointer has that pin.
 inline constexpr word free_mark = 1;
 
-/// fence::light() for who knows that light fences are free: that stays so.
+/// fence::light() for a caller that knows that light fences are free: that stays so.
 SPOLIA_ALWAYS_INLINE void known_light() noexcept {
 #if defined(SPOLIA_MODEL)
   fence::light();  // its partner is the caller's
@@ -95,8 +96,8 @@ SPOLIA_ALWAYS_INLINE word name_and_look(slot& in, word seen, const atomic<word>&
   return SPOLIA_FAULT("counted.no_validate") ? seen : again;
 }
 
-/// The same for who knows that light fences are free, and only asks whether the source still holds
-/// it. `in` is the slot's address: as a pointer, compilers would keep it twice.
+/// The same for a caller that knows that light fences are free, and only asks whether the source
+/// still holds it. `in` is the slot's address: as a pointer, compilers would keep it twice.
 SPOLIA_ALWAYS_INLINE bool name_if_held(std::uintptr_t in, word seen,
                                        const atomic<word>& source) noexcept {
 #if SPOLIA_COMPARES_MEMORY
@@ -134,7 +135,8 @@ SPOLIA_ALWAYS_INLINE word put_name(slot& in, const atomic<word>& source,
 /// The same, but null is not named; then the slot may still name something else.
 SPOLIA_ALWAYS_INLINE word put_name_unless_null(slot& in, const atomic<word>& source,
                                                bool known) noexcept {
-  // acquire ← the release that put null there: who sees the end of a way sees why it ends.
+  // acquire ← the release that put null there: a thread that sees the end of a way sees why it
+  // ends.
   word seen = source.load_acquire();
   while (seen != 0) {
     const bool held = known ? name_if_held(reinterpret_cast<std::uintptr_t>(&in), seen, source)
@@ -179,17 +181,19 @@ struct alignas(2 * sizeof(slot)) pin {
   SPOLIA_ALWAYS_INLINE void keep(word named) noexcept {
     if (SPOLIA_FAULT("counted.one_slot")) return;
     // release → the acquire in visit(): our looks at what this named happen before it ends. The
-    // store that overwrites the first slot releases, too, so who sees that one sees this one.
+    // store that overwrites the first slot releases, too, so a scan that sees that one sees this
+    // one.
     both[1].store_release(named);
   }
-  /// The slot for the first name of who takes it; what its last user left is forgotten.
+  /// The slot for the first name of the pointer that takes it; what its last user left is
+  /// forgotten.
   SPOLIA_ALWAYS_INLINE std::uintptr_t begin() noexcept {
     clear_name(both[1]);
     return reinterpret_cast<std::uintptr_t>(&both[0]);
   }
-  /// The same for who begins with a second pin, of the first ones: the second slot says what the
-  /// first one says, that it is free. Where both pins are cleared by a constant, look-ups in tables
-  /// beyond the caches take 1.15 times as long; why is not known.
+  /// The same for a pointer that begins with a second pin, of the first ones: the second slot says
+  /// what the first one says, that it is free. Where both pins are cleared by a constant, look-ups
+  /// in tables beyond the caches take 1.15 times as long; why is not known.
   SPOLIA_ALWAYS_INLINE std::uintptr_t begin_second() noexcept {
     clear_name(both[1], both[0].load_relaxed());
     return reinterpret_cast<std::uintptr_t>(&both[0]);
@@ -325,7 +329,7 @@ class pin_set {
   }
 
   /// The thread has vanished in a fork, with all its private pointers. Units that pins hold stay
-  /// with them for ever.
+  /// with them forever.
   void forget() noexcept {
     free_ = nullptr;
     passing_.store_relaxed(0);

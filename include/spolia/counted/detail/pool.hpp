@@ -10,7 +10,7 @@
 //              are the block's, too, for a thin object's head (head.hpp). So they lie as malloc's
 //              do, with our counts in the place of malloc's size. What has no head, and fits closer
 //              together without, is of a size of its own, whose blocks own nothing before them; of
-//              40 bytes, for an object of 24 behind its counts, they lie three in two cache lines,
+//              40 bytes, for an object of 24 after its counts, they lie three in two cache lines,
 //              so that no object lies over two. For
 //              an alignment of 16, 32 or 64 blocks are a multiple of that apart, and so lie at
 //              multiples of it.
@@ -66,7 +66,7 @@ class block_cache {
   static constexpr std::size_t largest = 576;
   static constexpr unsigned strides = (largest - smallest) / step + 1;
   static constexpr unsigned sizes = 2 * strides;  // with room for a head, and without
-  /// Bytes that the user of a block may have behind its begin, and a head before it.
+  /// Bytes that the user of a block may have after its begin, and a head before it.
   static constexpr std::size_t most = largest - 8;
 
   static constexpr unsigned size_for(std::size_t bytes) noexcept { return nearest(bytes + 8); }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// unit_log.hpp: the units that one thread has given up and that nobody has dropped yet: a queue
-// that its thread appends to and the collector takes from, one helper at a time.
+// unit_log.hpp: the units that one thread has given up and that are not dropped yet: a queue that
+// its thread appends to and the collector takes from, one helper at a time.
 //
 // Source:      ISMM 2018, section 3.4 (the decrement log).
 // Departures:
 //   1. The paper's log is a ring; here it is a list of chunks, and so never overflows.
 //   2. Taken from in the order of appending. The paper takes the newest first, so that few pile up
-//      while a tree ends, and then an old entry may wait for ever. Here what ends with an object is
+//      while a tree ends, and then an old entry may wait forever. Here what ends with an object is
 //      not logged again (see collector.hpp), so nothing piles up.
 //   3. All that was appended can be captured at any time; no part belongs to the owner alone.
 // Each position is one word, so that a fork at any moment leaves a log that can be used; a unit
@@ -207,7 +207,7 @@ class unit_log {
     return head_->at[head_->taken++].read();
   }
 
-  /// All that is in it, for who is alone.
+  /// All that is in it, when no other thread is about.
   [[nodiscard]] std::uint64_t entries() const noexcept {
     std::uint64_t sum = 0;
     const chunk* c = head_ != nullptr ? head_ : first_.load_relaxed();
@@ -217,7 +217,7 @@ class unit_log {
 
   /// After a fork that lost the helper which was at work here, and perhaps the owner.
   void recount() noexcept {
-    // The owner may have put a chunk behind the last one, and not have gone on to it.
+    // The owner may have put a chunk after the last one, and not have gone on to it.
     if (tail_ == nullptr) tail_ = first_.load_relaxed();
     while (tail_ != nullptr && tail_->next.load_relaxed() != nullptr) {
       tail_ = tail_->next.load_relaxed();

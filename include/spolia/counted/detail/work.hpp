@@ -45,7 +45,7 @@ struct work_chunk {
   }
 };
 
-/// Where any thread finds work that another one has left. Everything is taken at once, so nobody
+/// Where any thread finds work that another one has left. Everything is taken at once, so no thread
 /// can be fooled by a chunk that comes back.
 class left_work {
  public:
@@ -72,7 +72,7 @@ class left_work {
     } while (!first_.cas_weak_release(seen, chain));
   }
 
-  /// For who is alone.
+  /// When no other thread is about.
   [[nodiscard]] std::uint64_t entries() const noexcept {
     return work_chunk::entries(first_.load_relaxed());
   }
