@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The headers that are installed: the umbrellas, which lie at the top of include/spolia, and what they
 # reach; `./dev lint` complains of a header that no umbrella reaches. Those outside detail/ must each
-# compile alone. The headers of the model checker belong to the model flavour.
+# compile alone. The headers of the model checker belong to the model build variant.
 
 # `headers`, below include/, and all headers of the library that they include, directly or not.
 function(spolia_reached result headers)

@@ -3,8 +3,8 @@
 #
 # A program, and a test of ctest, that runs structures over Spolia's headers under its model checker:
 # its sources include <spolia/model/engine.hpp> and call spolia::model::explore(). It is compiled in
-# the headers' model flavour, which links with nothing that was compiled in another one: so it links
-# spolia::model, not spolia::spolia.
+# the headers' model build variant, which links with nothing that was compiled in another one: so it
+# links spolia::model, not spolia::spolia.
 
 function(spolia_add_model_program name)
   if(NOT ARGN)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # spolia::headers   the headers, C++20 and threads
 # spolia::spolia    the library: the headers and what must exist once in a process
-# spolia::model     in the model flavour, instead of spolia::spolia
+# spolia::model     in the model build variant, instead of spolia::spolia
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
@@ -23,7 +23,8 @@ set_target_properties(spolia_headers PROPERTIES
                       VERIFY_INTERFACE_HEADER_SETS ${PROJECT_IS_TOP_LEVEL}
                       INTERFACE_HEADER_SETS_TO_VERIFY HEADERS)
 
-# The model checker, and with it the flavour of the headers that programs for it are compiled in.
+# The model checker, and with it the build variant of the headers that programs for it are compiled
+# in.
 function(spolia_add_model_library)
   # misuse.cpp also gives out the serial numbers of domains.
   add_library(spolia_model STATIC ${SPOLIA_MODEL_SOURCES} src/base/misuse.cpp)
@@ -42,13 +43,14 @@ if(SPOLIA_MODEL)
   spolia_add_model_library()
   set_target_properties(spolia_model PROPERTIES
                         VERIFY_INTERFACE_HEADER_SETS ${PROJECT_IS_TOP_LEVEL})
-  # In this flavour a header is only meant to be seen with SPOLIA_MODEL, which spolia_headers lacks.
+  # In this build variant a header is only meant to be seen with SPOLIA_MODEL, which spolia_headers
+  # lacks.
   set_target_properties(spolia_headers PROPERTIES VERIFY_INTERFACE_HEADER_SETS OFF)
   return()
 endif()
 
-# One that is for this project's own tests alone is of one flavour, as they are; and reading the
-# store's headers again for each source takes longer than compiling it.
+# One that is for this project's own tests alone is of one build variant, as they are; and reading
+# the store's headers again for each source takes longer than compiling it.
 set(SPOLIA_FOR_TESTS_ONLY OFF)
 if(SPOLIA_STORE AND PROJECT_IS_TOP_LEVEL AND (NOT SPOLIA_INSTALL OR SPOLIA_EVERY_DAY))
   set(SPOLIA_FOR_TESTS_ONLY ON)
@@ -67,7 +69,7 @@ set_target_properties(spolia PROPERTIES
                       DEFINE_SYMBOL ""  # export.hpp asks for none: both kinds' objects are the same
                       VERSION ${PROJECT_VERSION}
                       SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-# Sources of the other flavour stand alone: what is read before them decides the flavour.
+# Sources of the other build variant stand alone: what is read before them decides the variant.
 set_source_files_properties(src/other_flavour.cpp src/db/other_flavour.cpp PROPERTIES
                             SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
 if(SPOLIA_UNITY)

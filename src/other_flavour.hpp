@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// other_flavour.hpp: turns the flavour around, checked instead of native, native instead of
-// checked. The first line of sources that compile a part of the library once more, so that a
-// program of either flavour finds it. Such a source is a translation unit of its own, also where
-// the others are joined: the flavour holds for all that it reads.
+// other_flavour.hpp: switches to the other build variant, checked instead of native, native instead
+// of checked. The first line of sources that compile a part of the library once more, so that a
+// program of either variant finds it. Such a source is a translation unit of its own, also where
+// the others are joined: the variant holds for all that it reads.
 #pragma once
 
 #if defined(SPOLIA_FLAVOUR)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # 64-bit ARM, run by qemu: shows that the code builds and works there. It does not show weak
-# memory orders, which qemu on x86 does not reproduce; the model flavour is there for that.
+# memory orders, which qemu on x86 does not reproduce; the model build variant is there for that.
 
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
