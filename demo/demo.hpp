@@ -90,7 +90,7 @@ void held_snapshot(record& to);
 void queue_beside_a_reader(record& to);
 void killed_in_commits(record& to, const std::filesystem::path& scratch);
 void backup_beside_load(record& to, const std::filesystem::path& scratch);
-/// What killed_in_commits() kills: commits rows for ever and writes each acknowledged key to
+/// What killed_in_commits() kills: commits rows forever and writes each acknowledged key to
 /// standard output.
 int commit_for_ever(const std::filesystem::path& directory);
 

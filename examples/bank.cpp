@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// bank.cpp: the guide's bank (docs/db.md): accounts, transfers from several threads, and an auditor
-// who looks at one moment for as long as he likes.
+// bank.cpp: the guide's bank (docs/db.md): accounts, transfers from several threads, and an audit
+// that looks at one moment for as long as it likes.
 #include <spolia/db.hpp>
 
 #include <chrono>
@@ -32,7 +32,7 @@ struct bank {
         [&](db::transaction& tx) { return tx.insert(accounts, {id, who, cents, nullptr}); });
   }
 
-  /// Both accounts change, or neither. transact() tries again when somebody else was faster.
+  /// Both accounts change, or neither. transact() tries again when another transaction was faster.
   db::status transfer(std::int64_t from, std::int64_t to, std::int64_t cents) {
     return base.transact([&](db::transaction& tx) -> db::status {
       auto giver = tx.edit(accounts, {from});
@@ -77,7 +77,7 @@ struct bank {
     });
   }
 
-  /// The sum at one moment. However long this takes, it holds up nobody.
+  /// The sum at one moment. However long this takes, it holds up no transfer.
   std::int64_t total() const {
     const db::reader now = base.snapshot("audit");
     std::int64_t sum = 0;
@@ -93,7 +93,8 @@ struct bank {
     return sum;
   }
 
-  /// Who has how much, of those who are not in debt, added up by as many threads as there are.
+  /// How much each owner has, in accounts that are not in debt, added up by as many threads as
+  /// there are.
   void print_owners() const {
     const db::reader now = base.snapshot("owners");
     const auto sums = now.query(accounts)
@@ -101,7 +102,7 @@ struct bank {
                           .group_by("owner")
                           .aggregate(db::count(), db::sum("balance"), db::max("balance"))
                           .run();
-    if (!sums) return;  // ended_by_policy: not here, where nobody is ended
+    if (!sums) return;  // ended_by_policy: not here, where no reader is ended
     for (std::size_t i = 0; i < sums->size(); ++i) {
       const auto who = sums->get<std::string_view>(i, 0);
       std::printf("%.*s: %lld in %lld accounts, %lld in one\n", static_cast<int>(who.size()),

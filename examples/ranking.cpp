@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A ranking that is read page by page, from the top, while the scores go on changing: all pages are
-// of one instant, and nobody waits.
+// of one instant, and no thread waits.
 #include <cstdio>
 #include <ranges>
 #include <thread>

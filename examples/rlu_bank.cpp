@@ -92,7 +92,7 @@ struct front {
 
 class bank {
  public:
-  ~bank() {  // step 6: with nobody else about
+  ~bank() {  // step 6: no other thread uses it
     rlu::ptr<account> a = home_.alone(front_).first;
     home_.discard(front_);
     while (a) {
@@ -126,7 +126,7 @@ class bank {
     });
   }
 
-  // Step 5: delete becomes free. Whoever still reads the account goes on reading it.
+  // Step 5: delete becomes free. A section that still reads the account goes on reading it.
   bool close(const std::string& owner) {
     return home_.update([&](auto& in) {
       rlu::ptr<account> before;
@@ -145,7 +145,7 @@ class bank {
     });
   }
 
-  // Step 3: shared_lock becomes read. It sees one instant, waits for nobody, and stops nobody.
+  // Step 3: shared_lock becomes read. It sees one instant, waits for no thread, and stops none.
   long audit() {
     return home_.read("audit", [&](auto& in) {
       long sum = 0;

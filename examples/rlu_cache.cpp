@@ -9,7 +9,8 @@
 
 namespace {
 
-/// Pairs of keys are set together; whoever reads both sees equal values, unless one had to go.
+/// Pairs of keys are set together; a section that reads both sees equal values, unless one had to
+/// go.
 bool pairs_are_equal() {
   constexpr std::size_t buckets = 64;
   constexpr std::uint32_t most = 8;

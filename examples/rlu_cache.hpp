@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // rlu_cache.hpp: an in-memory cache of strings, with a table of buckets and a search tree in each,
-// after the store that such caches often are: there, each look-up takes a lock of its slot. Here
-// nobody who reads waits, several keys can be read at one instant, and several be set at once.
+// after the store that such caches often are: there, each look-up takes a lock of its slot. Here no
+// reader waits, several keys can be read at one instant, and several be set at once.
 #pragma once
 
 #include <spolia/rlu.hpp>
@@ -55,7 +55,7 @@ class basic_cache {
   bool set(const std::string& key, const std::string& value) {
     return home_.update([&](writer& in) { return set(in, key, value); });
   }
-  /// Nobody sees one of them without the other.
+  /// No section sees one of them without the other.
   void set_both(const std::string& one, const std::string& two, const std::string& value) {
     home_.update([&](writer& in) {
       set(in, one, value);

@@ -30,7 +30,7 @@ class stack {
   void push(int value) {
     auto* const fresh = new node(value);
     fresh->next = head_.load_relaxed();
-    // release → the acquire in protect(): who sees the node sees it constructed.
+    // release → the acquire in protect(): a thread that sees the node sees it constructed.
     while (!head_.cas_weak_release(fresh->next, fresh)) continue;
   }
 
@@ -43,7 +43,7 @@ class stack {
       node* const below = top->next;  // safe: protected
       if (!head_.cas_strong_relaxed(top, below)) continue;
       const int value = top->value;
-      top->retire();  // freed when nobody protects it
+      top->retire();  // freed when no thread protects it
       return value;
     }
   }

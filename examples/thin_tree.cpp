@@ -19,7 +19,7 @@ void check(bool good, const char* what) {
   std::exit(1);
 }
 
-// A node takes as much room as one that nobody counts: its links are one word each.
+// A node takes as much room as one that has no count: its links are one word each.
 struct node {
   explicit node(long k) : key(k) {}
   const long key;
