@@ -142,7 +142,7 @@ new_folder::new_folder(std::filesystem::path path) : path_(std::move(path)) {
   }
 }
 
-/// By a name that nobody has: a process of another container may have our number.
+/// By a name that is not taken: a process of another container may have our number.
 void new_folder::make() {
   const std::string name = path_.filename().string() + ".partial-" + std::to_string(::getpid());
   std::string tried = name;
@@ -179,12 +179,12 @@ bool new_folder::is_made(int above, const std::filesystem::path& name) const {
 void new_folder::finish() {
   // By the whole path, too: that is what it was filled by.
   if (!is_made(above_, place_.filename()) || !is_made(AT_FDCWD, place_)) {
-    throw failure(place_.string() + ": somebody has moved it, or put something else in its place");
+    throw failure(place_.string() + ": it was moved, or something else was put in its place");
   }
   sync_folder(made_, place_.string());
   const std::string from = place_.filename().string();
   const std::string to = path_.filename().string();
-  // Unlike rename(2), refuses what somebody else has put there meanwhile.
+  // Unlike rename(2), fails if something was put there meanwhile.
   if (::renameat2(above_, from.c_str(), above_, to.c_str(), RENAME_NOREPLACE) != 0) {
     if (errno != EINVAL && errno != ENOSYS) fail("make", path_.string());
     // Some file systems have no such thing.

@@ -125,7 +125,7 @@ status look(const std::filesystem::path& store) {
   return *s;
 }
 
-/// What is kept back because nobody takes it would be forgotten until there is more of it.
+/// Flushes, so that an output which does not take the text is noticed now, and not with the next.
 void show(const std::string& text) {
   const bool taken = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (std::fflush(stdout) != 0 || !taken) throw failure("cannot write to standard output");
