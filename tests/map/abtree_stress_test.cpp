@@ -78,12 +78,10 @@ void balance_books(Tree& tree, unsigned threads, std::size_t keys, double share)
 
 template <class Domain>
 class Domains : public testing::Test {};
-using domains =
-    test::types_where_cheap<4, domain<token, amortized>, domain<robust_token>,
-                            domain<neutralization_plus, batch>, domain<hazard_pointers, batch>,
-                            domain<none>, domain<token, batch>, domain<debra, pooled>,
-                            domain<qsbr>, domain<reservations, batch>, domain<neutralization>,
-                            domain<hazard_pointers>>;
+using domains = test::types_where_cheap<
+    4, domain<token, amortized>, domain<robust_token>, domain<neutralization_plus, batch>,
+    domain<hazard_pointers, batch>, domain<none>, domain<token, batch>, domain<debra, pooled>,
+    domain<qsbr>, domain<reservations, batch>, domain<neutralization>, domain<hazard_pointers>>;
 TYPED_TEST_SUITE(Domains, domains);
 
 TYPED_TEST(Domains, updates_of_two_threads_add_up) {
@@ -245,7 +243,7 @@ TEST(AbtreeThreads, come_and_go) {
 }
 
 // The sanitizers' allocators take locks that all threads share: a thread that is stopped inside one
-// holds everybody up, whatever the tree does.
+// holds all of them up, whatever the tree does.
 #if !SPOLIA_ASAN && !SPOLIA_TSAN
 
 /// Stops the thread that gets the signal, wherever it is, until told otherwise.
@@ -270,7 +268,7 @@ struct stopper {
   struct sigaction before_{};
 };
 
-/// Lock-freedom: what a stopped thread has begun is finished by whoever needs it.
+/// Lock-freedom: what a stopped thread has begun is finished by the thread that needs it.
 TEST(AbtreeThreads, a_thread_stopped_anywhere_holds_nobody_up) {
   stopper signal;
   number_tree<domain<none>, 3> tree;

@@ -80,10 +80,11 @@ class subject {
     }
   }
 
-  /// In the child, where nobody else is.
+  /// In the child, where no other thread is.
   void expect_usable(const snapshot& then, const contents& expected) {
     EXPECT_EQ(at(then), expected);
-    // An update that was lost before it had its stamp gets one from who looks at it first.
+    // An update that was lost before it had its stamp gets one from the first thread that looks at
+    // it.
     for (std::uint64_t k = 0; k < pairs + 2 * partner; ++k) static_cast<void>(map_->contains(k));
     contents known = at(snapshot(time, "at first"));
     expect_pairs(known);

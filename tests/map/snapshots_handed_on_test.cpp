@@ -87,7 +87,7 @@ class subject {
     }
   }
 
-  /// Nobody else is there, and no snapshot: nothing but what is in the map is left.
+  /// No other thread is there, and no snapshot: nothing but what is in the map is left.
   void expect_freed() {
     time.living().for_each([](const census::entry&) { ADD_FAILURE() << "still announced"; });
     change(done.load() + 1);
@@ -154,8 +154,8 @@ struct map_names {
 };
 TYPED_TEST_SUITE(snapshots_handed_on, maps, map_names);
 
-/// Whoever comes next has the number of the maker, its place in the census, and snapshots of its
-/// own there.
+/// The thread that comes next has the number of the maker, its place in the census, and snapshots
+/// of its own there.
 TYPED_TEST(snapshots_handed_on, to_threads_with_their_makers_numbers) {
   subject<TypeParam> s(this->book);
   std::uint64_t value = 0;

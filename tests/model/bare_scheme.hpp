@@ -3,7 +3,7 @@
 /// A scheme without a domain around it, so that the checker's executions are the scheme's own: one
 /// local for each scenario thread, and a sink that frees at once.
 ///
-/// Nobody joins, so the scheme counts no rows of slots and its smallest marks hold.
+/// No thread joins, so the scheme counts no rows of slots and its smallest marks hold.
 #pragma once
 
 #include <array>

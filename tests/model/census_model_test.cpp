@@ -87,8 +87,8 @@ void announce_against_two_scans(model::scenario& run) {
   });
 }
 
-/// A thread stands still in the midst of its second announcement: who asks need not wait for it,
-/// and does not take the first one's place for it.
+/// A thread stands still in the midst of its second announcement: a thread that asks need not wait
+/// for it, and does not take the first one's place for it.
 void completed_by_others(model::scenario& run) {
   auto w = std::make_shared<world<hardware_clock>>();
   run.thread([w] {
@@ -108,7 +108,7 @@ void completed_by_others(model::scenario& run) {
   });
 }
 
-/// A reader looks at a version that ends at time 2; its writer frees it once nobody can need it.
+/// A reader looks at a version that ends at time 2; its writer frees it once no reader can need it.
 template <class Clock, fence::cost Order = fence::cost::seldom>
 void read_against_free(model::scenario& run) {
   struct version {

@@ -18,7 +18,8 @@
 
 #include "model/domain_scenarios.hpp"
 
-/// Maps have limits by time, which these do not ask for; the clock's rate is not in this flavour.
+/// Maps have limits by time, which these do not ask for; the clock's rate is not in this build
+/// variant.
 double spolia::core::ns_per_tick() noexcept { return 1; }
 
 namespace {

@@ -27,7 +27,7 @@ struct node_over {
 using counted_node = node_over<shared_family>;
 using node_ptr = shared_ptr<counted_node>;
 
-/// Epochs begin whenever somebody helps and units are logged; nobody helps by himself.
+/// Epochs begin whenever a thread helps and units are logged; no thread helps of itself.
 inline constexpr counted::detail::collector_options on_demand{
     .help_every = 1000, .epoch_at = 0, .step = 8, .hurry_from = 1000, .wait_at = 1000};
 
@@ -55,7 +55,7 @@ struct state_over {
     if (n) n->look();
   }
 
-  /// One thread's tasks until a whole epoch is over, if nobody disturbs it.
+  /// One thread's tasks until a whole epoch is over, if no other thread disturbs it.
   void epoch() {
     counted::detail::member& me = counted::detail::here();
     const unsigned turns = 1 + 2 * threads::high_water();

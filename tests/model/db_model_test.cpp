@@ -130,8 +130,8 @@ void a_reader_crosses_a_gap(model::scenario& run) {
   });
 }
 
-/// Two snapshots are held, and a gap is in front of what the younger one sees: it finds that, not
-/// what the older one sees, which lies nearer to the start of the ring.
+/// Two snapshots are held, and a gap is before what the younger one sees: it finds that, not what
+/// the older one sees, which lies nearer to the start of the ring.
 void two_readers_cross_a_gap(model::scenario& run) {
   auto w = eager_consolidated(1, 4);
   auto first = std::make_shared<census::ticket>(w->board.living.announce(w->board.clock));
@@ -153,8 +153,8 @@ void two_readers_cross_a_gap(model::scenario& run) {
   });
 }
 
-/// Nobody was held when the second version went to a partition of its own, so that nobody knows
-/// from there where the first one lies; the ones in front of it are dropped, but it is not.
+/// No snapshot was held when the second version went to a partition of its own, so that from there
+/// it is not known where the first one lies; the ones before it are dropped, but it is not.
 void a_gap_in_front_of_what_was_not_noted(model::scenario& run) {
   auto w = eager_consolidated(1, 4);
   auto held = std::make_shared<census::ticket>(w->board.living.announce(w->board.clock));
@@ -234,7 +234,7 @@ struct lone_partition : lone_chunks, delta_partition {
   lone_partition() : delta_partition(0, memory) {}
 };
 
-/// A partition whose versions ended at time 1, and nobody is in.
+/// A partition whose versions ended at time 1, and in which no thread is.
 std::shared_ptr<delta_partition> used_partition() {
   auto p = std::make_shared<lone_partition>();
   model::check(p->admit() == admission::granted, "nobody has locked it");
@@ -351,7 +351,7 @@ TEST(db_model, faults_of_consolidation_are_found) {
                at_most_in_order(1), "there is a row");
   expect_found(two_readers_cross_a_gap, "consolidated.first_readable", at_most_in_order(1),
                "the younger snapshot has changed");
-  // As the figure has it: `doGc = false` where nobody needs the partition.
+  // As the figure has it: `doGc = false` where no snapshot needs the partition.
   expect_found(a_reader_crosses_a_gap, "consolidated.printed_full_branch", at_most_in_order(1),
                "nobody needs a version");
   expect_found(a_gap_in_front_of_what_was_not_noted, "consolidated.one_is_enough",

@@ -74,7 +74,7 @@ void an_undecided_commit_against_a_snapshot(model::scenario& run) {
   run.thread([w] { w->commit_if(7, 0, 2, always_holds); });
 }
 
-/// A commit that is taken back: nobody ever sees it.
+/// A commit that is undone: no transaction ever sees it.
 void a_withdrawal_against_a_snapshot(model::scenario& run) {
   auto w = two_rows();
   run.thread([w] {

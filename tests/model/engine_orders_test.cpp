@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each operation of spolia::atomic does what its name says with the order that its name says. The
-// names are shared by all flavours, so this holds for the product too; only here can it be seen.
+// names are shared by all build variants, so this holds for the product too; only here can it be
+// seen.
 
 #include <gtest/gtest.h>
 

@@ -243,7 +243,7 @@ TEST(faults, are_on_only_while_asked_for) {
   EXPECT_FALSE(model::fault("test.some"));
 }
 
-// Not a bound that a loaded machine could break; the figure is for whoever reads the log.
+// Not a bound that a loaded machine could break; the figure is for people who read the log.
 TEST(speed, is_printed) {
   const auto start = std::chrono::steady_clock::now();
   const model::outcome got = interleave(10, -1);

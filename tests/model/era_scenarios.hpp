@@ -204,8 +204,8 @@ void announced(model::scenario& run, const shared<Scheme>& s) {
   run.thread([s] { s->take_away(0); });
 }
 
-/// The reader stands on the first node when a second one is born behind it, and both are taken out,
-/// the first one first: its frozen link leads to the second one for ever.
+/// The reader stands on the first node when a second one is born after it, and both are taken out,
+/// the first one first: its frozen link leads to the second one forever.
 template <class Scheme>
 void a_frozen_link(model::scenario& run, const shared<Scheme>& s) {
   run.thread([s] {

@@ -33,7 +33,7 @@ TEST(external_bst_model, is_right_under_hazard_pointers) {
   expect_all_clean<trees, hazard_pointers>(at_most_in_order(2));
 }
 /// At random: two threads that wait for a third one's lock, and enter a guard for each look, could
-/// keep each other going for ever if the scheduler never let the third one run.
+/// keep each other going forever if the scheduler never let the third one run.
 TEST(external_bst_model, three_threads_at_one_place) {
   for (const auto scenario :
        {three_at_one_place<trees, token>, three_at_one_place<trees, hazard_pointers>}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The queue in front of the log of db/ under the model checker: what is acknowledged is durable, in
-// the order of publication.
+// The queue before the log of db/ under the model checker: what is acknowledged is durable, in the
+// order of publication.
 
 #include <gtest/gtest.h>
 
@@ -97,8 +97,8 @@ struct parts {
     });
     return where.sequence;
   }
-  /// Where commit n stands among what is durable; 0: not there. Only if it was acknowledged: nobody
-  /// writes to that part of the disk any more.
+  /// Where commit n stands among what is durable; 0: not there. Only if it was acknowledged: no
+  /// thread writes to that part of the disk any more.
   std::uint64_t durable_place(unsigned n, std::uint64_t up_to) {
     for (std::uint64_t i = 0; i < up_to; ++i) {
       if (files.written[i].read() == n + 1) return i + 1;
@@ -147,7 +147,7 @@ scenario_setup in_place(unsigned refused) {
   };
 }
 
-/// Who waits for all that is there, and wrote none of it.
+/// A thread that waits for all that is there, and wrote none of it.
 void a_sync_beside_one_in_place(model::scenario& run) {
   auto w = std::make_shared<parts>();
   w->files.at_once_too = true;
@@ -172,7 +172,7 @@ void a_failing_disk(model::scenario& run) {
   run.finally([w] { model::check(w->files.writes.read() == 1, "it is not tried again"); });
 }
 
-/// A serializable commit, which has its time before it is settled, beside a cut: the snapshot sees
+/// A serializable commit, which has its time before it is decided, beside a cut: the snapshot sees
 /// it exactly if it is before the cut.
 void a_commit_beside_a_cut(model::scenario& run) {
   struct shared : parts {
@@ -201,7 +201,7 @@ void a_commit_beside_a_cut(model::scenario& run) {
   });
 }
 
-/// Who has only read, and waits for what it may have seen, though it wrote nothing.
+/// A thread that has only read, and waits for what it may have seen, though it wrote nothing.
 void a_reader_beside_a_commit(model::scenario& run) {
   auto w = std::make_shared<parts>();
   run.thread([w] { w->append(0); });
@@ -213,7 +213,7 @@ void a_reader_beside_a_commit(model::scenario& run) {
   });
 }
 
-/// A table is dropped beside a commit that changes it: no rows behind its end.
+/// A table is dropped beside a commit that changes it: no rows after its end.
 void a_commit_beside_an_end(model::scenario& run) {
   struct shared : parts {
     commit_section section;
@@ -236,7 +236,8 @@ void a_commit_beside_an_end(model::scenario& run) {
   run.finally([w] { model::check(w->commit < w->end, "rows of a table behind its end"); });
 }
 
-/// A change of the catalogue beside a cut: the checkpoint has it exactly if the log behind has not.
+/// A change of the catalogue beside a cut: the checkpoint has it exactly if the log after it has
+/// not.
 void a_change_beside_a_cut(model::scenario& run) {
   struct shared : parts {
     spolia::detail::short_lock catalog;
@@ -298,8 +299,9 @@ TEST(group_commit_model, what_was_only_read_is_durable) {
                "what was seen is not durable");
 }
 
-/// Two who want room where there is enough for one, one of whom gives his back unless he is the one
-/// who has it in the end, beside one who makes more: no byte is promised twice, and none is lost.
+/// Two threads that want room where there is enough for one, of which one gives its room back
+/// unless it is the one that has it in the end, beside a thread that makes more: no byte is
+/// promised twice, and none is lost.
 void promises_of_room(model::scenario& run) {
   struct shared {
     log_room room{2};

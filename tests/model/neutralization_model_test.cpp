@@ -129,7 +129,7 @@ void two_readers(model::scenario& run, const std::shared_ptr<State>& s) {
   one_reader(run, s);
 }
 
-/// Whoever waits for the first phase may see the number of the second one only.
+/// A thread that waits for the first phase may see the number of the second one only.
 void two_phases(model::scenario& run, const std::shared_ptr<nbr>& s) {
   run.thread([s] {
     look(*s);

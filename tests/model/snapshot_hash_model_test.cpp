@@ -127,7 +127,7 @@ void two_updates_divide(model::scenario& run) {
   });
 }
 
-/// Who changes one half of what another thread is dividing finds the other half.
+/// A thread that changes one half of what another thread is dividing finds the other half.
 template <class World>
 void an_update_covers_a_division(model::scenario& run) {
   auto w = std::make_shared<World>();
@@ -230,7 +230,7 @@ void a_lease_ends_while_it_is_read(model::scenario& run) {
 using epochs = epoch_collector<short_domain>;
 using compacting = sl_rt<short_domain>;
 
-/// Two keys in buckets of their own change one after the other, and somebody moves the clock.
+/// Two keys in buckets of their own change one after the other, and another thread moves the clock.
 template <class World>
 void a_look_at_two_keys(model::scenario& run) {
   auto w = std::make_shared<World>();
@@ -302,7 +302,7 @@ TEST(leases_model, ends_must_be_said_before_the_announcement_goes) {
 
 TEST(snapshot_hash_faults, divisions_must_be_finished_before_they_are_covered) {
   expect_found(an_update_covers_a_division<dl>, "hash.covers_division", at_most_in_order(2),
-               "more than max_steps operations");  // who looks for the key goes round for ever
+               "more than max_steps operations");  // a search for the key goes round forever
 }
 TEST(snapshot_hash_faults, updates_must_look_whether_a_bucket_was_divided) {
   expect_found(two_updates_divide<dl>, "hash.wrong_half", at_most_in_order(2), "an update is lost");

@@ -72,7 +72,7 @@ void three_neighbours_go(model::scenario& run) {
   run.finally([=] { v->expect_exact(5); });
 }
 
-/// The oldest has nobody to its left.
+/// The oldest has no version to its left.
 void the_oldest_two_go(model::scenario& run) {
   auto v = std::make_shared<pdl>(3);
   run.thread([=] { v->remove(0); });
@@ -229,7 +229,7 @@ void compact_by_two_scans(model::scenario& run, std::vector<scan_times> scans) {
 /// other, it would be freed while it is linked.
 void two_scans_that_follow(model::scenario& run) { compact_by_two_scans(run, {{4, {3}}, {4, {}}}); }
 
-/// The second scan finds an announcement that nobody has confirmed, below what the first knew.
+/// The second scan finds an announcement that is not confirmed, below what the first knew.
 void a_scan_that_does_not_follow(model::scenario& run) {
   compact_by_two_scans(run, {{3, {}}, {4, {1, 2}}});
 }

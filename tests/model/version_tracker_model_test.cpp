@@ -86,8 +86,8 @@ void two_threads_share_a_queue(model::scenario& run) {
   });
 }
 
-/// Threads that end before they have a batch leave their lists to each other, and to whoever
-/// collects at the same time.
+/// Threads that end before they have a batch leave their lists to each other, and to threads that
+/// collect at the same time.
 void threads_end_with_short_lists(model::scenario& run) {
   struct shared : logical {
     shared() : tracker_of_three{{.batch = 3, .least_batch = 1, .steps = 6}} {}

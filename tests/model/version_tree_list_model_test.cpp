@@ -37,7 +37,7 @@ struct versions {
       if (looks_at_jobs) expect_unnamed(x);
     });
   }
-  /// Nobody can learn its name from a job any more.
+  /// No thread can learn its name from a job any more.
   void expect_unnamed(const node* x) {
     for (const node& n : nodes) {
       if (&n == x) continue;
@@ -46,7 +46,7 @@ struct versions {
     }
   }
   /// What was given away is not linked, and each removed version that is linked has two deeper
-  /// neighbours: nobody was forgotten.
+  /// neighbours: none was forgotten.
   void expect_settled() {
     std::vector<const node*> linked;
     list.for_each([&](const node* x) {

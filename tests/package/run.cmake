@@ -85,8 +85,8 @@ function(step_find_package)
   run("${WORK}/model")
 endfunction()
 
-# As users build while they work: not optimised, and so in the checked flavour; and without the
-# store, which the consumer has no use for.
+# As users build while they work: not optimised, and so in the checked build variant; and without
+# the store, which the consumer has no use for.
 function(step_add_subdirectory)
   run(${configure} -S "${consumer}" -B "${WORK}" "-DSPOLIA_TREE=${SOURCE}"
       -DCMAKE_BUILD_TYPE=Debug -DSPOLIA_STORE=OFF -DSPOLIA_UNITY=${UNITY})

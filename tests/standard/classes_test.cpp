@@ -142,7 +142,7 @@ TEST(standard_thread_exit, key_destructors_that_run_later_may_use_both) {
 
 TEST(standard_synchronous_waiting, retire_and_synchronize_on_many_threads_do_not_block_each_other) {
   ledger book;
-  std::mutex user;  // taken by the deleters, and held by nobody who waits
+  std::mutex user;  // taken by the deleters, and not held by a thread that waits
   std::vector<std::thread> all;
   for (int t = 0; t < 4; ++t) {
     all.emplace_back([&, t] {

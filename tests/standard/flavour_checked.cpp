@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checked flavour, whatever the rest of the program is compiled in.
+// The checked build variant, whatever the rest of the program is compiled in.
 #undef SPOLIA_CHECKS
 #define SPOLIA_CHECKS 1
 #define SPOLIA_TEST_FLAVOUR checked_part

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same few lines in two flavours; whoever includes this says which (SPOLIA_CHECKS), and in
-// which namespace the functions lie (SPOLIA_TEST_FLAVOUR).
+// The same few lines in two build variants; the source that includes this says which
+// (SPOLIA_CHECKS), and in which namespace the functions lie (SPOLIA_TEST_FLAVOUR).
 #pragma once
 
 #include <chrono>

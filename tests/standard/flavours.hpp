@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of flavour_part.hpp, in each flavour.
+// The functions of flavour_part.hpp, in each build variant.
 #pragma once
 
 #include <cstdint>

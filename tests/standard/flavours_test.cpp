@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two flavours of the headers in one program: a release build of a library in a debug build of its
-// user. Types do not mix, but the default domains are the same.
+// Two build variants of the headers in one program: a release build of a library in a debug build
+// of its user. Types do not mix, but the default domains are the same.
 
 #include <gtest/gtest.h>
 

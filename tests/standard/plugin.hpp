@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the plugins of plugin_test.cpp and shared_test.cpp offer, and share with whoever loads them.
+// What the plugins of plugin_test.cpp and shared_test.cpp offer, and share with the program that
+// loads them.
 #pragma once
 
 #include <atomic>

@@ -126,7 +126,8 @@ typename Domain::options eager() {
   if constexpr (requires { o.scheme.tick_every; }) o.scheme.tick_every = 1;
   if constexpr (requires { o.scheme.patience; }) o.scheme.patience = 0;
   if constexpr (requires { o.scheme.stall_after; }) o.scheme.stall_after = 1;
-  if constexpr (requires { o.scheme.processors; }) o.scheme.processors = 1U << 20U;  // no crowd
+  // Never oversubscribed.
+  if constexpr (requires { o.scheme.processors; }) o.scheme.processors = 1U << 20U;
   if constexpr (requires { o.scheme.scan_every; }) o.scheme.scan_every = 1;
   if constexpr (requires { o.scheme.min_looks; }) o.scheme.min_looks = 1;
   if constexpr (requires { o.scheme.scan_at; }) o.scheme.scan_at = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// bag_history.cpp: matching, ranks, and certain presence.
+// bag_history.cpp: matching, ranks, and when a value is certainly there.
 #include "support/bag_history.hpp"
 
 #include <algorithm>

@@ -25,13 +25,13 @@ inline constexpr std::uint32_t no_event = std::numeric_limits<std::uint32_t>::ma
 struct bag_value {
   rank put_start = 0;
   rank put_end = 0;
-  rank take_start = 0;  // of a value that stayed: behind all ranks
+  rank take_start = 0;  // of a value that stayed: after all ranks
   rank take_end = 0;
   std::uint32_t put = no_event;  // index in the history
   std::uint32_t take = no_event;
 
   /// From put_end to take_start the value is there in every order. An overlapping put and take
-  /// can be neighbours in the order, and then nobody else sees the value.
+  /// can be neighbours in the order, and then no other thread sees the value.
   [[nodiscard]] bool certain() const noexcept { return put_end < take_start; }
 };
 

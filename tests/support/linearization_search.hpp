@@ -53,7 +53,7 @@ struct search_result {
 };
 
 /// The part of a history to explain. An operation that crosses the window's edge may have taken
-/// effect outside and is optional; whoever cuts a window leaves out what does not touch it.
+/// effect outside and is optional; a caller that cuts a window leaves out what does not touch it.
 struct time_window {
   std::uint64_t from = 0;
   std::uint64_t until = std::numeric_limits<std::uint64_t>::max();

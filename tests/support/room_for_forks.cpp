@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linked into each test that the thread sanitizer watches. It keeps a record of each block of
 // memory, and of each atomic that synchronises, in tables that grow under locks which it does not
-// take before a fork: a child whose parent had another thread in there waits for ever once it needs
+// take before a fork: a child whose parent had another thread in there waits forever once it needs
 // a record. So before a process forks for the first time its tables grow by more records than a
 // test needs.
 #include <pthread.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // scan_check.cpp: weakly consistent scans, by counting.
 //
-// At any moment a key's presence is the number of its insertions that have taken effect minus the
-// number of its erasures; both numbers lie between "ended before" and "started by then". So during
-// a whole scan [s, e]
-//     presence >= (insertions with end < s) - (erasures with start <= e),
-//     presence <= (insertions with start <= e) - (erasures with end < s).
+// Whether a key is there at a moment, 1 or 0, is the number of its insertions that have taken
+// effect minus the number of its erasures; both numbers lie between "ended before" and "started by
+// then". So during a whole scan [s, e]
+//     there >= (insertions with end < s) - (erasures with start <= e),
+//     there <= (insertions with start <= e) - (erasures with end < s).
 #include <algorithm>
 #include <map>
 #include <optional>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Waiting for another thread, but not for ever.
+/// Waiting for another thread, but not forever.
 #pragma once
 
 #include <chrono>

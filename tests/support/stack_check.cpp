@@ -146,7 +146,7 @@ class stack_judge {
     return static_cast<std::size_t>(&v - values_.data());
   }
 
-  // Gaps are found once and then lie between blocks for ever, so all splits together take
+  // Gaps are found once and then lie between blocks forever, so all splits together take
   // O(n log n).
   void split(rank from, rank to) {
     while (from < to) {

@@ -123,7 +123,7 @@ TEST(run_stress, runs_each_thread_once_and_all_at_the_same_time) {
   std::atomic<unsigned> inside{0};
   run_stress({.threads = 5}, [&](stress_thread& self) {
     EXPECT_EQ(self.count(), 5U);
-    // Nobody gets on before all have come, which only ends if all run at once.
+    // No thread gets on before all have come, which only ends if all run at once.
     inside.fetch_add(1);
     while (inside.load() < 5) std::this_thread::yield();
     const std::lock_guard lock(mutex);

@@ -200,7 +200,7 @@ class optimistic_set {
   struct gap {
     node* left;    // not deleted when seen; null: the head
     link between;  // left's link when seen: right, or the first of a run of deleted nodes
-    node* right;   // the first node behind that is not deleted and not smaller
+    node* right;   // the first node after it that is not deleted and not smaller
     bool found;
   };
 
@@ -266,7 +266,7 @@ class optimistic_set {
       if (g.between.get() == g.right) return g;
       link expected = g.between;
       if (!behind(g.left).cas_strong_release(expected, link(g.right))) continue;
-      // We took the run out, so nobody else retires its nodes: they stay until we do.
+      // We took the run out, so no other thread retires its nodes: they stay until we do.
       for (node* n = g.between.get(); n != g.right;) {
         node* const after = n->next.load_relaxed().get();
         guard.retire(n);

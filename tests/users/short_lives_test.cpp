@@ -36,7 +36,7 @@ using namespace spolia::test;
 
 constexpr int lives = !sanitized ? 1000 : fewer > 4 ? 200 : 400;
 
-/// How many there are of them is counted where they begin and end, by nobody else.
+/// How many there are of them is counted where they begin and end, and nowhere else.
 struct witness {
   witness() { ++live; }
   witness(const witness&) { ++live; }
@@ -118,7 +118,8 @@ void let_a_crowd_retire(Domain& d, int crowd, int each) {
   for (std::thread& t : threads) t.join();
 }
 
-/// What a crowd has left is taken over by threads that retire nothing and run few operations each.
+/// What many threads at once have left is taken over by threads that retire nothing and run few
+/// operations each.
 TYPED_TEST(short_lives, take_over_from_a_crowd) {
   if (!TypeParam::info().reclaims) GTEST_SKIP() << "never frees";
   constexpr int crowd = 12;

@@ -59,7 +59,7 @@ void work_in_both(const tenant& first, const tenant& second) {
 }
 
 TEST(users_static_copies, have_nothing_in_common_that_matters) {
-  // In a child with a limit: mixed identities show as threads that wait for ever.
+  // In a child with a limit: mixed identities show as threads that wait forever.
   EXPECT_EQ(status_of_child([] {
               const loaded_tenant first(SPOLIA_FIRST_TENANT);
               const loaded_tenant second(SPOLIA_SECOND_TENANT);

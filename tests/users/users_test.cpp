@@ -31,7 +31,7 @@ using all_maps =
     testing::Types<abtree<int, tracked>, avl<int, tracked>, external_bst<int, tracked>,
                    spolia::list<int, tracked>, spolia::list<int, tracked, domain<hazard_pointers>>,
                    external_bst<int, tracked, domain<robust_token>>>;
-/// Whose updates wait for nobody, not even for a thread that is gone.
+/// Those whose updates wait for no thread, not even for one that is gone.
 using lock_free_maps = testing::Types<abtree<int, tracked>, spolia::list<int, tracked>,
                                       spolia::list<int, tracked, domain<hazard_pointers>>>;
 

@@ -66,7 +66,7 @@ TYPED_TEST(leases, see_their_instant_until_they_end) {
   for (int i = 0; i < 200; ++i) m.insert(i, std::to_string(i));
   const lease long_one(time, 1h, "long");
   std::optional<lease> short_one(std::in_place, time, 0ns, "short");
-  EXPECT_EQ(m.find(*short_one, 7), "7");  // nobody has looked yet
+  EXPECT_EQ(m.find(*short_one, 7), "7");  // no thread has looked yet
   EXPECT_TRUE(time.leases().due());
   for (int i = 0; i < 200; ++i) m.insert_or_assign(i, "new");
   EXPECT_TRUE(short_one->expired());
@@ -217,7 +217,8 @@ TEST(lease, that_would_last_for_ever_does) {
 }
 
 TEST(lease, can_be_begun_in_a_fork_that_caught_a_nameless_thread_ending_others) {
-  // The look over so many takes longer than a fork; and who takes it has not asked for a number.
+  // The look over so many takes longer than a fork; and the thread that takes it has not asked for
+  // a number.
   timeline time;
   std::vector<lease> all;
   all.reserve(20'000);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Version lists while each of a thread's allocations fails in turn, once or from then on until the
 // thread has ended. A list allocates nothing; what is around it does: versions, guards, scans. What
-// was appended is linked unless nobody needs it, an append that was given up leaves nothing behind,
+// was appended is linked unless no snapshot needs it, an append that was given up leaves nothing,
 // what is cut off is freed once, and the next operation works.
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ using pdl = pdl_list<content>;
 using tree = tree_list<content>;
 using ssl = ssl_list<content>;
 
-/// A version that is to come behind x, if there is one. Throws std::bad_alloc.
+/// A version that is to come after x, if there is one. Throws std::bad_alloc.
 template <class List>
 typename List::node* made_behind(typename List::node* x, region_domain& nodes, ledger& book,
                                  std::uint64_t value) {
@@ -212,7 +212,7 @@ class world {
       return true;
     });
   }
-  /// Memory is there: it works, and what nobody needs goes.
+  /// Memory is there: it works, and what no snapshot needs goes.
   void expect_works() {
     on_another_thread([this] {
       expect_sound();
@@ -232,7 +232,7 @@ class world {
 
  private:
   /// The block of a version that was given up, so that the next one does not come to lie there and
-  /// hide that somebody still names it.
+  /// hide that something still names it.
   void occupy() {
     try {
       occupied_.push_back(nodes_.template make<node>());

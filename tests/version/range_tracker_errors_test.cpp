@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The range tracker while each of a thread's allocations fails in turn, once or from then on until
 // the thread has ended: what was ended is held or has expired, once; nothing expires that a
-// snapshot sees; and afterwards all that nobody needs goes.
+// snapshot sees; and afterwards all that no snapshot needs goes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
