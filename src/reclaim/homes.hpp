@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// homes.hpp: what stands behind the standard faces: a domain each, without guards.
+// homes.hpp: what the standard faces rest on: a domain each, without guards.
 //
 // The process's own are made in src/; programs may have further region homes (rcu_domain).
 #pragma once

@@ -8,8 +8,8 @@
 //
 // The barrier. When it returns, every block retired before the call has ended. Where may these
 // blocks be? In the list of strays; in a cell, whose owner is outside or will leave; or in the
-// hands of its owner, who is present at the gate while it frees. The strays are taken first: a
-// thread that took some before that was present, and has them in its cell when it leaves. Then a
+// hands of its owner, which is at its gate while it frees. The strays are taken first: a thread
+// that took some before that was at its gate, and has them in its cell when it leaves. Then a
 // question is left standing at the gate of every other cell (biased_gate.hpp), so that each is
 // visited while its owner is absent, or the owner hands its blocks over between two stays. That
 // collects them all, if only no third thread carries blocks from a cell not yet resolved to one

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// regions.hpp: epochs with a phase number for each thread, for those who wait until every region
+// regions.hpp: epochs with a phase number for each thread, for threads that wait until every region
 // that is open now has been closed.
 //
 // Source:      McKenney, Slingwine: Read-Copy Update, PDCS 1998, for the waiting; DEBRA (debra.hpp)
 //              for the blocks; the shape of the interface is that of C++26 [saferecl.rcu].
-// Idea:        blocks are freed by epochs, without anybody waiting. Who wants to wait, waits for
-//              nothing but the regions that were open when it asked: each thread's phase number is
-//              odd inside of a region and never the same again, so one look at each thread tells
-//              whom to wait for, and one change of the number that the region is over. An epoch
-//              would have to change twice, and for that every reader must come and go meanwhile.
+// Idea:        blocks are freed by epochs, and no thread waits for that. A thread that wants to
+//              wait waits for nothing but the regions that were open when it asked: each thread's
+//              phase number is odd inside of a region and never the same again, so one look at each
+//              thread tells whether to wait for it, and one change of the number that the region is
+//              over. An epoch would have to change twice, and for that every reader must come and
+//              go meanwhile.
 // Protects:    region.
 // Cost:        debra's, and a plain store more at each end of a region. Waiting: one membarrier, a
 //              look at each thread, and the longest of the regions that were open; for more than
@@ -27,7 +28,7 @@
 //       for no membarrier.
 //
 // Why waiting is right. The waiter's heavy fence comes before its looks, a region's light fence
-// behind the number it has announced. If the light one is first, the waiter sees the number odd, or
+// after the number it has announced. If the light one is first, the waiter sees the number odd, or
 // the region's end. If the heavy one is first, the region sees all that happened before the fence,
 // and need not be waited for. What the waiter reads was written by a release, so each access of the
 // regions that it sees ended happens before its return.
@@ -94,7 +95,7 @@ class regions : public debra {
     }
   }
 
-  /// Who has nothing to wait for leaves it to the others to advance the epoch (D2).
+  /// A thread that has nothing to wait for leaves it to the others to advance the epoch (D2).
   template <class Peers, class Sink>
   void tick(local& me, Peers peers, Sink sink) noexcept {
     if (debra::waiting(me) == 0) me.operations = 0;
@@ -167,7 +168,8 @@ class regions : public debra {
     ++core::own_strange_regions();
     door_.unlock();
     // light → the heavy fences in wait_for_readers() and debra::advance(), as for a region with a
-    // cell. Also for those who found somebody inside: the announcement happens before their lock.
+    // cell. Also for threads that found another one inside: the announcement happens before their
+    // lock.
     if (!SPOLIA_FAULT("regions.stranger_without_light")) fence::light();
   }
 
@@ -208,7 +210,7 @@ class regions : public debra {
     return true;
   }
 
-  /// Number 0 are the strangers, who have no number of their own.
+  /// Number 0 are the strangers, which have no number of their own.
   template <class Peers>
   struct with_strangers {
     regions* of;

@@ -38,7 +38,7 @@ class allocator_resource final : public std::pmr::memory_resource {
     pieces mine(from_);
     unit* const piece = traits::allocate(mine, units(bytes, align));
     if (align <= alignof(unit)) return piece;
-    // The piece's beginning is kept in front of the aligned block.
+    // The piece's beginning is kept before the aligned block.
     void* at = piece + 1;
     std::size_t room = bytes + align;
     void* const aligned = std::align(align, bytes, at, room);

@@ -2,9 +2,9 @@
 // concepts.hpp: the contract between schemes, release policies, domains and containers.
 //
 //   A scheme decides WHEN a retired block is safe. It never frees: it hands lists of safe blocks to
-//   a sink. A release policy behind the sink decides HOW FAST they go back to the allocator. A
-//   domain joins one of each and does the plumbing: cells per thread, nesting, thread exit,
-//   statistics. A container states what it needs of a scheme, never a scheme's name.
+//   a sink. A release policy, which takes them from the sink, decides HOW FAST they go back to the
+//   allocator. A domain joins one of each and does the plumbing: cells per thread, nesting, thread
+//   exit, statistics. A container states what it needs of a scheme, never a scheme's name.
 //
 // What a scheme is (concept `scheme`; `Peers` and `Sink` come from the domain. Peers are the locals
 // of all threads, and existing(): how many blocks were made and not ended, approximately). Each is
@@ -15,7 +15,8 @@
 //   stamp              what it keeps in each block besides the header (an empty type for most); of
 //                      a block r it is static_cast<stamped<stamp>*>(r)->stamp. Made by its default
 //                      constructor, which must do for blocks that were made without the domain
-//   local              what it keeps for each thread; outlives the thread until somebody adopts it
+//   local              what it keeps for each thread; outlives the thread until another one adopts
+//                      it
 //   hold               what one guard carries (an empty type for most)
 //
 //   what_is_wrong(options)  what is wrong with the numbers, in one sentence; null if nothing
@@ -36,12 +37,12 @@
 //                      it.
 //   leave(me)          withdraw the announcement; the last accesses of the operation happen before
 //                      it
-//   looks_back(me), look_back(me)   optional: what some operations have to do behind leave, and
+//   looks_back(me), look_back(me)   optional: what some operations have to do after leave, and
 //                              whether this one does (not 0): most do not
 //   open(me), close(me, hold)   begin and end of each guard, nested ones too; open may throw
 //                               bad_alloc
 //   idle(other), park(other), unpark(me)   optional: has that thread done nothing for long?
-//                      Its gate is parked. It is back, behind the light fence of its beginning
+//                      Its gate is parked. It is back, after the light fence of its beginning
 //   born(me, stamp)    optional: a block was made by domain::make, and no other thread knows it yet
 //   unborn(stamp)      optional, static: this block was not, and bound() does not hold for it
 //   protect(me, hold, slot, source)   a pointer read from `source` that may be followed
@@ -67,7 +68,7 @@
 //   abandon(me, all)   the domain goes: give every waiting block, unproven
 //   hand_over(me, safe)   optional, for barriers (outside.hpp): everything that waits, and `safe`
 //                      with it, goes where `abandon` finds it
-//   exited(me, peers)  this thread ends; its waiting blocks stay for somebody to adopt
+//   exited(me, peers)  this thread ends; its waiting blocks stay for another one to adopt
 //   forked(other, peers)    that thread vanished in a fork; its lists may be half-written
 //   forget_strangers() optional, in a fork's child: drops what threads without a local have left
 //   waiting(me)        how many blocks wait

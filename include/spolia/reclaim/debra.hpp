@@ -20,7 +20,7 @@
 //
 // Departures from the paper:
 //   D1  A thread that is taken for quiescent, because it has announced so in an earlier epoch, is
-//       so behind a heavy fence, matched by a light one between each announcement and the loads of
+//       so after a heavy fence, matched by a light one between each announcement and the loads of
 //       the operation: a thread that has completed the incremental scan looks at all announcements
 //       once more after it. (The paper relies on sequential consistency; its code has no fence, and
 //       an announcement may sit in a store buffer while loads proceed.) A thread that has announced
@@ -38,11 +38,11 @@
 //       small nodes a sixth more than such of 100. Shorter ones only move the epoch's cache line.
 //
 // Why three epochs. Let O be unlinked by X, which then reads the epoch t. Each time an epoch k is
-// ended X is found parked; or quiescent, behind the heavy fence; or to have announced k. Where that
-// tells of a time before the operation that unlinks O, X reads k or later in it: behind the light
+// ended X is found parked; or quiescent, after the heavy fence; or to have announced k. Where that
+// tells of a time before the operation that unlinks O, X reads k or later in it: after the light
 // fence in the second case; by the read-modify-write with which it came back, in the first, unless
-// that was of an epoch before k, which then is ended by one who sees X back; in the third it had
-// read k before. So k <= t, and the thread that ends t + 1 found X's operation over. That
+// that was of an epoch before k, which then is ended by a thread that sees X back; in the third it
+// had read k before. So k <= t, and the thread that ends t + 1 found X's operation over. That
 // end happens before a reader's announcement of t + 2, before the heavy fence of the thread that
 // ends t + 2, or before a reader comes back in t + 2 or later: it cannot reach O. And a reader that
 // had O before was found to be done with it by the thread that ended t + 2. So when the epoch is
@@ -153,7 +153,7 @@ class debra : public region_reads {
 
   template <class Peers, class Sink>
   void retire(local& me, retired* block, Peers, Sink) noexcept {
-    // Behind the unlinking and the announcement of this operation: see limbo.hpp.
+    // After the unlinking and the announcement of this operation: see limbo.hpp.
     me.bags.put(block, SPOLIA_FAULT("debra.stale_tag") ? me.bags.seen() : epoch_.load_relaxed());
   }
 
@@ -211,7 +211,7 @@ class debra : public region_reads {
   /// What a look at another thread says of the epoch that we are in.
   enum class finding : std::uint8_t {
     behind,   // it may be in an operation that began in an earlier one
-    quiet,    // between two operations, if that was seen behind a heavy fence
+    quiet,    // between two operations, if that was seen after a heavy fence
     current,  // it has announced this epoch, or is parked
   };
 
@@ -226,8 +226,8 @@ class debra : public region_reads {
     me.next = me.next + 1 < all ? me.next + 1 : 0;
     ++me.looks;
     if (me.certain >= all) {
-      // What was found current is for as long as the epoch lasts. (Who is parked may come back, and
-      // new threads may come, but then know of this epoch.)
+      // What was found current is for as long as the epoch lasts. (A parked thread may come back,
+      // and new threads may come, but then know of this epoch.)
       if (me.looks >= looks_wanted(me)) end(me);
     } else if (me.looks >= (std::max)(all, options_.min_looks)) {
       start_over(me);
@@ -246,7 +246,8 @@ class debra : public region_reads {
     me.certain = 0;
   }
 
-  /// No thread was found behind, each at some moment: look at all of them after a heavy fence (D1).
+  /// No thread was found in an older epoch, each at some moment: look at all of them after a heavy
+  /// fence (D1).
   template <class Peers>
   void advance(local& me, Peers peers) noexcept {
     // heavy → the domain's light fence in each operation. Either we see below that a thread is
@@ -262,7 +263,7 @@ class debra : public region_reads {
   void end(local& me) noexcept {
     std::uint64_t now = me.bags.seen();
     // release → the acquires in rotate() and come_back(), passing on what look() acquired. acquire:
-    // so do the ends before ours, and ← the release in come_back(): those who work in the next
+    // so do the ends before ours, and ← the release in come_back(): threads that work in the next
     // epoch see that the thread is back. Fails if another thread was faster, which is as good.
     if (!epoch_.cas_strong_acq_rel(now, now + 1)) return;
     const std::uint64_t at = trace::on() ? trace::ticks() : 0;

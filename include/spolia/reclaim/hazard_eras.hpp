@@ -22,7 +22,7 @@
 //              a fetch_add and a look at each thread. While a thread is idle and not yet parked, or
 //              long in an operation: a store to each block, and every `scan_at` blocks a
 //              membarrier, a read of all slots, O(log eras) a block.
-// Progress:    protect is lock-free: it repeats only if the clock has moved, so somebody has
+// Progress:    protect is lock-free: it repeats only if the clock has moved, so some thread has
 //              retired. A scan is wait-free. A thread asleep inside a guard keeps the blocks that
 //              lived in its slots' eras, and none born in later ones.
 // Bound:       threads · (advance_every + max(scan_at, 2 · guard_slots · rows)), and besides what

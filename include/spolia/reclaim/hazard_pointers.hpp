@@ -183,7 +183,8 @@ class hazard_pointers {
 
   std::optional<std::uint64_t> bound(std::size_t threads) const noexcept {
     // A list is scanned when it has `limit` blocks; a scan leaves at most one for each slot, and
-    // that is half the limit at most. Adopted lists are somebody's lists still, so the sum stays.
+    // that is half the limit at most. Adopted lists are some thread's lists still, so the sum
+    // stays.
     return detail::reclaim::saturating_product(
         threads, limit(std::max<std::uint64_t>(threads, rows_.load_relaxed())));
   }

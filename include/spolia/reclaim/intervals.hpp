@@ -19,7 +19,7 @@
 //              compiler barrier and a second look. A guard: four stores and a look at the clock. A
 //              block: two words more. make and retire: as hazard_eras; a scan reads two words of
 //              each thread.
-// Progress:    protect is lock-free: it repeats only if the clock has moved, so somebody has
+// Progress:    protect is lock-free: it repeats only if the clock has moved, so some thread has
 //              retired. A scan is wait-free. A thread asleep inside a guard keeps the blocks that
 //              lived in its interval, and none born in later ones.
 // Bound:       threads · (advance_every + max(scan_at, 2 · threads)), and besides what was alive in

@@ -93,7 +93,7 @@ class limbo {
     count_.write(count() + 1);
   }
 
-  /// Takes all of `other`, in order, behind what is here.
+  /// Takes all of `other`, in order, after what is here.
   void append(limbo& other) noexcept {
     if (other.empty() || &other == this) return;
     if (empty()) {
@@ -120,13 +120,13 @@ class limbo {
     return r;
   }
 
-  /// Moves the `most` oldest blocks behind those of `to`.
+  /// Moves the `most` oldest blocks to the end of `to`.
   void split(std::size_t most, limbo& to) noexcept {
     if (most >= count()) return to.append(*this);
     for (; most > 0; --most) to.push(pop());
   }
 
-  /// Fetches one more block ahead, behind the first one at the first call after look_from_first().
+  /// Fetches one more block ahead, after the first one at the first call after look_from_first().
   /// For lists of which a few are taken now and then: each block is where the one before it says,
   /// so they come one after the other, and should while there is something else to do.
   SPOLIA_ALWAYS_INLINE void look_ahead() noexcept {
@@ -180,7 +180,7 @@ class epoch_bags {
   /// The thread has seen epoch `now`, by an acquire load: hands what is safe by then to `sink`.
   template <class Sink>
   void catch_up(std::uint64_t now, std::uint64_t age, Sink&& sink) noexcept {
-    seen_ = now;  // first: a deleter behind the sink may begin operations of its own
+    seen_ = now;  // first: a deleter that the sink calls may begin operations of its own
     limbo safe;
     safe.append(overdue_);
     for (std::size_t i = 0; i < bags_.size(); ++i) {

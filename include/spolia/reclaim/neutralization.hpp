@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// neutralization.hpp: readers announce nothing; who wants to free sends those away who still read.
+// neutralization.hpp: readers announce nothing; a thread that wants to free makes the readers start
+// over.
 //
 // Source:      Singh, Brown, Mashtizadeh: NBR: Neutralization Based Reclamation, PPoPP 2021, and
 //              Simple, Fast and Widely Applicable Concurrent Memory Reclamation via Neutralization,
@@ -83,7 +84,7 @@ struct neutralization_options {
   /// costs microseconds for each thread, is nanoseconds a block.
   std::uint32_t low = 8192;
   /// Blocks at which it waits for the round. The paper's bag. The distance to `low` is the time
-  /// that threads have to answer without holding anybody up: milliseconds, the length of a time
+  /// that threads have to answer without holding others up: milliseconds, the length of a time
   /// slice.
   std::uint32_t high = 32768;
   /// The signal; 0: SPOLIA_RESTART_SIGNAL, or any that is free. One for the whole process.
@@ -242,7 +243,7 @@ class neutralizing {
 
   std::optional<std::uint64_t> bound(std::size_t threads) const noexcept {
     // At `high` blocks a thread waits for its round, which covers `low` of them at least; half of
-    // these at least are in no slot. Adopted lists are somebody's lists still, so the sum stays.
+    // these at least are in no slot. Adopted lists are some thread's lists still, so the sum stays.
     return detail::reclaim::saturating_product(
         threads, high(std::max<std::uint64_t>(threads, rows_.load_relaxed())));
   }

@@ -30,7 +30,7 @@
 //
 // Why it is safe. Let a block have the tag e. A thread that has reported more than e read the epoch
 // after the block was unlinked, and between two operations: its earlier operations are over, and
-// its later ones cannot find the block. A thread found between two operations behind a heavy fence
+// its later ones cannot find the block. A thread found between two operations after a heavy fence
 // has ended those that could find the block, and its next one sees the unlinking by that fence.
 #pragma once
 
@@ -75,8 +75,8 @@ class qsbr : public detail::reclaim::tagged_epochs<qsbr> {
   }
 
   void enter(local& me) noexcept {
-    // A release: who sees us inside sees that our earlier operations are over. Ordered before our
-    // loads by the domain's light fence, see scan().
+    // A release: a thread that sees us inside sees that our earlier operations are over. Ordered
+    // before our loads by the domain's light fence, see scan().
     announce(me, me.announced.load_relaxed() | inside, SPOLIA_FAULT("qsbr.enter_relaxed"));
   }
 
@@ -95,7 +95,7 @@ class qsbr : public detail::reclaim::tagged_epochs<qsbr> {
 
   template <class Peers>
   void exited(local& me, Peers) noexcept {
-    // A release: who finds us offline sees our operations ended.
+    // A release: a thread that finds us offline sees our operations ended.
     announce(me, offline, SPOLIA_FAULT("qsbr.exit_relaxed"));
   }
 
@@ -119,7 +119,7 @@ class qsbr : public detail::reclaim::tagged_epochs<qsbr> {
     if (!SPOLIA_FAULT("qsbr.no_light")) fence::light();
     const reports seen = look(me, peers);
     take_and_cut(me, seen.all, safe);
-    // Else not worth a fence: somebody inside holds them.
+    // Else not worth a fence: a thread inside holds them.
     if (me.bags.lags() && me.bags.oldest_tag() < seen.inside) {
       me.bags.take_below(inside_now(me, peers), safe);
     }

@@ -45,7 +45,7 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-/// What freeing has cost one thread so far. Written by the thread, read by anyone.
+/// What freeing has cost one thread so far. Written by the thread, read by any.
 struct release_meter {
   tally freed;                    ///< blocks destroyed
   tally freed_bytes;              ///< their bytes
@@ -252,7 +252,7 @@ class spread_over_time {
     me.free_some(every_ + late + (me.safe.count() >> shift_), ending(me), no_poll);
     if (me.safe.empty()) me.left = me.never;
     ask_for_owed(me);
-    // Behind few others blocks are soon freed, and in the caches still.
+    // Blocks with few others before them are soon freed, and in the caches still.
     if (me.safe.count() >= few) me.safe.look_from_first();
   }
   /// Frees everything that is safe, and kept memory with it.

@@ -25,12 +25,12 @@
 //   D3  Scans happen between operations, so a thread's own reservation keeps nothing.
 //   D4  Threads that were never seen have no reservation, so threads come and go.
 //
-// Why it is safe. Let a block have the tag e, and a scan find no reservation of e or less behind
-// its heavy fence, which follows the unlinking. An operation with a reservation above e read the
-// epoch after the block was unlinked, and cannot find it. One whose reservation the scan did not
-// see has ended, or sees the unlinking by the fences. A reservation may be older than the epoch in
-// which it became visible, if the thread was interrupted in between: that keeps more than needed,
-// never less.
+// Why it is safe. Let a block have the tag e, and a scan find no reservation of e or less after its
+// heavy fence, which follows the unlinking. An operation with a reservation above e read the epoch
+// after the block was unlinked, and cannot find it. One whose reservation the scan did not see has
+// ended, or sees the unlinking by the fences. A reservation may be older than the epoch in which it
+// became visible, if the thread was interrupted in between: that keeps more than needed, never
+// less.
 #pragma once
 
 #include <algorithm>
@@ -62,8 +62,8 @@ class reservations : public detail::reclaim::tagged_epochs<reservations> {
   explicit reservations(const options& o) noexcept : tagged_epochs(o) {}
 
   void enter(local& me) noexcept {
-    // A release: who sees this reservation sees our earlier operations ended. Ordered before our
-    // loads by the domain's light fence, see scan().
+    // A release: a thread that sees this reservation sees our earlier operations ended. Ordered
+    // before our loads by the domain's light fence, see scan().
     announce(me, now(), SPOLIA_FAULT("rcu.enter_relaxed"));
   }
 

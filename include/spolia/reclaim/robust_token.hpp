@@ -401,7 +401,7 @@ class robust_token {
     } else if (given_.load_relaxed() != 0) {
       hop_over_stalled(me, at, peers);
     } else if (at == me.number) {
-      rounds_.pass(me, peers, rounds::nobody{});
+      rounds_.pass(me, peers, rounds::no_excuses{});
     } else if (rounds_.impatient(me, rounds_.patience(peers))) {
       rounds_.walk(me, at, peers, era_bounds<Peers>{*this, me, peers});
     }

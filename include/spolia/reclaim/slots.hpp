@@ -152,7 +152,7 @@ class scratch {
     return {data_, capacity_};
   }
 
-  /// Leaves the buffer behind: a fork may have caught it while it grew.
+  /// Gives the buffer up: a fork may have caught it while it grew.
   void forget() noexcept {
     data_ = nullptr;
     capacity_ = 0;

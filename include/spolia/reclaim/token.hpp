@@ -69,7 +69,7 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::reclaim {
 
 /// The token's way round: the schemes `token` and `robust_token` hold one each. Where the token may
-/// pass threads that are inside an operation, `Excuses` says so: `nobody` lists its hooks.
+/// pass threads that are inside an operation, `Excuses` says so: `no_excuses` lists its hooks.
 class token_rounds {
  public:
   struct options {
@@ -142,7 +142,7 @@ class token_rounds {
   template <class Peers>
   void step_aside(local& me, Peers peers) noexcept {
     // acquire ← the release in settle(), as in tick().
-    if (at_.load_acquire() == me.number) pass_on(me, me.number, peers, nobody{});
+    if (at_.load_acquire() == me.number) pass_on(me, me.number, peers, no_excuses{});
   }
 
   /// The thread is back, and has announced its operation, if it begins one.
@@ -150,7 +150,7 @@ class token_rounds {
 
   /// The block's tag.
   std::uint64_t retire(local& me, retired* block) noexcept {
-    // Behind the unlinking and the announcement of this operation: see limbo.hpp.
+    // After the unlinking and the announcement of this operation: see limbo.hpp.
     const auto tag = SPOLIA_FAULT("token.stale_tag") ? me.bags.seen() : round_.load_relaxed();
     me.bags.put(block, tag);
     return tag;
@@ -179,9 +179,9 @@ class token_rounds {
   std::uint64_t epochs() const noexcept { return round_.load_relaxed(); }
 
   /// Threads that the token may be moved past although they are inside an operation. Here: none.
-  struct nobody {
+  struct no_excuses {
     void approach(std::uint32_t) const noexcept {}  // before the heavy fence, from this thread on
-    void arrive() const noexcept {}                 // behind it
+    void arrive() const noexcept {}                 // after it
     bool may_pass(std::uint32_t) const noexcept { return false; }
     void hop() const noexcept {}  // instead of a heavy fence; then:
     bool may_skip(const local*) const noexcept { return false; }
@@ -232,7 +232,8 @@ class token_rounds {
     const std::uint64_t round = round_.load_relaxed();
     if (!take(me, at, round)) return;
     excuses.hop();
-    // Who is parked is looked up anew: who comes back in this round must be seen in the next.
+    // Whether a thread is parked is looked up anew: one that comes back in this round must be seen
+    // in the next.
     settle(me, next_present(at == me.number ? at + 1 : at, peers, excuses), peers, round);
   }
 
@@ -283,7 +284,7 @@ class token_rounds {
   }
 
   /// Moves the token from where it stands past every thread that has been between two operations in
-  /// this round, or whom `excuses` lets it pass, at most to the end of the round.
+  /// this round, or which `excuses` lets it pass, at most to the end of the round.
   template <class Peers, class Excuses>
   void walk(local& me, std::uint64_t at, Peers peers, Excuses excuses) noexcept {
     if ((at & being_moved) != 0) return;
@@ -308,7 +309,7 @@ class token_rounds {
     settle(me, next, peers, round);
   }
 
-  /// Puts the token down at thread `next`, or at the first of the next round if that is behind the
+  /// Puts the token down at thread `next`, or at the first of the next round if that is after the
   /// last one; where it is still in our hand. What we know of `round` stays true if it is not: then
   /// the round may be over, but not twice.
   template <class Peers>
@@ -316,14 +317,14 @@ class token_rounds {
     if (next >= peers.high_water()) {
       end(round);
       // Only now: a thread that comes back before the end must be seen in the new round.
-      next = next_present(0, peers, nobody{});
+      next = next_present(0, peers, no_excuses{});
     }
     put_down(me, next);
   }
 
   void end(std::uint64_t round) noexcept {
     // release → the acquires in catch_up() and come_back(). acquire ← the release in come_back():
-    // those who work in the next round, after us, see that the thread is back.
+    // threads that work in the next round, after us, see that the thread is back.
     if (!round_.cas_strong_acq_rel(round, round + 1)) return;
     const std::uint64_t now = trace::on() ? trace::ticks() : 0;
     trace::record(trace::event::epoch_advanced, now, now, 1);
@@ -392,9 +393,9 @@ class token : public region_reads {
   void tick(local& me, Peers peers, Sink sink) noexcept {
     const std::uint64_t at = rounds_.stands_at();
     if (at == me.number) {
-      rounds_.pass(me, peers, rounds::nobody{});
+      rounds_.pass(me, peers, rounds::no_excuses{});
     } else if (rounds_.impatient(me, rounds_.patience(peers))) {
-      rounds_.walk(me, at, peers, rounds::nobody{});
+      rounds_.walk(me, at, peers, rounds::no_excuses{});
     }
     rounds_.catch_up(me, sink);
   }
@@ -417,7 +418,7 @@ class token : public region_reads {
   template <class Peers, class Sink>
   void collect(local& me, Peers peers, Sink sink) noexcept {
     for (int round = 0; round < 4; ++round) {  // one to catch up, three for the bags
-      rounds_.walk(me, rounds_.stands_at(), peers, rounds::nobody{});
+      rounds_.walk(me, rounds_.stands_at(), peers, rounds::no_excuses{});
       rounds_.catch_up(me, sink);
     }
   }
@@ -429,7 +430,7 @@ class token : public region_reads {
   template <class Peers, class Sink>
   void adopted(local& me, Peers peers, Sink sink) noexcept {
     for (int round = 0; round < 4 && me.bags.count() >= rounds::many; ++round) {
-      rounds_.walk(me, rounds_.stands_at(), peers, rounds::nobody{});
+      rounds_.walk(me, rounds_.stands_at(), peers, rounds::no_excuses{});
       rounds_.catch_up(me, sink);
     }
   }

@@ -35,8 +35,8 @@
 #include <spolia/base/fence.hpp>
 #include <spolia/base/trace.hpp>
 #include <spolia/reclaim/concepts.hpp>
-#include <spolia/reclaim/region_reads.hpp>
 #include <spolia/reclaim/limbo.hpp>
+#include <spolia/reclaim/region_reads.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
@@ -134,7 +134,8 @@ class token_ring : public region_reads {
 
   template <class Peers>
   void exited(local& me, Peers peers) noexcept {
-    // release → the acquires of `present`: who passes us over sees our last accesses ended.
+    // release → the acquires of `present`: a thread that passes us over sees our last accesses
+    // ended.
     if (SPOLIA_FAULT("ring.exit_relaxed")) {
       me.present.store_relaxed(0);
     } else {

@@ -39,8 +39,9 @@
 //     the heavy one before the wait, make sure that either the helper sees that it comes too late,
 //     or the asking thread sees it reading. A scan reads the intervals after the slots: a slot that
 //     was used anew was written after the interval.
-//   * Who may write a record: its helper while the request is pending, or until it has seen that it
-//     is not; if it has won, the asking thread, until the next request. Requests are numbered.
+//   * Which thread may write a record: its helper while the request is pending, or until it has
+//     seen that it is not; if it has won, the asking thread, until the next request. Requests are
+//     numbered.
 //
 // Departures from the paper:
 //   D1  No double-width compare-and-swap: the paper swaps {pointer, era} and {era, number} as one.

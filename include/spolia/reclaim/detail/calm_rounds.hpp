@@ -38,11 +38,11 @@ class calm_rounds {
   /// that waits leaves the caches before it is used again.
   static constexpr std::size_t few = 32;
   static constexpr std::uint32_t slower = 4;
-  /// More than blocks stay: so who retires now and then keeps the pace for all.
+  /// More than blocks stay: so a thread that retires now and then keeps the pace for all.
   static constexpr std::uint64_t calm_after = 16;
 
  private:
-  atomic<std::uint64_t> wanted_{0};  // the last round in which somebody's blocks waited
+  atomic<std::uint64_t> wanted_{0};  // the last round in which blocks of any thread waited
 };
 
 }  // namespace detail::reclaim

@@ -39,8 +39,8 @@ class era_request {
   template <class Source>
   std::uint64_t ask(const basic_slot_rows<std::uint64_t>& rows, const Source& source) noexcept {
     keep(rows);
-    // release → the acquires in help(): who finds the source of a later request finds an earlier
-    // one no longer pending.
+    // release → the acquires in help(): a helper that finds the source of a later request finds an
+    // earlier one no longer pending.
     source_.store_release(&source);
     read_.store_release(&read_bits<Source>);  // the same
     const std::uint64_t asked = (state_.load_relaxed() | others) + 1 + pending;
@@ -58,7 +58,8 @@ class era_request {
 
   /// What the helper has left.
   era_answer& answer() const noexcept {
-    // acquire ← the release in try_to_answer(): its record, and the block behind the pointer.
+    // acquire ← the release in try_to_answer(): its record, and the block that the pointer leads
+    // to.
     const std::uint64_t state = state_.load_acquire();
     return *answers_.find(static_cast<std::uint32_t>((state & others) - helper));
   }
@@ -171,7 +172,7 @@ class era_request {
     if (highest == no_era) return;  // the source is in no block
     ceiling_.store_relaxed(highest);
     // release → the acquire in floor(): it sees the ceiling, too. Slots are used anew later, with
-    // release: who sees that sees this.
+    // release: a scan that sees that sees this.
     floor_.store_release(lowest);
   }
 
@@ -180,8 +181,8 @@ class era_request {
                      const era_clock& clock, Read read) noexcept {
     do {
       const std::uint64_t era = clock.now();
-      // release → the acquire of the scan: who finds this instead of the emptiness that the thread
-      // left when it took the last answer over, finds that answer in its slot.
+      // release → the acquire of the scan: a scan that finds this, instead of the emptiness that
+      // the thread left when it took the last answer over, finds that answer in its slot.
       mine.kept.store_release(era);
       // light → the heavy fence of the scan: either it finds the era, or we find the clock moved.
       if (!SPOLIA_FAULT("wfe.no_light")) fence::light();

@@ -12,8 +12,8 @@
 //      Retired blocks get their retirement in handfuls, by the fetch_add that ends the era (end()),
 //      and so after they were unlinked. It is a release, later eras continue its release sequence,
 //      and clocks are read with acquire. (Had each block its retirement from a load of the clock,
-//      the load would need a full fence in front of it: it could be older than the unlinking, and
-//      the block would seem to have been dead in an era whose readers still reach it.)
+//      the load would need a full fence before it: it could be older than the unlinking, and the
+//      block would seem to have been dead in an era whose readers still reach it.)
 //   B  A thread that finds a block by an acquire load, and the era e on the clock afterwards, knows
 //      that it was born in e or before: the maker's look at the clock happens before ours.
 //   A  An announcement of e HAS TAKEN EFFECT when, after it and a light fence, the clock is found
@@ -40,7 +40,7 @@
 //   Threads idle for long are parked, and not asked. One that comes back in era r reads r by an
 //   acquiring read-modify-write, and every era is ended by one too. If a block was retired before
 //   r, the thread sees it unlinked. If in r or later, the end of that era comes after the return,
-//   and who ended it, or has taken the block over since, finds the thread back.
+//   and the thread that ended it, or has taken the block over since, finds the thread back.
 #pragma once
 
 #include <algorithm>
@@ -124,8 +124,8 @@ class era_clock {
     }
     const std::uint64_t now = trace::on() ? trace::ticks() : 0;
     trace::record(trace::event::epoch_advanced, now, now, 1);
-    // release → the acquire in now(): R above. acquire ← the release in take_back(): who comes back
-    // in this era or an earlier one is found to be there.
+    // release → the acquire in now(): R above. acquire ← the release in take_back(): a thread that
+    // comes back in this era or an earlier one is found to be there.
     return now_.fetch_add_acq_rel(1);
   }
 
@@ -138,7 +138,7 @@ class era_clock {
   alignas(cache_line) atomic<std::uint64_t> now_{1};
 };
 
-/// What a thread says to those who free without a look at announcements: see above.
+/// What a thread says to threads that free without a look at announcements: see above.
 struct attendance {
   atomic<std::uint64_t> began{no_era};  // when its last outermost guard did
   parked_mark parked;
@@ -212,7 +212,7 @@ class era_bags {
   }
 
  private:
-  /// Most handfuls go before anybody asks for the date of one block.
+  /// Most handfuls go before any thread asks for the date of one block.
   void write_dates() noexcept {
     if (latest_.empty()) return;
     fresh_until_ = (std::max)(fresh_until_, latest_era_);
@@ -250,7 +250,7 @@ void separate_living(limbo& bag, limbo& pinned, Peers peers,
   });
 }
 
-/// Eras that somebody announces, both ends included.
+/// Eras that some thread announces, both ends included.
 struct era_interval {
   std::uint64_t lower;
   std::uint64_t upper;  // when sorted: the highest of all up to here

@@ -110,7 +110,7 @@ class handed_hazards : public hazard_pointers {
     hazard_pointers::forked(lost, peers);
     lost.free.count = 0;
   }
-  /// In a fork's child: who was here without a cell is gone.
+  /// In a fork's child: threads that were here without a cell are gone.
   void forget_strangers() noexcept { astray.forked(); }
 
   strays astray;

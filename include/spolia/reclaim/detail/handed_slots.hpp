@@ -4,8 +4,8 @@
 // Idea:        the slots lie in rows of eight, in one list for all threads that only ever grows. A
 //              bit for each slot of a row tells whether it is handed out. A thread keeps the slots
 //              that it was given back last, and takes and gives whole handfuls, so that most of the
-//              time no word is shared. Where a slot lies says nothing about who has it: it may be
-//              taken by one thread and given back by another, when the first has long ended.
+//              time no word is shared. Where a slot lies says nothing about which thread has it: it
+//              may be taken by one thread and given back by another, when the first has long ended.
 // Cost:        take, give_back: a load, a store and a count; one read-modify-write for each handful
 //              of slots, or for each slot that goes to a thread which only gives back.
 // Progress:    lock-free. A take looks at every row when none of them has a free slot.
@@ -143,7 +143,7 @@ class handed_slots {
     do {
       row->next.store_relaxed(after);
       // release → the acquires in gather() and refill(): they see the row constructed, and those
-      // behind it too, since each insertion continues the release sequences of the earlier ones.
+      // after it too, since each insertion continues the release sequences of the earlier ones.
       // That a scan sees the row at all, if it matters, follows from the light fence after a slot
       // of it was written.
     } while (!rows.head.next.cas_weak_release(after, row));

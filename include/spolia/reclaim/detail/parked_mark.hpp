@@ -37,8 +37,9 @@ class parked_mark {
   void come_back(atomic<std::uint64_t>& round) noexcept {
     if (SPOLIA_FAULT("parked.stays")) return;
     set_.store_relaxed(false);
-    // release → the acquire of who ends the round, or a later one: it sees us. acquire ← the
-    // release there: if the round was over before, we see the unlinkings that were known by then.
+    // release → the acquire of the thread that ends the round, or a later one: it sees us. acquire
+    // ← the release there: if the round was over before, we see the unlinkings that were known by
+    // then.
     if (!SPOLIA_FAULT("parked.back_by_a_load")) {
       round.fetch_add_acq_rel(0);
     } else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// pins.hpp: who holds garbage up: the guards that have been alive for long, and a budget for what
+// pins.hpp: what holds garbage up: the guards that have been alive for long, and a budget for what
 // they may cost.
 //
 //     spolia::domain<> nodes({.budget_bytes = 64 << 20,
@@ -24,7 +24,7 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-/// A guard that is alive and was alive when somebody looked before.
+/// A guard that is alive and was alive at an earlier look.
 struct pin {
   std::uint32_t thread;          ///< its number (threads.hpp)
   long os_thread;                ///< the system's number of it; 0 if it is not known

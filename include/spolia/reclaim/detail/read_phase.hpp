@@ -87,7 +87,8 @@ class read_phase {
 
   void begin(attempt& here) noexcept {
     restart_signals::here() = &here;
-    // release → the acquire in number(): who waits for an earlier phase may see this number first.
+    // release → the acquire in number(): a thread that waits for an earlier phase may see this
+    // number first.
     if (SPOLIA_FAULT("nbr.begin_relaxed")) {
       number_.store_relaxed(number_.load_relaxed() + 1);
     } else {

@@ -151,8 +151,9 @@ class tagged_epochs : public region_reads {
   explicit tagged_epochs(const options& o) noexcept : options_(o) {}
 
   static void announce(local& me, std::uint64_t word, bool planted_fault) noexcept {
-    // release → the acquire in look_at_others(): who reads this sees that our earlier operations
-    // are over. Without it a block could be freed while our last load of it is under way.
+    // release → the acquire in look_at_others(): a thread that reads this sees that our earlier
+    // operations are over. Without it a block could be freed while our last load of it is under
+    // way.
     if (planted_fault) {
       me.announced.store_relaxed(word);
     } else {
@@ -172,9 +173,10 @@ class tagged_epochs : public region_reads {
     });
   }
 
-  /// Moves what is tagged below `limit` to `safe`, and cuts. The caller has found `limit` behind a
-  /// fence after all unlinkings. Cutting after the look leaves what was cut before its own tag.
-  /// What is cut here is not below the limit, unless that is above every epoch: there was no
+  /// Moves what is tagged below `limit` to `safe`, and cuts. The caller has found `limit` after a
+  /// fence that comes after all unlinkings. Cutting after the look leaves what was cut before its
+  /// own tag. What is cut here is not below the limit, unless that is above every epoch: there was
+  /// no
   /// thread that could hold anything.
   void take_and_cut(local& me, std::uint64_t limit, limbo& safe) noexcept {
     me.bags.take_below(limit, safe);
@@ -184,8 +186,8 @@ class tagged_epochs : public region_reads {
 
   /// The epoch, to be announced.
   std::uint64_t now() const noexcept {
-    // acquire ← the release in cut(): who announces an epoch above a tag cannot find a block with
-    // that tag afterwards. Without it, what it reads next could still lead there.
+    // acquire ← the release in cut(): a thread that announces an epoch above a tag cannot find a
+    // block with that tag afterwards. Without it, what it reads next could still lead there.
     return SPOLIA_FAULT("epochs.now_relaxed") ? epoch_.load_relaxed() : epoch_.load_acquire();
   }
 
