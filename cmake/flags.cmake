@@ -14,7 +14,7 @@ if(PROJECT_IS_TOP_LEVEL)
     add_compile_options(-Wno-restrict)
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
-    # It takes what lies behind an object in one allocation for out of its bounds; the address
+    # It takes what lies after an object in one allocation for out of its bounds; the address
     # sanitizer knows better.
     add_compile_options(-Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
   endif()

@@ -195,7 +195,7 @@ function(spolia_add_refused prefix)
 endfunction()
 
 # The test that all of these compile as they are: in one unit, each in a namespace of its own. It goes
-# before them, and leaves what they include behind as a precompiled header.
+# before them, and leaves what they include as a precompiled header.
 function(spolia_add_right_forms)
   get_property(sources GLOBAL PROPERTY SPOLIA_REFUSED)
   if(NOT sources)

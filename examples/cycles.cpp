@@ -47,14 +47,14 @@ bool expect(std::size_t found, std::size_t wanted, const char* when) {
 
 int main() {
   auto house = build();
-  bool good = expect(spolia::counted::find_cycles().objects, 0, "while somebody has the house");
+  bool good = expect(spolia::counted::find_cycles().objects, 0, "while something has the house");
   house.reset();
 
   const auto lost = spolia::counted::find_cycles();
   for (const auto& [type, objects] : lost.types) {
     std::printf("lost: %zu of %s\n", objects, type.c_str());
   }
-  good = expect(lost.objects, 3, "when nobody has it") && good;
+  good = expect(lost.objects, 3, "when nothing has it") && good;
 
   spolia::counted::end_cycles();
   good = expect(static_cast<std::size_t>(rooms), 0, "at the end") && good;

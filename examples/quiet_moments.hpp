@@ -74,7 +74,7 @@ class quiet_moments : public spolia::region_reads {
   void abandon(local& me, spolia::limbo& all) noexcept { all.append(me.waiting); }
   template <class Peers>
   void exited(local&, Peers) noexcept {}
-  // A thread that the fork did not take along leaves no guard behind, and its list may be torn.
+  // A thread that the fork did not take along leaves no guard, and its list may be torn.
   template <class Peers>
   void forked(local& lost, Peers) noexcept {
     if (lost.inside) leave(lost);

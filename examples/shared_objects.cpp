@@ -32,7 +32,7 @@ void plain_pointers() {
   check(a.use_count() == 2 && w.lock() == a->shared_from_this(), "counts are exact");
 }
 
-// A pointer of somebody else's interface stays what it is, and ours holds it.
+// A pointer of an interface that is not ours stays what it is, and ours holds it.
 void a_strangers_pointer() {
   auto theirs = std::make_shared<std::string>("theirs");
   const std::weak_ptr<std::string> seen = theirs;
@@ -100,8 +100,8 @@ void ends_when_told() {
   };
   spolia::atomic_shared_ptr<file> log(spolia::make_shared<file>());
   log.store(nullptr);
-  check(spolia::counted::drain(), "nobody looks at it");
-  check(open_files == 0, "drain ends what nobody looks at");
+  check(spolia::counted::drain(), "no thread looks at it");
+  check(open_files == 0, "drain ends what no thread looks at");
 }
 
 // Step 6. Locks that destructors want, too.
@@ -148,7 +148,7 @@ int main() {
   check(spolia::counted::statistics().waiting() < 5000, "they end behind the lock");
 
   // Step 7. Nothing is drained by itself at the end of the program.
-  check(spolia::counted::drain(), "nobody looks at anything");
+  check(spolia::counted::drain(), "no thread looks at anything");
   const spolia::counted::collector_counts c = spolia::counted::statistics();
   check(c.waiting() == 0, "all has ended that was given up");
   std::printf(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a reader that stops in the middle costs, under a scheme without a bound and two with; and
-// who it is. The structure is the same code; only the domain's type differs.
+// which thread it is. The structure is the same code; only the domain's type differs.
 #include <cstdint>
 #include <cstdio>
 #include <semaphore>

@@ -83,6 +83,6 @@ void ready_made() {
 int main() {
   own_tree();
   ready_made();
-  check(spolia::counted::drain(), "nobody looks at anything");
+  check(spolia::counted::drain(), "no thread looks at anything");
   return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// command_line.hpp: the words behind `spolia`.
+// command_line.hpp: the words after `spolia`.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -187,7 +187,7 @@ class line_events final : public nlohmann::json_sax<json> {
 /// Reads one line, all of it.
 void read_line(const text_input& from, std::uint64_t number, const std::string& line,
                line_events& to) {
-  // For the parser that is the end, whatever comes behind it.
+  // For the parser that is the end, whatever comes after it.
   if (const std::size_t zero = line.find('\0'); zero != std::string::npos) {
     throw bad_input(from.name(), number, zero + 1, "not JSON: a zero byte");
   }

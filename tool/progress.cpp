@@ -28,7 +28,7 @@ bool wanted(progress_mode m) {
 
 void watch_for_interrupts() {
   struct sigaction action{};
-  action.sa_handler = on_stop;  // no SA_RESTART: who sleeps or reads wakes up
+  action.sa_handler = on_stop;  // no SA_RESTART: a thread that sleeps or reads wakes up
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);  // a write says so

@@ -67,7 +67,7 @@ json table_json(const dumped_table& t) {
 }
 
 json parse_json(std::string_view text, const std::string& where) {
-  // For the parser that is the end, whatever comes behind it.
+  // For the parser that is the end, whatever comes after it.
   const std::size_t zero = text.find('\0');
   if (zero != std::string_view::npos) refuse_behind(text.substr(0, zero), where, "a zero byte");
   try {

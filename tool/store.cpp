@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Who dumps or copies a store has to know what is not in it.
+/// A user who dumps or copies a store has to know what is not in it.
 void tell_what_is_left_out(const db::recovery_report& found) {
   if (found.left_out_rows == 0) return;
   for (const std::string& note : found.notes) fmt::print(stderr, "{}\n", note);

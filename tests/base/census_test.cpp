@@ -335,7 +335,7 @@ TEST(Census, ManyThreadsNeverSeeTheOldestPassALiveTicket) {
   constexpr int rounds = 4000;
   std::mutex exchange_mutex;
   std::vector<census::ticket> handed_over;
-  std::atomic<std::uint64_t> promised{0};  // the highest `oldest` that anyone was told
+  std::atomic<std::uint64_t> promised{0};  // the highest `oldest` that any thread was told
   std::atomic<int> running{3};
   const auto reader = [&](unsigned seed) {
     std::mt19937 random(seed);

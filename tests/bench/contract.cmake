@@ -2,7 +2,7 @@
 # The names of a record's fields are a contract, which docs/bench.md explains.
 file(READ "${DOCS}/bench.md" contract)
 
-# Sets each of the fields named behind `record` to what it has there; all have to be there, and
+# Sets each of the fields named after `record` to what it has there; all have to be there, and
 # explained.
 function(take_fields record)
   foreach(field IN LISTS ARGN)

@@ -87,7 +87,7 @@ if(NOT deliveries EQUAL 0 OR payments EQUAL 0)
   message(FATAL_ERROR "the mix of two has ${deliveries} deliveries and ${payments} payments")
 endif()
 
-# The ceiling: nothing is kept, so who needs an old version begins anew.
+# The ceiling: nothing is kept, so a transaction that needs an old version begins anew.
 run(--versions floor --transactions 200 --mix neworder-payment --threads 4)
 string(JSON payments GET "${lines}" by_kind payment committed)
 if(payments EQUAL 0)

@@ -450,7 +450,7 @@ TYPED_TEST(shared, odd_types) {
   EXPECT_EQ(c->value, 3);
 }
 
-/// What a constructor throws leaves nothing behind.
+/// A constructor that throws leaves nothing.
 TYPED_TEST(shared, constructors_that_throw) {
   struct picky : thing {
     explicit picky(int& left) : thing(left) {

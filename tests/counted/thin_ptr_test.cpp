@@ -394,7 +394,7 @@ TEST(block_pool, the_first_block_of_a_large_slab_writes_few_pages) {
   for (std::size_t i = 0; i < 4 * slab / core::block_cache::largest && !found; ++i) {
     all.push_back(core::take_block(size));
     // The first block of a slab that begins at a multiple of its size; or of a smaller one that
-    // happens to, behind which anything may lie, or nothing.
+    // happens to, after which anything may lie, or nothing.
     const auto at = reinterpret_cast<std::uintptr_t>(all.back());
     if (at % slab != core::block_cache::line) continue;
     if (mincore(reinterpret_cast<void*>(at / slab * slab), slab, resident.data()) != 0) continue;

@@ -89,7 +89,7 @@ void expect_all_or_nothing(Update update, Change change, Fail fail) {
       }
       ++failures;
       if (!r.threw) ++swallowed;
-      // What was left undone does not stop anybody.
+      // What was left undone does not stop any thread.
       for (int key = 0; key < size * 10; ++key) tree.erase(typename Tree::key_type(key));
       EXPECT_EQ(tree.audit().wrong, "");
       EXPECT_TRUE(tree.empty_approx());

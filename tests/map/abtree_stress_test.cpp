@@ -63,7 +63,8 @@ void balance_books(Tree& tree, unsigned threads, std::size_t keys, double share)
         if (grow && tree.insert(key, key + 1)) ++mine[key];
         if (!grow && tree.erase(key)) --mine[key];
         const auto found = tree.find(self.random().below(keys));
-        if (found && (*found == 0 || *found > keys)) ADD_FAILURE() << "a value of nobody";
+        if (found && (*found == 0 || *found > keys))
+          ADD_FAILURE() << "a value that no thread wrote";
       }
       self.jitter();
     }

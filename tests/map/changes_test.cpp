@@ -417,7 +417,7 @@ TYPED_TEST(midst_at_each_look, is_not_shown_to_a_thread_that_stops) {
   }
 }
 
-/// Compares, and at some moment lets somebody else do something.
+/// Compares, and at some moment lets another thread do something.
 struct interrupted {
   bool operator()(int a, int b) const {
     if (comings != nullptr && *comings) std::exchange(*comings, nullptr)();
@@ -544,7 +544,7 @@ TEST(batches_by_skewed_clocks, later_changes_have_later_stamps) {
   both.insert(two, 0, 2);
   both.commit();
   skewed_clock::ahead = 0;
-  one.insert(1, 1);  // behind the batch, by one whose clock is behind
+  one.insert(1, 1);  // after the batch, by a thread whose clock is slow
   skewed_clock::ahead = 300;
   const snapshot now(time);
   EXPECT_EQ(one.contains(now, 0), two.contains(now, 0));
@@ -561,7 +561,7 @@ TEST(batches_by_skewed_clocks, a_batch_has_a_later_stamp_than_its_versions) {
   changes both;
   both.insert(one, 0, 2);
   both.insert(two, 0, 2);
-  both.commit();  // ends on the processor that is behind
+  both.commit();  // ends on the processor whose counter is slow
   skewed_clock::ahead = 100;
   const snapshot now(time);
   EXPECT_EQ(one.find(now, 0) != nullptr, two.find(now, 0) != nullptr);

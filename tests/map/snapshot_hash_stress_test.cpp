@@ -77,9 +77,9 @@ TYPED_TEST(snapshot_hash_stress, histories_are_linearizable) {
   EXPECT_TRUE(accepted(check_map(record.events())));
 }
 
-/// One thread changes the keys in their order, again and again: at each instant those in front are
-/// as new as those behind them, or newer by one. The others are more than there are processors, so
-/// some are sent away in the midst of a look.
+/// One thread changes the keys in their order, again and again: at each instant the earlier ones
+/// are as new as those after them, or newer by one. The others are more than there are processors,
+/// so some are sent away in the midst of a look.
 TYPED_TEST(snapshot_hash_stress, several_keys_are_visited_at_one_instant) {
   typename TestFixture::numbers m(this->time, TestFixture::small());
   constexpr std::uint64_t keys = 16;
@@ -123,7 +123,7 @@ struct diary {
   std::atomic<std::size_t> done{0};
 };
 
-/// What a snapshot saw of one writer's keys, who had then done from `least` to `most` changes.
+/// What a snapshot saw of one writer's keys, which had then done from `least` to `most` changes.
 struct sight {
   unsigned writer;
   std::size_t least;

@@ -352,7 +352,7 @@ TEST(snapshot_hash, compares_tags_as_a_list_of_hashes_would) {
   }
 }
 
-/// What comes and goes often is in front of its bucket, also of one with more pairs than have tags.
+/// What comes and goes often is first in its bucket, also of one with more pairs than have tags.
 TEST(snapshot_hash, puts_what_comes_in_front) {
   timeline time;
   snapshot_hash<int, int> m(time, {.buckets = 1, .load = 1000});

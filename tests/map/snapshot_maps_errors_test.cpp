@@ -2,7 +2,7 @@
 // Public operations of the containers with snapshots while each of their allocations fails in turn,
 // by a new thread, so that what a thread's first calls need is among them where no ended thread has
 // left it: what the map holds is as before or as afterwards, older snapshots see what they saw, the
-// next operation works, and nothing is left behind.
+// next operation works, and nothing is left.
 #include <gtest/gtest.h>
 
 #include <chrono>

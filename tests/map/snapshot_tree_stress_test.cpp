@@ -115,7 +115,7 @@ TYPED_TEST(snapshots_under_stress, are_instants_of_the_history) {
         ASSERT_EQ(one[w].state(), seen[w]) << "no instant of the first tree";
         while (two[w].done() + 1 < one[w].done()) two[w].next();
         if (two[w].state() != seen_second[w]) two[w].next();
-        // Different steps may leave the same state behind.
+        // Different steps may leave the same state.
         while (two[w].state() != seen_second[w] && two[w].done() < after[w]) two[w].next();
         ASSERT_EQ(two[w].state(), seen_second[w]) << "another instant of the second tree";
       }

@@ -165,7 +165,7 @@ struct routers {
   int now = 0;
   int& time() { return now; }
 
-  /// All with keys in front of `end` and from `from` on, at the distance of one; the root.
+  /// All with keys before `end` and from `from` on, at the distance of one; the root.
   internal* grow(int from, int end) {
     if (end - from < 2) return nullptr;
     internal* const i = &all.emplace_back();
@@ -220,7 +220,8 @@ TEST(chosen_shortcuts, are_chosen_a_few_at_a_time) {
   }
 }
 
-/// Counts blocks of one size that are taken from it, and stops who takes one and is to be stopped.
+/// Counts blocks of one size that are taken from it, and stops a thread that takes one and is to be
+/// stopped.
 class parking_memory final : public std::pmr::memory_resource {
  public:
   static inline thread_local parking_spot* spot = nullptr;
@@ -263,7 +264,7 @@ TEST(large_snapshot_tree, has_new_shortcuts_where_a_fork_caught_another_thread_m
     m.collect();
     parking_memory::spot = nullptr;
   });
-  EXPECT_FALSE(makes_shortcuts()) << "somebody else does";
+  EXPECT_FALSE(makes_shortcuts()) << "another thread does";
   EXPECT_EQ(status_of_child([&] {
               EXPECT_TRUE(makes_shortcuts());
               EXPECT_TRUE(makes_shortcuts());

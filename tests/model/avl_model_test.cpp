@@ -68,7 +68,7 @@ void double_rotation_under_readers(model::scenario& run) {
   run.finally([=] { w->check({10, 20, 30}); });
 }
 
-/// Both subtrees of the root become lower: somebody has to see both.
+/// Both subtrees of the root become lower: one of the threads has to see both.
 void both_sides_shrink(model::scenario& run) {
   auto w = std::make_shared<world>(std::initializer_list<int>{20, 10, 30, 5, 40});
   run.thread([=] { w->m->erase(5); });

@@ -27,7 +27,7 @@ struct node_over {
 using counted_node = node_over<shared_family>;
 using node_ptr = shared_ptr<counted_node>;
 
-/// Epochs begin whenever a thread helps and units are logged; no thread helps of itself.
+/// Epochs begin whenever a thread helps and units are logged; no thread helps by itself.
 inline constexpr counted::detail::collector_options on_demand{
     .help_every = 1000, .epoch_at = 0, .step = 8, .hurry_from = 1000, .wait_at = 1000};
 

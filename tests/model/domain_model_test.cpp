@@ -24,7 +24,7 @@ struct gated {
   plain<int> blocks{0};
 };
 
-/// Two visitors, and an owner who is there twice, the second time for two reasons.
+/// Two visitors, and an owner that is there twice, the second time for two reasons.
 template <bool Insists = false>
 void an_owner_and_visitors(model::scenario& run) {
   auto s = std::make_shared<gated>();
@@ -60,7 +60,7 @@ TEST(biased_gate_model, lets_in_one_at_a_time) {
 void an_owner_comes_to_a_parked_gate(model::scenario& run) {
   auto s = std::make_shared<gated>();
   run.name(s->gate, "gate");
-  model::check(s->gate.park([&] { s->touch(); }), "nobody is there yet");
+  model::check(s->gate.park([&] { s->touch(); }), "no thread is there yet");
   auto told = std::make_shared<std::array<bool, 2>>();
   run.thread([=] {
     for (bool& parked : *told) {
@@ -148,7 +148,7 @@ void a_question_stands(model::scenario& run) {
   });
 }
 
-/// An owner that comes behind the fence stays until the question is resolved.
+/// An owner that comes after the fence stays until the question is resolved.
 void an_owner_stays_long(model::scenario& run) {
   auto s = std::make_shared<asked_gate>();
   auto over = std::make_shared<atomic<bool>>(false);

@@ -25,8 +25,8 @@ inline model::options at_most(int preemptions) {
   how.preemptions = preemptions;
   return how;
 }
-/// For long scenarios about who does what when: loads see the newest store. Races are still judged
-/// by the declared orders.
+/// For long scenarios about which thread does what when: loads see the newest store. Races are
+/// still judged by the declared orders.
 inline model::options at_most_in_order(int preemptions) {
   model::options how = at_most(preemptions);
   how.weak_memory = false;

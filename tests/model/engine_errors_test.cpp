@@ -98,7 +98,7 @@ TEST(races, fences_carry_happens_before_with_relaxed_accesses) {
   expect_failure(hand_over(send(true), receive(false)), "data race");
 }
 
-// The library's light fences must not look like an edge to anybody.
+// The library's light fences must not look like an edge to any thread.
 TEST(races, light_fences_carry_no_happens_before) {
   expect_failure(hand_over(
                      [](auto& flag) {
@@ -260,7 +260,7 @@ TEST(blocks, double_free_leak_wrong_size_and_strangers) {
                  "allocate() did not give");
   expect_failure(explore([](model::scenario&) {
                    node* n = make_node();
-                   make_node();  // not right behind the first
+                   make_node();  // not right after the first
                    memory::note_access(n + 1);
                  }),
                  "outside of all blocks");

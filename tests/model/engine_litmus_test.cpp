@@ -158,7 +158,7 @@ TEST(store_buffering, a_heavy_fence_between_two_light_ones_does_not_order_them) 
   for (const std::string& each : got) EXPECT_NE(each.substr(0, 2), "10") << each;
 }
 
-// A light fence between two loads is what orders them behind a heavy fence, where no acquire does.
+// A light fence between two loads is what orders them after a heavy fence, where no acquire does.
 TEST(store_buffering, a_light_fence_orders_two_loads_behind_a_heavy_one) {
   const auto looks = [](void (*between)()) {
     return run(2, {[](variables& v) {
@@ -393,7 +393,7 @@ TEST(not_modelled, load_buffering) {
   EXPECT_EQ(got, (outcomes{"00", "01", "10"}));
 }
 
-// What a thread has read before its light fence is seen behind a heavy one, also if its store does
+// What a thread has read before its light fence is seen after a heavy one, also if its store does
 // not happen before the fence.
 TEST(not_modelled, fences_that_forget_what_was_read) {
   const outcomes got = run(3, {[](variables& v) { v.x.store_relaxed(1); },

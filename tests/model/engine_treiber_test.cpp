@@ -67,7 +67,7 @@ class stack {
     }
   }
 
-  // What had to be left because somebody looked at it.
+  // What had to be left because another thread looked at it.
   void free_left_over() {
     for (node* each : left_over_) {
       if (each != nullptr) free_node(each);

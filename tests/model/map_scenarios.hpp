@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Scenarios over a whole map in a whole domain: what races of a few operations leave behind, and
-/// that no node is touched after its end.
+/// Scenarios over a whole map in a whole domain: what races of a few operations leave, and that no
+/// node is touched after its end.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ void judge(model::scenario& run, shared_map_ptr<Kind, Scheme> s, F as_it_must) {
   });
 }
 
-/// A key is inserted behind one that is erased: without a mark the insertion is lost.
+/// A key is inserted after one that is erased: without a mark the insertion is lost.
 template <class Kind, class Scheme>
 void insert_behind_an_erase(model::scenario& run) {
   auto s = start<Kind, Scheme>();
@@ -128,7 +128,7 @@ void insert_twice(model::scenario& run) {
   });
 }
 
-/// A value is replaced: who looks finds the old one or the new one, never nothing.
+/// A value is replaced: a search finds the old one or the new one, never nothing.
 template <class Kind, class Scheme>
 void replace_under_a_reader(model::scenario& run) {
   auto s = start<Kind, Scheme>();

@@ -63,7 +63,7 @@ using sl = world<sl_rt<short_domain>>;
 using ebr = world<epoch_collector<short_domain>>;
 using st = world<steam<short_domain>>;
 
-/// A box with an ended version dies while somebody else changes it.
+/// A box with an ended version dies while another thread changes it.
 template <class World>
 void a_box_dies_under_a_change(model::scenario& run) {
   auto w = std::make_shared<World>();

@@ -79,7 +79,7 @@ void put_and_take(model::scenario& run) {
   });
 }
 
-/// The second node is taken and freed while somebody still stands on the first.
+/// The second node is taken and freed while a thread still stands on the first.
 template <class Scheme>
 void take_what_comes_next(model::scenario& run) {
   auto s = std::make_shared<shared_bag<michael_scott_queue, Scheme>>();

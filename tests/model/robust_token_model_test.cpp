@@ -207,7 +207,7 @@ void a_reader_stalls_and_leaves(model::scenario& run) {
   });
   run.finally([=] {
     s->clear();
-    model::check(s->d.drain(), "a block waits though nobody is there");
+    model::check(s->d.drain(), "a block waits though no thread is there");
   });
 }
 

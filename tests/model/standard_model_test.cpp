@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands behind the standard faces under the model checker: single slots that change threads,
+// What the standard faces rest on under the model checker: single slots that change threads,
 // waiting for regions, and the barrier.
 
 #include <gtest/gtest.h>
@@ -282,7 +282,7 @@ struct carried : open_home {
     at.enter(*me);
     at.retire_inside(*me, home::outside::block_in(block.where));
     at.leave(*me);
-    me->inflow_seen.store_relaxed(me->inflow());  // as if somebody had looked once
+    me->inflow_seen.store_relaxed(me->inflow());  // as if a thread had looked once
     retired.store_release(true);
   }
 

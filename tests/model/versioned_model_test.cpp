@@ -171,7 +171,7 @@ TEST(versioned_model_faults, announcements_must_be_validated) {
   expect_found(what_is_found_stays<sl>, "census.no_validation", at_most_in_order(1),
                "use after free");
 }
-/// What has ended before the only snapshot goes and stays linked; then a version behind that which
+/// What has ended before the only snapshot goes and stays linked; then a version after that which
 /// the snapshot sees is cut off.
 void a_walk_ends_above_what_has_gone(model::scenario& run) {
   auto w = std::make_shared<sl>();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocations that fail, and users who break the rules.
+// Allocations that fail, and programs that break the rules.
 
 #include <gtest/gtest.h>
 

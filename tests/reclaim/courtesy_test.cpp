@@ -122,7 +122,7 @@ TEST_F(courtesy_by_itself, goes_on_among_threads_that_give_back) {
   ask();
   EXPECT_TRUE(shared.is_due(mine));
   meet(100, 90'000);
-  meet(5, 4'000'000);  // now and then somebody else has to run
+  meet(5, 4'000'000);  // now and then another thread has to run
   meet(100, 90'000);
   EXPECT_TRUE(shared.is_due(mine));
 }
@@ -159,7 +159,7 @@ TEST_F(courtesy_by_itself, gives_way_to_strangers_as_long_as_it_was_told) {
 }
 
 TEST_F(courtesy_by_itself, ends_a_turn_at_once_for_each_epoch_that_is_held_up) {
-  EXPECT_FALSE(shared.is_due_early(mine, 1)) << "nobody is courteous yet";
+  EXPECT_FALSE(shared.is_due_early(mine, 1)) << "no thread is courteous yet";
   ask();
   EXPECT_TRUE(shared.is_due_early(mine, 3));
   EXPECT_FALSE(shared.is_due_early(mine, 3)) << "who sleeps gains nothing by more";
@@ -253,7 +253,7 @@ TYPED_TEST(resting, does_nothing_inside_a_guard) {
   EXPECT_EQ(ended, 1);
 }
 
-/// Who rests comes back at any time, while others take over what it has left.
+/// A thread that rests comes back at any time, while others take over what it has left.
 TYPED_TEST(resting, ends_with_the_next_guard) {
   std::atomic<int> ended{0};
   TypeParam d;

@@ -94,7 +94,7 @@ TYPED_TEST(eras, a_thread_scans_when_it_has_enough) {
   churn(d, this->book_, many - 1);
   EXPECT_EQ(this->book_.limbo(), many - 1) << "the idle thread has begun nothing since";
   churn(d, this->book_, 1);
-  EXPECT_LE(this->book_.limbo(), 8) << "nobody but this thread is there whose era holds them";
+  EXPECT_LE(this->book_.limbo(), 8) << "no thread but this one is there whose era holds them";
   idle.release();
 }
 
@@ -320,7 +320,7 @@ TYPED_TEST(eras, blocks_of_an_ended_thread_are_taken_over_with_their_dates) {
   EXPECT_EQ(book.limbo(), 500);
   for (int i = 0; i < 100'000 && book.limbo() == 500; ++i) auto g = d.enter();
   churn(d, book, 600);
-  EXPECT_LT(book.limbo(), 500) << "they count for the next scan of whoever has them";
+  EXPECT_LT(book.limbo(), 500) << "they count for the next scan of the thread that has them";
   idle.release();
   EXPECT_TRUE(d.drain());
   book.expect_empty();

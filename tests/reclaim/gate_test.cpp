@@ -83,7 +83,7 @@ class stop_in_kernel {
 
 TEST(biased_gate, an_owner_does_not_wait_for_a_visitor_in_its_fence) {
   if (SPOLIA_TSAN) GTEST_SKIP() << "signals come when the race detector likes";
-  if (!stop_in_kernel::possible) GTEST_SKIP() << "nobody can tell where a thread was stopped";
+  if (!stop_in_kernel::possible) GTEST_SKIP() << "it cannot be told where a thread was stopped";
   if (!core::asymmetric()) GTEST_SKIP() << "the fence is an instruction, not a system call";
   const stop_in_kernel signal;
   biased_gate gate;

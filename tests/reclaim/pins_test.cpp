@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who holds garbage up is named, and a budget for it is watched.
+// The thread that holds garbage up is named, and a budget for it is watched.
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -94,7 +94,7 @@ TEST(domain_budget, is_watched_and_names_who_passes_it) {
   };
   reclaimed d(o);
   domain_pins<reclaimed>::churn(d, 20'000);
-  EXPECT_EQ(calls, 0) << "nobody holds anything up";
+  EXPECT_EQ(calls, 0) << "no thread holds anything up";
   parked_thread reader([&](parking_spot& self) {
     auto guard = d.enter("stalled");
     self.park();
@@ -140,7 +140,7 @@ TYPED_TEST(domain_over_budget, may_use_the_domain_and_frees_what_can_be_freed) {
     }
   }
   EXPECT_EQ(calls, 3);
-  EXPECT_EQ(left, 0U) << "nobody held it up";
+  EXPECT_EQ(left, 0U) << "no thread held it up";
 }
 
 /// Blocks so large that a few pass the budget, before the usual chores come.

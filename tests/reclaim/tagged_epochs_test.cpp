@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quiescent states and epoch reservations: who holds up what, and how often the epoch moves on.
+// Quiescent states and epoch reservations: which thread holds up what, and how often the epoch
+// moves on.
 
 #include <gtest/gtest.h>
 

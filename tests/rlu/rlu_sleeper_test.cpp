@@ -100,7 +100,7 @@ TEST_F(rlu_sleeper, keeps_what_another_one_sees) {
     home_.read([&](auto& in) { expect_all(in, 19); });
   });
   for (int i = 0; i < 4; ++i) home_.collect();
-  EXPECT_EQ(bytes(), 0U) << "something is held though nobody sleeps";
+  EXPECT_EQ(bytes(), 0U) << "something is held though no section sleeps";
   home_.read([&](auto& in) { expect_all(in, 19); });
 }
 

@@ -180,7 +180,7 @@ TEST(busy_readers_end, a_barrier_is_not_kept_by_threads_that_go) {
   book.expect_empty();
 }
 
-/// A wait that gives up leaves nothing behind, and a barrier waits as long as the region lasts.
+/// A wait that gives up leaves nothing, and a barrier waits as long as the region lasts.
 TEST(busy_readers_end, a_barrier_waits_for_a_region_that_stays_open) {
   ledger book;
   rcu_domain domain;

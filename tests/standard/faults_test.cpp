@@ -173,7 +173,7 @@ TEST(standard_faults, a_region_without_memory_holds_up_what_ended_threads_have_l
 }
 
 TEST(standard_faults, regions_without_memory_vanish_in_a_fork_with_their_threads) {
-  spolia::rcu_domain d;  // without a cell for anybody
+  spolia::rcu_domain d;  // without a cell for any thread
   std::atomic<bool> stop{false};
   std::thread reader([&] {
     const fail_after none_left(1, failing::from_then_on);

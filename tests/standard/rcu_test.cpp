@@ -102,7 +102,7 @@ TEST_P(rcu_test, synchronize_waits_for_open_regions_and_no_others) {
   waiter.join();
   spolia::rcu_synchronize(domain());
   EXPECT_TRUE(spolia::rcu_synchronize_for(std::chrono::hours::max(), domain()));
-  EXPECT_TRUE(spolia::rcu_synchronize_for(-1s, domain())) << "there is nobody to wait for";
+  EXPECT_TRUE(spolia::rcu_synchronize_for(-1s, domain())) << "there is no reader to wait for";
 }
 
 TEST_P(rcu_test, a_time_that_no_clock_can_count_is_over_at_once_or_never) {

@@ -103,7 +103,7 @@ static_assert(sizeof(spolia::rcu_obj_base<item>) == 4 * sizeof(void*));
 static_assert(sizeof(spolia::hazard_pointer_obj_base<node>) == 4 * sizeof(void*));
 static_assert(sizeof(hazards) == sizeof(void*));
 
-// The type may be incomplete until a member is used; and who is protectable?
+// The type may be incomplete until a member is used; and which types are protectable?
 struct incomplete;
 struct names_it : spolia::hazard_pointer_obj_base<names_it> {
   std::atomic<incomplete*>* later = nullptr;

@@ -45,7 +45,7 @@ template <std::size_t Left, class First, class Second, class... Rest>
 struct others<Left, First, Second, Rest...> : others<Left - 1, First, Rest...> {};
 }  // namespace shortened
 
-/// All of these types; or the first few; or the first one and those behind the first few.
+/// All of these types; or the first few; or the first one and those after the first few.
 #if SPOLIA_TEST_FEW_TYPES
 template <std::size_t Few, class... All>
 using types = typename shortened::first<shortened::most(Few), testing::Types<>, All...>::type;

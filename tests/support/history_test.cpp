@@ -100,7 +100,7 @@ TEST(map_recorder, leaves_out_operations_that_throw) {
   EXPECT_TRUE(record.events().empty());
 }
 
-/// A map behind a mutex that can be told to be wrong.
+/// A map under a mutex that can be told to be wrong.
 class locked_map {
  public:
   bool insert(std::uint64_t key, std::uint64_t value) {
@@ -197,7 +197,7 @@ TEST(end_to_end, refuses_scans_that_skip_keys) {
   EXPECT_TRUE(refused(check_scans(record.events(), record.scans())));
 }
 
-/// A deque behind a mutex; takes from the front or the back, or now and then from the wrong end.
+/// A deque under a mutex; takes from the front or the back, or now and then from the wrong end.
 class locked_bag {
  public:
   enum class end { front, back };

@@ -10,8 +10,8 @@ namespace {
 
 using version = std::pair<std::uint64_t, std::uint64_t>;  // key, number
 
-/// Each transaction is two nodes: 2i, to which a dependency or a dependency and an rw edge behind
-/// it lead, and 2i + 1, to which a dependency leads and from which an rw edge goes on. If rw edges
+/// Each transaction is two nodes: 2i, to which a dependency or a dependency and an rw edge after it
+/// lead, and 2i + 1, to which a dependency leads and from which an rw edge goes on. If rw edges
 /// count as dependencies, all are between the first ones.
 class graph {
  public:
@@ -79,7 +79,8 @@ using makers = std::map<version, std::size_t>;
 
 enum class dependencies : std::uint8_t { ww, ww_and_wr, all_but_rw_pairs, all };
 
-/// What is wrong with a history, apart from cycles; and who made and who replaced each version.
+/// What is wrong with a history, apart from cycles; and which transactions made and replaced each
+/// version.
 std::string misread(const std::vector<transaction_log>& all, makers& maker, makers& replacer) {
   makers aborted;
   makers passed;

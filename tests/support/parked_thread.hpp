@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// A thread that stops in the middle of something: the stalled reader against whom a scheme's
+/// A thread that stops in the middle of something: the stalled reader against which a scheme's
 /// bound on garbage is tested.
 ///
 ///     parked_thread reader([&](parking_spot& spot) {

@@ -11,7 +11,7 @@ namespace spolia::test {
 namespace {
 
 // b was put after a, and yet taken before a: for each b, the a with put_end < b.put_start whose
-// take starts last accuses it, if anybody does.
+// take starts last accuses it, if any does.
 std::optional<verdict> overtaking(const bag_history& history) {
   const std::span<const bag_value> by_put_end = history.values();
   std::vector<std::uint32_t> by_put_start(by_put_end.size());

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// A thread that stops behind its instructions, wherever that is: by the processor's trap flag. Not
-/// in the libraries that it calls, though, where it may hold a lock that who looks on needs.
+/// A thread that stops after each of its instructions: by the processor's trap flag. Not in the
+/// libraries that it calls, though, where it may hold a lock that the watching thread needs.
 ///
 ///     single_steps steps(first, every);
 ///     std::thread victim([&] { steps.run([&] { domain.collect(); }); });
 ///     while (steps.stopped()) {
-///       ...                       // it stands behind one of its instructions
+///       ...                       // it stands after one of its instructions
 ///       steps.go_on();
 ///     }
 ///     victim.join();
@@ -34,7 +34,7 @@ class single_steps {
   static constexpr bool possible = false;
 #endif
 
-  /// Stops behind instruction `first`, and behind each `every`-th from there on.
+  /// Stops after instruction `first`, and after each `every`-th from there on.
   single_steps(std::uint64_t first, std::uint64_t every) : left_(first + 1), stride_(every) {
     struct sigaction action{};
     action.sa_flags = SA_SIGINFO;

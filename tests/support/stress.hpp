@@ -75,9 +75,9 @@ class stress_thread {
   [[nodiscard]] unsigned count() const noexcept { return count_; }
   [[nodiscard]] rng& random() noexcept { return random_; }
 
-  /// Until the time is up or a thread has thrown; and always when first asked: who loops while it
-  /// runs does something, however late a busy machine lets it begin. Orders nothing, so it cannot
-  /// hide a race.
+  /// Until the time is up or a thread has thrown; and always when first asked: a thread that loops
+  /// while it runs does something, however late a busy machine lets it begin. Orders nothing, so it
+  /// cannot hide a race.
   [[nodiscard]] bool running() noexcept {
     return std::exchange(fresh_, false) || !stop_->load(std::memory_order_relaxed);
   }

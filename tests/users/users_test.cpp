@@ -71,7 +71,7 @@ TYPED_TEST(users_thread_exit, thread_local_destructors_may_use_a_map) {
     }
     EXPECT_EQ(map.size_approx(), 0U);
     EXPECT_TRUE(map.domain().drain());
-    EXPECT_EQ(book.live(), 0) << "blocks of ended threads that nobody takes over";
+    EXPECT_EQ(book.live(), 0) << "blocks of ended threads that no thread takes over";
   }
   EXPECT_GE(book.made(), 30);
 }

@@ -106,7 +106,7 @@ class boxes {
     return versions_.nodes().template make<Node>(time().earliest(), std::move(first));
   }
 
-  /// The stamp of the new version; 0: somebody else was faster.
+  /// The stamp of the new version; 0: another thread was faster.
   template <class Node, class Version, class T>
   std::uint64_t append(session& here, Node& n, Version* old, T value) {
     auto* const fresh = n.field.make(versions_, n, old, std::move(value));

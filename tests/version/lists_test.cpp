@@ -109,7 +109,7 @@ TEST(version_list_pdl, removes_in_any_order) {
 TEST(version_list_pdl, says_how_many_were_being_removed_here) {
   pdl b(6);
   EXPECT_EQ(b.list->remove(b.at(3)), 1U);
-  b.at(2)->marked.store_relaxed(true);  // by others, who have not come further
+  b.at(2)->marked.store_relaxed(true);  // by others, which have not come further
   b.at(4)->marked.store_relaxed(true);
   EXPECT_EQ(b.list->remove(b.at(5)), 3U);
   EXPECT_EQ(b.linked(), (stamps{1, 6}));

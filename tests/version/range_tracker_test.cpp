@@ -90,7 +90,8 @@ TEST(range_tracker, lets_go_what_nobody_needs) {
   EXPECT_EQ(w.tracker.held(), 0U);
 }
 
-/// Who ends versions that no snapshot needs looks at them when there are B, and frees them itself.
+/// A thread that ends versions which no snapshot needs looks at them when there are B, and frees
+/// them itself.
 TEST(range_tracker, what_has_just_ended_does_not_wait_for_other_lists) {
   world w(small);
   std::uint64_t looks = 0;
@@ -334,7 +335,7 @@ TEST(range_tracker, numbers_that_make_no_sense_are_told) {
   EXPECT_NE(range_tracker::what_is_wrong({.least_batch = 0}), nullptr);
 }
 
-/// The victim stops behind each of its instructions, and a fork finds it there.
+/// The victim stops after each of its instructions, and a fork finds it there.
 TEST(range_tracker_queue, loses_all_or_nothing_in_a_fork) {
   if (sanitized) GTEST_SKIP() << "a fork waits for locks of the sanitizer";
   if (!single_steps::possible) GTEST_SKIP() << "no trap flag";

@@ -86,7 +86,7 @@ class abtree_core {
                 "the leaves: trivially copyable and at most 16 bytes each");
   static_assert(
       std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
-      "abtree: destructors of keys and values run where nobody can catch what they throw");
+      "abtree: destructors of keys and values run where no caller can catch what they throw");
 
   using nodes = abtree_nodes<Key, Value, Domain, Compare, Degree>;
   using steps = abtree_steps<nodes, Domain, Degree>;

@@ -90,8 +90,9 @@ class avl_core {
       protects_regions<typename Domain::scheme_type>,
       "avl: it follows and locks nodes that others may have removed, and this scheme does "
       "not protect those: region_domain does");
-  static_assert(std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
-                "avl: destructors of keys and values run where nobody can catch what they throw");
+  static_assert(
+      std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
+      "avl: destructors of keys and values run where no caller can catch what they throw");
 
   using tree = avl_tree<Key, Value, Domain, Compare>;
   using guard = typename Domain::guard;

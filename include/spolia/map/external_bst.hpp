@@ -86,7 +86,7 @@ class external_bst_core {
       "external_bst: its searches go step by step, and this scheme does not protect that");
   static_assert(
       std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
-      "external_bst: destructors of keys and values run where nobody can catch what they throw");
+      "external_bst: destructors of keys and values run where no caller can catch what they throw");
 
   using tree = external_bst_tree<Key, Value, Domain, Compare>;
   using guard = typename Domain::guard;

@@ -50,8 +50,9 @@ namespace detail::map {
 
 template <class Key, class Value, class Domain, class Compare>
 class list_core {
-  static_assert(std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
-                "list: destructors of keys and values run where nobody can catch what they throw");
+  static_assert(
+      std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
+      "list: destructors of keys and values run where no caller can catch what they throw");
 
   using chain = list_chain<Key, Value, Domain, Compare>;
   using guard = typename Domain::guard;

@@ -88,7 +88,7 @@ template <class Key, class Value, version_collector Collector = sl_rt<>,
           class Hash = default_hash<Key>, class Equal = default_equal<Key>>
 class snapshot_hash {
   static_assert(std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
-                "snapshot_hash: destructors run where nobody can catch what they throw");
+                "snapshot_hash: destructors run where no caller can catch what they throw");
 
   using core_type = detail::map::snapshot_hash_core<Key, Value, Collector, Hash, Equal>;
 

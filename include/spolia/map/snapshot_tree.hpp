@@ -85,7 +85,7 @@ namespace detail::map {
 template <class Key, class Value, version_collector Collector, class Compare, std::size_t LeafPairs>
 class snapshot_tree_core {
   static_assert(std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
-                "snapshot_tree: destructors run where nobody can catch what they throw");
+                "snapshot_tree: destructors run where no caller can catch what they throw");
 
  public:
   using key_type = Key;

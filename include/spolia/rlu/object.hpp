@@ -283,9 +283,10 @@ struct whole final : object, whole_parts<T> {
   using whole_parts<T>::fixed;
   using whole_parts<T>::tail;
 
-  static_assert(std::is_nothrow_copy_constructible_v<T> && std::is_nothrow_copy_assignable_v<T>,
-                "rlu: bodies are copied where nobody can catch what that throws; put what is dear "
-                "to copy into T::fixed");
+  static_assert(
+      std::is_nothrow_copy_constructible_v<T> && std::is_nothrow_copy_assignable_v<T>,
+      "rlu: bodies are copied where no caller can catch what that throws; put what is dear "
+      "to copy into T::fixed");
   static_assert(std::is_trivially_destructible_v<T>,
                 "rlu: bodies vanish with the log; put what needs a destructor into T::fixed");
   static_assert(alignof(T) <= alignof(record), "rlu: bodies are aligned to 16 bytes at most");
