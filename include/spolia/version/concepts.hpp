@@ -7,7 +7,7 @@
 //               be stamped, to end, to be tracked and to be retired it carries along
 //   stamped     by its maker or by the thread that meets it first (timeline::settle), before
 //               anything is appended after it and before any thread relies on it
-//   ended       another version was appended behind it and stamped: it is current in
+//   ended       another version was appended after it and stamped: it is current in
 //               [since, until), and the collector's from now on (collector::ended)
 //   obsolete    no snapshot alive or to come has a time in [since, until)
 //   unlinked    by the collector: no thread that begins afterwards can reach it
@@ -37,7 +37,7 @@
 //   enter()             a session; a thread's first one may throw std::bad_alloc
 //   place(list, version)   the version, which no other thread knows yet, will be in this list only
 //   prepare(session)    before a change: whatever ended() needs is allocated; may throw
-//   ended(session, list, old, fresh)   `fresh` was appended behind `old` by this thread, both are
+//   ended(session, list, old, fresh)   `fresh` was appended after `old` by this thread, both are
 //                       stamped, and prepare was called. Never fails
 //   let_go(session, owner)   a change of a field, for which the owner is held, was not made
 //   died(session, owner, until)   the owner has left its structure at that time: once

@@ -3,8 +3,8 @@
 //
 // Source:      the epoch-based scheme (EBR) that Wei et al., PPoPP 2023, section 6, compare with.
 // Idea:        nothing is unlinked. A version that ended at time e may be retired once no snapshot
-//              is announced below e: all later ones stop at the version behind it, or at a newer
-//              one.
+//              is announced below e: all later ones stop at the version that followed it, or at a
+//              newer one.
 // Cost:        one word a version besides the tracker's. An update: amortized O(1).
 // Progress:    as range_tracker.hpp.
 // Bound:       none while a snapshot lives: all that ended since it began is kept. Otherwise
@@ -14,7 +14,7 @@
 //              each a block of sizeof(version) (64 with usual domains) and its value, and what is
 //              retired and not freed, the domain's stats().garbage_bytes(): bounded as its scheme
 //              says, for no snapshot holds a guard.
-// Why no freed version is reached. Let u be retired, and v the version behind it, v.since =
+// Why no freed version is reached. Let u be retired, and v the version that followed it, v.since =
 //   u.until. No snapshot was announced below u.until, and none will be. So every walk from a head
 //   stops at v or at a newer version, and no thread loads v.left, which goes on naming u.
 //

@@ -17,7 +17,7 @@
 //              `time.leases().end_overdue()` does it at once. Not before its time; and if no thread
 //              updates, nothing is held up that would go.
 // Why nothing wrong is read. A reader takes a guard, looks whether the lease was ended, reads, and
-//   looks again. Who ends it says so first, and then withdraws the announcement.
+//   looks again. The thread that ends it says so first, and then withdraws the announcement.
 //   The first look: if the reader has not seen it said, then what the lease sees was not yet
 //   retired when the guard began, and is not freed while it lives: it is like a pointer that is
 //   read under a guard and taken away afterwards, with what is said in the place of the pointer.
@@ -134,7 +134,7 @@ class lease_board : private threads::listener {
   static void end(entry& e) noexcept {
     if (SPOLIA_FAULT("lease.withdrawn_first")) e.ticket.withdraw();
     // release, and before the announcement goes: see "Why nothing is read". The withdrawal passes
-    // it on to who scans, and that one to who frees.
+    // it on to the thread that scans, and that one to the thread that frees.
     e.ended.store_release(true);
     e.ticket.withdraw();
   }

@@ -17,7 +17,7 @@
 //              is read until the last one is dropped; for remove, from before the call. Walks cross
 //              removed versions, so that hazard pointers and eras do not do: see below.
 //
-// Who may call what
+// Which calls are allowed
 //   try_append(x, y): x was read from head() under this guard and has its stamp; y is new.
 //   remove(x): once for each x, after try_append(x, ...) has returned true to the caller, or
 //              finish_append(x, ...) was called. So never for the head. When it has returned, the
@@ -34,8 +34,8 @@
 //   3. By left pointers: when remove(x) returns, r.left was made to skip x, for an r found unmarked
 //      after x was marked. A removal that later skips r cannot end at x (2). No other version is
 //      left that could link to x, so no thread that starts at the head afterwards comes to x; and
-//      what a version reaches by left pointers only ever shrinks, so no one does who was on his way
-//      then and was not yet beyond.
+//      what a version reaches by left pointers only ever shrinks, so no thread does that was on its
+//      way then and was not yet beyond.
 //   4. By right pointers: only remove(y) follows them, from its own y and over marked versions. If
 //      it comes to a retired m, then remove(m) had made L.right skip m, L being the nearest
 //      unmarked version left of m. If L is y or right of y, the walk meets L or skips it, and
@@ -43,7 +43,7 @@
 //      (2). If L is left of y, then y was marked when m was removed; but y is marked by this call,
 //      inside this guard, and the guard keeps what was not retired when it began. So the mark
 //      must be set under the same guard as the walk.
-//   5. A removed version keeps its pointers, and only those stand on it who hold a guard from
+//   5. A removed version keeps its pointers, and only threads stand on it that hold a guard from
 //      before its retirement. What these pointers name was linked or not retired at that time.
 //
 // Departures from the paper:
@@ -91,7 +91,7 @@ class pdl_list : public detail::version::version_chain<pdl_node<Base>> {
     return true;
   }
 
-  /// Somebody's try_append(x, y) has made y the head.
+  /// Some thread's try_append(x, y) has made y the head.
   static void finish_append(node* x, node* y) noexcept {
     if (!SPOLIA_FAULT("pdl.append_unfinished")) set_right(x, y);
   }

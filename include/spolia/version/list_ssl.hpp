@@ -143,8 +143,8 @@ class ssl_list : public detail::version::version_chain<ssl_node<Base>> {
   static void splice(node* cur, node* next, node* needed, Cut& cut) {
     for (;;) {
       node* seen = next;
-      // release → the acquires of left pointers. The versions skipped remain as they are, for those
-      // who stand on them.
+      // release → the acquires of left pointers. The versions skipped remain as they are, for
+      // threads that stand on them.
       if (cur->left.cas_strong_acq_rel(seen, needed)) break;
       next = seen;
       if (next == nullptr || (needed != nullptr && stamp_of(next) <= stamp_of(needed))) return;
@@ -165,7 +165,8 @@ class ssl_list : public detail::version::version_chain<ssl_node<Base>> {
   static std::uintptr_t flagged(const node* x) noexcept { return x->in.load_relaxed() | cut_off; }
   static void flag(node* x) noexcept {
     if (SPOLIA_FAULT("ssl.flagged_relaxed")) return x->in.store_relaxed(flagged(x));
-    // release → is_unlinked(). Who comes second says the same, and has cut it off as well.
+    // release → is_unlinked(). A thread that comes second says the same, and has cut it off as
+    // well.
     x->in.store_release(flagged(x));
   }
   static bool claim(node* x) noexcept {

@@ -13,7 +13,8 @@
 //                has one deeper neighbour: is taken out while that one is kept in place, by a job
 //                  that it carries, and that a thread which wants to remove it has to finish first
 //                has two: stays, and goes when one of them has gone.
-//              Who has taken a version out goes on with a neighbour that was waiting for it.
+//              A thread that has taken a version out goes on with a neighbour that was waiting for
+//              it.
 // Cost:        try_append: O(1). find: the versions newer than the one wanted. remove: amortized
 //              O(1).
 // Progress:    try_append and find wait-free, remove lock-free (D2).
@@ -24,7 +25,7 @@
 // Memory:      seven words a version: two links, two jobs, number, state, holds.
 // Needs:       a guard of region protection around each call, as in list_pdl.hpp.
 //
-// Who may call what
+// Which calls are allowed
 //   try_append(x, y), finish_append(x, y): as in list_pdl.hpp.
 //   remove(x, gone): once for each x that has an end; never for the head. Calls gone(y), at its
 //              end, for each version y that the caller alone may retire, under this guard: x, or
@@ -40,10 +41,10 @@
 //   1. Taking a out while b is its neighbour needs b to be no deeper than a, or a job on b. So if b
 //      is deeper than a then a stays until b is gone; likewise c. So the neighbours of a leaf stand
 //      still; and so does the one that a job does not name, since b is deeper than it. The other
-//      one, deeper than b, is kept in place by the job: who removes it freezes it, and so finishes
-//      the job first.
-//   2. Thus all who take b out make the same three changes: b is `gone`, c.left: b -> a, and
-//      a.right: b -> c. No pointer ever comes back to b, and a thread that comes too late
+//      one, deeper than b, is kept in place by the job: a thread that removes it freezes it, and so
+//      finishes the job first.
+//   2. Thus all threads that take b out make the same three changes: b is `gone`, c.left: b -> a,
+//      and a.right: b -> c. No pointer ever comes back to b, and a thread that comes too late
 //      changes nothing. The link of the neighbour that has the job is changed last. So while it
 //      names b there is something left to do, and neither of the neighbours has been taken out:
 //      that is asked before anything is read through a job. A leaf's left neighbour is the last one
@@ -63,8 +64,8 @@
 //       follows from b's links (1). It is taken down when it is done. (The artifact leaves it to
 //       Java's collector; in C++ a late helper would compare a link with the address of a version
 //       that was freed, and may have come back as another one.)
-//   D2  Who cannot put up a job because another one is there finishes that and tries again. The
-//       papers try once, which is right only as long as no job is ever taken down.
+//   D2  A thread that cannot put up a job because another one is there finishes that and tries
+//       again. The papers try once, which is right only as long as no job is ever taken down.
 //   D3  Versions are given to the caller when they may be retired: in Java that need not be known.
 //   D4  In a fork's child, what a lost thread was taking out stays linked until the list ends, and
 //       so does what waits for it: versions less deep, on one way up through the tree, so O(log
@@ -119,7 +120,7 @@ class tree_list : public detail::version::version_chain<tree_node<Base>> {
     return true;
   }
 
-  /// Somebody's try_append(x, y) has made y the head.
+  /// Some thread's try_append(x, y) has made y the head.
   static void finish_append(node* x, node* y) noexcept { set_right(x, y); }
 
   /// See the top of this file.
@@ -195,7 +196,7 @@ class tree_list : public detail::version::version_chain<tree_node<Base>> {
     if (left_deeper && right_deeper) return nullptr;
     if (left_deeper) return splice_beside(a, side::right, b, mine) ? if_frozen(c) : nullptr;
     if (right_deeper) return splice_beside(c, side::left, b, mine) ? if_frozen(a) : nullptr;
-    // What lay between a and b is being taken out: who does that will see to b.
+    // What lay between a and b is being taken out: the thread that does that will see to b.
     // seq_cst ↔ splice(), as above.
     if (a != nullptr && a->right.load_seq_cst() != b) return nullptr;
     if (!splice(a, b, c, side::left, mine)) return nullptr;
@@ -234,7 +235,7 @@ class tree_list : public detail::version::version_chain<tree_node<Base>> {
     for (;;) {
       // acquire ← the release of the job, as in freeze().
       node* pending = slot.load_acquire();
-      // Who removes n will see to b. relaxed: only spares a try.
+      // The thread that removes n will see to b. relaxed: only spares a try.
       if (pending == n || n->state.load_relaxed() != removal::none) return false;
       if (!joined(n, s, b)) return false;
       if (pending != nullptr) {
@@ -258,8 +259,8 @@ class tree_list : public detail::version::version_chain<tree_node<Base>> {
     }
   }
 
-  /// Whether n and b, on side s of it, and who is to its left name each other. If not, b has been
-  /// taken out, or somebody is at work between the two and will see to b.
+  /// Whether n and b, on side s of it, and the version to its left name each other. If not, b has
+  /// been taken out, or a thread is at work between the two and will see to b.
   static bool joined(node* n, side s, node* b) noexcept {
     // seq_cst, all ↔ splice(): see (3).
     if (link(n, s).load_seq_cst() != b) return false;
@@ -271,15 +272,15 @@ class tree_list : public detail::version::version_chain<tree_node<Base>> {
 
   /// b is to be taken out, on side s of n, which stays.
   static void do_job(node* n, side s, node* b, gone_list& mine) noexcept {
-    // seq_cst ↔ splice(). If the link has gone on the job is done, and who b names may be freed
-    // (2).
+    // seq_cst ↔ splice(). If the link has gone on the job is done, and the version that b names may
+    // be freed (2).
     if (link(n, s).load_seq_cst() != b) return;
     // acquire ← the releases of links: we look into what it names.
     node* const farther = link(b, s).load_acquire();
     splice(s == side::right ? n : farther, b, s == side::right ? farther : n, other(s), mine);
   }
 
-  /// The three changes of (2), with `last` the last one. True: it was we who have taken b out.
+  /// The three changes of (2), with `last` the last one. True: this call has taken b out.
   static bool splice(node* a, node* b, node* c, side last, gone_list& mine) noexcept {
     removal marked = removal::marked;
     // acq_rel: acquire ← the mark; release → the look in take_out().
@@ -298,7 +299,7 @@ class tree_list : public detail::version::version_chain<tree_node<Base>> {
     // seq_cst ↔ the looks in take_out() and joined(): see (3). Also the release of a link: what is
     // named is constructed for a thread that comes this way.
     if (l.cas_strong_seq_cst(b, next)) return;
-    // seq_cst: a failure is an acquire only, and we too are going to ask who is frozen.
+    // seq_cst: a failure is an acquire only, and we too are going to ask which version is frozen.
     static_cast<void>(l.load_seq_cst());
   }
 

@@ -71,15 +71,16 @@ class owned_head {
 #endif
   }
 
-  /// f(value) of the current version, for who fetches what that names and relies on nothing.
+  /// f(value) of the current version, for a caller that fetches what that names and relies on
+  /// nothing.
   template <class F>
   void look_ahead(F&& f) const noexcept {
     f(static_cast<const version*>(list_.head())->value);
   }
 
-  /// Where what the current version names lies, as far as somebody has said so: for who fetches
-  /// that together with the version, and relies on nothing, for it may be out of date, and gone.
-  /// Null: it was not said.
+  /// Where what the current version names lies, as far as a thread has said so: for a caller that
+  /// fetches that together with the version, and relies on nothing, for it may be out of date, and
+  /// gone. Null: it was not said.
   [[nodiscard]] const void* expected() const noexcept {
     // relaxed: see above.
     const std::int32_t at = expected_.load_relaxed();
@@ -96,7 +97,7 @@ class owned_head {
   template <class Timeline>
   version* newest(Timeline& time) const noexcept {
     auto* const v = static_cast<version*>(list_.head());
-    // As in versioned.hpp: before anybody relies on it.
+    // As in versioned.hpp: before any thread relies on it.
     if (!SPOLIA_FAULT("owned_field.no_help")) v->stamp.see_to(time, *v);
     return v;
   }
@@ -113,13 +114,13 @@ class owned_head {
   }
 
   /// Calls f(version) from the newest to the oldest that is linked. Not with collectors that leave
-  /// pointers to freed versions behind (epoch.hpp, sl_rt.hpp): there the newest only.
+  /// pointers to freed versions (epoch.hpp, sl_rt.hpp): there the newest only.
   template <class F>
   void each(F&& f) const noexcept {
     Collector::each_left(list_, std::forward<F>(f));
   }
 
-  /// A version that comes behind `old` by append(), or is destroyed by destroy_in().
+  /// A version that comes after `old` by append(), or is destroyed by destroy_in().
   template <class... Arguments>
   version* make(Collector& c, owner_type& of, version* old, Arguments&&... arguments) {
     version* const v = c.nodes().template make<block>(of, std::forward<Arguments>(arguments)...);
@@ -128,7 +129,7 @@ class owned_head {
     return v;
   }
 
-  /// `fresh` comes behind `old`, which newest() has returned. The owner is held; if this returns
+  /// `fresh` comes after `old`, which newest() has returned. The owner is held; if this returns
   /// true, the collector has taken the hold over.
   bool append(session& here, version* old, version* fresh) noexcept {
     if (!list_.try_append(old, fresh)) return false;

@@ -3,8 +3,8 @@
 //
 // A node of a tree, or a table that a larger one has replaced, holds version lists. It leaves the
 // structure when a version that names it ends (its parent's field gets another value). From then on
-// two kinds of people may still come to it: snapshots, by that older version; and collectors, who
-// hold ended versions of its fields and need their neighbours to unlink them.
+// it may still be reached in two ways: by snapshots, from that older version; and by collectors,
+// which hold ended versions of its fields and need their neighbours to unlink them.
 //
 // Idea:  the node is tracked as a version is, with its own range [since, until): a snapshot that
 //        reaches it has a time in there. And it counts: one for itself until that range is needed
@@ -21,7 +21,7 @@
 //   changed    hold(), false: it has been retired already, start over. Then try_append. On success
 //              c.ended(here, list, old, fresh), which takes the hold over for `old`; else
 //              c.let_go(here, owner)
-//   died       a version behind the one that named it was appended, and stamped `until`; no thread
+//   died       a version after the one that named it was appended, and stamped `until`; no thread
 //              can change its fields any more; and what was appended there has its stamp.
 //              c.died(here, owner, until), once
 //   expired    no snapshot has a time in its range: its own hold goes
@@ -99,7 +99,7 @@ class list_owner : public detail::version::any_version<Domain> {
   /// True: that was the last one, and the caller retires the owner. For collectors.
   [[nodiscard]] bool drop(std::uint64_t holds = 1) noexcept {
     if (SPOLIA_FAULT("owner.relaxed_drop")) return holds_.fetch_sub_relaxed(holds) == holds;
-    // release → acquire: what each of them has unlinked is seen by the last, who walks the lists.
+    // release → acquire: what each of them has unlinked is seen by the last, which walks the lists.
     return holds_.fetch_sub_acq_rel(holds) == holds;
   }
 
@@ -109,8 +109,8 @@ class list_owner : public detail::version::any_version<Domain> {
   ~list_owner() = default;
 
  private:
-  // The first word of a cache line, if the rest takes nearly one, as with usual domains: who
-  // changes a field writes the count, too, and an owner can put its fields in the same line.
+  // The first word of a cache line, if the rest takes nearly one, as with usual domains: a thread
+  // that changes a field writes the count, too, and an owner can put its fields in the same line.
   [[no_unique_address]] detail::version::filler<sizeof(detail::version::any_version<Domain>) % 64>
       unused_;
   atomic<std::uint64_t> holds_{1};

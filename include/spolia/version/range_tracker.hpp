@@ -337,7 +337,7 @@ inline void range_tracker::end_job(cell& me) noexcept {
   me.rest.write(me.kept.release());
 }
 
-/// All lists of a cell go into the queue, where anybody may find them.
+/// All lists of a cell go into the queue, where any thread may find them.
 inline void range_tracker::give_up(cell& c) noexcept {
   queue_.push_all(c.fresh.release(), c.kept.release(), c.rest.read());
   c.rest.write(nullptr);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// scan_board.hpp: the latest scan of the census, shared by all who compact lists, so that they
-// agree about what is needed.
+// scan_board.hpp: the latest scan of the census, shared by all threads that compact lists, so that
+// they agree about what is needed.
 //
 // Source:      Wei et al., PPoPP 2023, section 5 and algorithm 3 (scanAnnounce, GlobalAnnScan).
-// Idea:        scans are installed one after the other by compare-and-swap, and who fails twice
-//              uses what others have installed meanwhile. So the times at which scans look do not
-//              overlap, and each knows the one before.
+// Idea:        scans are installed one after the other by compare-and-swap, and a thread that fails
+//              twice uses what others have installed meanwhile. So the times at which scans look do
+//              not overlap, and each knows the one before.
 // Cost:        latest(): a load. renew(): one or two scans of the census. compact(): see
 //              list_ssl.hpp.
 // Progress:    wait-free, but for pairing head and scan, which is lock-free: it is tried again when
@@ -67,7 +67,7 @@ class scan_board {
         // seq_cst ↔ latest() and the heads of lists, see compact(). Release: the scan is whole.
         if (latest_.cas_strong_seq_cst(before, fresh)) return g.retire(before);
       }
-      // Who made us fail the second time began to look after our first failure.
+      // The thread that made us fail the second time began to look after our first failure.
     } catch (const std::bad_alloc&) {  // then with the older one
     }
     domain_.destroy(fresh);

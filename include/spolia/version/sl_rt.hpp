@@ -20,7 +20,7 @@
 // Why no freed version is reached. A version u is retired by the thread that has it from the
 //   tracker, where each is once. Either it was cut off for good: list_ssl.hpp and scan_board.hpp.
 //   Or it ended at or before the least time m that a scan E has found, E.least(). Let v be the
-//   version behind it then, v.since = u.until <= m. Of u's list, E and all later scans need v or a
+//   version after it then, v.since = u.until <= m. Of u's list, E and all later scans need v or a
 //   newer version with a stamp not above m. So do earlier ones, for scans follow each other: no
 //   thread cuts it off. Call the newest such version w.
 //   1. A snapshot, alive or to come, has a time t >= m, and stops at w or at a newer version.
@@ -31,7 +31,7 @@
 //
 // Departures from the paper and its artifact:
 //   D1  The tracker holds versions, not lists: none is there twice, what has been cut off already
-//       costs no walk, and each has one owner who retires it.
+//       costs no walk, and each has one owner that retires it.
 //   D2  A version that ends at a time which the scan in force knows, and before every time that it
 //       has found, is retired at once; all others go through the tracker. (Of two versions with one
 //       stamp, the artifact makes the newer skip the older by a compare-and-swap of its own,

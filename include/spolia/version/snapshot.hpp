@@ -22,7 +22,7 @@
 //              all else never fail.
 // Cost:        an announcement (timeline.hpp) and a small block. clone(): a count. Of several
 //              timelines an announcement and two looks at the clock in each, again if a clock has
-//              moved meanwhile; who updates does not wait.
+//              moved meanwhile; updates do not wait.
 #pragma once
 
 #include <algorithm>
@@ -126,7 +126,7 @@ class snapshot {
     explicit shared(std::size_t n) noexcept : parts(n) {}
     const std::size_t parts;
     part first{};
-    part* more = nullptr;  // behind this, all but the first
+    part* more = nullptr;  // after this, all but the first
     atomic<std::uint64_t> holders{1};
   };
   static_assert(sizeof(shared) % alignof(part) == 0);

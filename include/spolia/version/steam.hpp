@@ -17,8 +17,8 @@
 //   version's flag retires it.
 //
 // Departures from the paper and its artifact:
-//   D1  The period counts from the last scan by anybody; the artifact's from the thread's own, so
-//       that many threads scan many times in a period.
+//   D1  The period counts from the last scan by any thread; the artifact's from the thread's own,
+//       so that many threads scan many times in a period.
 //   D2  Nodes that leave their structure (owner.hpp) go through a range tracker, where the artifact
 //       leaves them to Java's collector. When such a node goes, the rest of its lists goes with it;
 //       so ended versions need no holds, and changes hold the node only while they are under way.

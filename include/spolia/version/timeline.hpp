@@ -48,7 +48,7 @@ template <class Timeline>
 struct meeting_of;  // any_timeline.hpp
 }  // namespace detail::version
 
-/// Who advances the clock.
+/// What advances the clock.
 enum class stamping : std::uint8_t {
   on_snapshot,  ///< snapshots; versions appended between two of them share a stamp
   on_update     ///< updates; each version has a stamp of its own
@@ -103,7 +103,8 @@ class basic_timeline {
   /// may do this for any other.
   template <class Node>
   std::uint64_t settle(Node& v) noexcept {
-    // acquire ← the release below, so that who appends behind v, or reads on, passes the stamp on.
+    // acquire ← the release below, so that a thread that appends after v, or reads on, passes the
+    // stamp on.
     std::uint64_t seen = v.since.load_acquire();
     if (seen != no_stamp) [[likely]]
       return seen;
@@ -129,10 +130,10 @@ class basic_timeline {
   friend struct detail::version::meeting_of;
 
   /// Whether a snapshot of several timelines is being made, and this one's clock does not move
-  /// unless somebody moves it.
+  /// unless a thread moves it.
   [[nodiscard]] bool is_met() const noexcept {
     if constexpr (joinable_clock<Clock>) {
-      // seq_cst, behind the head and in front of the clock: any_timeline.hpp.
+      // seq_cst, after the head and before the clock: any_timeline.hpp.
       return !clock_.is_everybodys() && met_by_.load_seq_cst() != 0;
     } else {
       return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// told_stamp.hpp: a version's stamp, told once more beside its value. Who wants the current value,
-// or that at a snapshot which sees it, need not look at the stamp itself then, which lies in
-// another cache line.
+// told_stamp.hpp: a version's stamp, told once more beside its value. A thread that wants the
+// current value, or that at a snapshot which sees it, need not look at the stamp itself then, which
+// lies in another cache line.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ class told_stamp {
   /// no_stamp: it was not told yet.
   [[nodiscard]] std::uint64_t read() const noexcept { return told_.load_relaxed(); }
   [[nodiscard]] bool is_told() const noexcept {
-    // acquire ← the release in see_to(): who appends behind the version, or reads on, passes the
-    // stamp on, as after settle().
+    // acquire ← the release in see_to(): a thread that appends after the version, or reads on,
+    // passes the stamp on, as after settle().
     return told_.load_acquire() != no_stamp;
   }
   /// As time.settle(v) for the version that this belongs to.

@@ -14,7 +14,7 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 
 /// The stamp of a version that was appended a moment ago. Larger than every timestamp, so that a
-/// reader who meets it by mistake passes on to an older version.
+/// reader that meets it by mistake passes on to an older version.
 inline constexpr std::uint64_t no_stamp = ~std::uint64_t{0};
 
 /// A version is current from `since` on and before `until`: a snapshot at time t sees it if and

@@ -120,8 +120,8 @@ class versioned {
   /// The current version, with its stamp set.
   version* newest(session& s) const noexcept {
     auto* const v = static_cast<version*>(list_.head());
-    // Before anybody relies on it. Otherwise it could be read here, and then get a stamp above that
-    // of a snapshot which is taken after the reading, and which would not see it.
+    // Before any thread relies on it. Otherwise it could be read here, and then get a stamp above
+    // that of a snapshot which is taken after the reading, and which would not see it.
     if (!SPOLIA_FAULT("versioned.no_help")) s.collector().time().settle(*v);
     return v;
   }
@@ -156,7 +156,7 @@ class versioned {
     return true;
   }
 
-  /// Somebody else was faster: the current version, with `fresh` as if it was new.
+  /// Another thread was faster: the current version, with `fresh` as if it was new.
   version* retry(session& s, version* fresh) const noexcept {
     fresh->left.store_relaxed(fresh);
     return newest(s);

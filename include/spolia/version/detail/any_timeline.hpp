@@ -17,9 +17,9 @@
 // follows is in the order of the seq_cst accesses: heads, requests, clocks.
 //   - It drew its stamp, at most t, before m: it has taken effect before.
 //   - It drew it, at most t, after m. Then it did not move the clock, so it found no request: that
-//     was before 1, since after 4 the clock is past t. It looks for a request behind its head, so
-//     the head stands before m. But no thread that looked at the object has come back from there
-//     before m: it would have given it a stamp. So it may count as done at m.
+//     was before 1, since after 4 the clock is past t. It looks for a request after it has set its
+//     head, so the head stands before m. But no thread that looked at the object has come back from
+//     there before m: it would have given it a stamp. So it may count as done at m.
 //   - Its stamp is above t. The clock has passed t after m, and the update returns after that.
 // So what was done before the snapshot was asked for is seen, and what is begun after it is there
 // is not; and an update that happened after one that is not seen is not seen, in whatever timeline.
@@ -97,7 +97,8 @@ struct meeting_of {
       .part =
           [](void* t, std::uint64_t passed) noexcept {
             if constexpr (Timeline::advances == stamping::on_snapshot) clock(t).pass(passed);
-            // release → the look in stamp(): who finds no request finds the clock past it.
+            // release → the load in stamp(): a thread that finds no request finds the clock past
+            // it.
             if (!SPOLIA_FAULT("meeting.not_expected")) it(t).met_by_.fetch_sub_release(1);
           },
   };

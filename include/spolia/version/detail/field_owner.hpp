@@ -52,7 +52,7 @@ struct field_owner<Collector> {
       return reinterpret_cast<std::intptr_t>(p);
     }
     std::int32_t
-        at_;  // how far behind the owner, in which it lies: half a word, for space is short
+        at_;  // how far from the owner's begin, in which it lies: half a word, for space is short
   };
   struct version : Collector::version {
     explicit version(type&) noexcept {}
