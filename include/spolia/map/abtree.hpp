@@ -11,9 +11,10 @@
 //              Toronto 2017, chapter 8: the relaxed (a,b)-tree. Pairs lie in the leaves, which
 //              never change: an update puts a new leaf in the place of the old one. Balance is
 //              restored in steps of their own, which other operations may overtake.
-// Departures:  Leaves are a type of their own, without tag or mark. No node has a search key: who
-//              makes a violation looks for it on the way to its own key, from the root, until there
-//              is none; so rebalancing is a loop, and each step is an operation of its own.
+// Departures:  Leaves are a type of their own, without tag or mark. No node has a search key: a
+//              thread that makes a violation looks for it on the way to its own key, from the root,
+//              until there is none; so rebalancing is a loop, and each step is an operation of its
+//              own.
 // Domain:      any scheme. Where a scheme does not protect what a removed node leads to (pointer or
 //              era protection), a search that finds itself in one starts over; and where it
 //              protects single pointers only, keys and values must lie in the leaves, since one
@@ -273,7 +274,7 @@ class abtree_core {
     }
   }
 
-  /// Puts a changed copy in the leaf's place. False: somebody else was faster.
+  /// Puts a changed copy in the leaf's place. False: another thread was faster.
   template <class Change>
   bool substitute(owner me, const spot& s, const Change& change) {
     fresh_leaf made(home(), home().template make<leaf>(*s.low, change));
@@ -294,7 +295,7 @@ class abtree_core {
   /// Repairs violations on the way to `key` until there are none.
   ///
   /// The update has taken effect, so no exception may be thrown any more: what cannot be repaired
-  /// stays until somebody rebalances on the same way. (A thread that ends may unwind through here.)
+  /// stays until a thread rebalances on the same way. (A thread that ends may unwind through here.)
   SPOLIA_NOINLINE void rebalance(guard& g, owner me, const Key& key) {
     using kind = typename steps::violation::kind;
     try {

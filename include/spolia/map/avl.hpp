@@ -9,7 +9,8 @@
 //              2010. Partially external: a key with two children is erased by taking its value
 //              away, and its node stays to route. Searches are optimistic, hand over hand: each
 //              node has a version that tells whether the range of keys under it has become smaller.
-//              Heights are repaired, and nodes rotated, after the update, by who made the damage.
+//              Heights are repaired, and nodes rotated, after the update, by the thread that made
+//              the damage.
 // Departures:  D1  A version counts shrinks only, in 62 bits. The paper's growing bits and counter
 //                  are never read; its counters are short enough to run over.
 //              D2  A search that finds a changed version starts over at the root, instead of going
@@ -19,15 +20,15 @@
 //                  updates: the tree is right, and higher than need be.
 //              D4  A node is judged under its lock, after a height below it has changed, and under
 //                  the lock it is made sure that it is the parent still. The paper's judgement
-//                  without a lock needs sequential consistency: else two who lower both children at
-//                  the same time may each miss the other's change. After a rotation all nodes that
-//                  took part are judged, not only the lowest that is damaged: the published code
-//                  can forget the parent's height.
+//                  without a lock needs sequential consistency: else two threads that lower both
+//                  children at the same time may each miss the other's change. After a rotation all
+//                  nodes that took part are judged, not only the lowest that is damaged: the
+//                  published code can forget the parent's height.
 //              D5  A node is retired after it was unlinked and its lock let go. The published port
 //                  retires it before that.
 //              D6  Values of 1, 2, 4 or 8 bytes that can be copied byte by byte lie in the node;
 //                  others in blocks of their own. A node without a value that comes to have less
-//                  than two children is unlinked by who notices.
+//                  than two children is unlinked by the thread that notices.
 // Safety:      why a search ends at the right place is said at detail::map::avl_tree. What it finds
 //              in a node was true at a moment of the search: the node was in the tree at some
 //              moment of it, and is the key's only node until it is unlinked; it loses its value

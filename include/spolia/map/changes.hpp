@@ -29,10 +29,10 @@
 // Errors:      naming a change throws std::bad_alloc, or what hashing, copying a key or making a
 //              value throws; a map of another timeline is refused by std::invalid_argument.
 //              commit() throws std::bad_alloc, or what comparing or copying keys throws. Then
-//              nothing has changed for anybody, and the batch may be tried again.
+//              nothing has changed for any thread, and the batch may be tried again.
 // Threads:     one object belongs to one thread at a time. The maps outlive it. No guard is held
 //              between two changes.
-// Clocks:      any. With a hardware clock a batch, and who changes one of its places soon
+// Clocks:      any. With a hardware clock a batch, and a thread that changes one of its places soon
 //              afterwards, waits until the clocks of all processors are past.
 #pragma once
 

@@ -10,7 +10,7 @@
 //   visit(key, f)                 f(const Value&) under a guard; true if the key was present
 //   for_each(f)                   f(key, value) in ascending order of keys; f returns nothing, or
 //                                 false to stop. No guard is held while f runs
-//   range(lo, hi, f)              the same for the keys from lo on and in front of hi
+//   range(lo, hi, f)              the same for the keys from lo on and before hi
 //   size_approx(), empty_approx() counts that may lag behind updates under way
 //   domain()                      the reclamation domain that the map's blocks go through
 //

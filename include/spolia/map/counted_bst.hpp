@@ -8,7 +8,7 @@
 /// Idea:        a node never changes but for its links. A pair is put in at a null link. To take
 ///              out a node with two children, the way down from its right child to the next key
 ///              is copied without that key, and one link swings to the copy.
-/// Protects:    nothing itself; nodes stay as long as somebody views them.
+/// Protects:    nothing itself; nodes stay as long as a thread views them.
 /// Departures:
 ///   1. One lock for all writers, where the paper locks nodes: on few processors the tree is
 ///      measured for its pointers, and one lock makes each change one store.

@@ -12,7 +12,7 @@
 ///              for more is it copied, too, and then perhaps divided. Leaves that are empty go
 ///              when there are some of them in one node, and nodes that would be empty with them.
 ///              Leaves with few pairs are not merged.
-/// Protects:    nothing itself; nodes stay as long as somebody views them.
+/// Protects:    nothing itself; nodes stay as long as a thread views them.
 /// Progress:    look-ups never wait; they are as lock-free as the family's views. Writers wait for
 ///              each other.
 /// Linearizability: writers by their lock, at the store to a leaf's word, or of a link, or of how
@@ -23,8 +23,8 @@
 ///              one, in the tree or, if it has been replaced meanwhile, as it was then, which is a
 ///              moment of the call.
 /// Errors:      std::bad_alloc, and what copying keys and values throws: then nothing has changed.
-/// Values whose destructor does something end when the last one who visits them has left and the
-/// pointers' collector has come by; others stay where they are until their leaf ends.
+/// Values whose destructor does something end when the last thread that visits them has left and
+/// the pointers' collector has come by; others stay where they are until their leaf ends.
 /// Keys and values are copied, compared and destroyed while the writer has its turn: what they do
 /// then must not change the same map.
 #pragma once

@@ -84,8 +84,8 @@ class counted_hash
     void replace(std::unique_ptr<table> fresh) noexcept {
       const table* const old = newest.load_relaxed();
       fresh->older.reset(old);
-      // release → the acquire in current: its chains. And who sees a chain of the old one emptied,
-      // by the family's set, sees that there is a new one.
+      // release → the acquire in current: its chains. And a thread that sees a chain of the old one
+      // emptied, by the family's set, sees that there is a new one.
       newest.store_release(fresh.release());
     }
 

@@ -41,9 +41,9 @@
 //              counted blocks, and versions hold pointers: nothing of the user's is ever copied but
 //              by find(key). So a pointer to a value stays right over updates of other keys.
 // Errors:      an update throws std::bad_alloc, or what hashing, comparing, copying a key or making
-//              a value throws; then nothing has changed for anybody who looks, but what it was
-//              given to move from may be gone. Likewise reads. What has taken effect does not
-//              throw. Growth without memory is tried again later.
+//              a value throws; then nothing has changed for any reader, but what it was given to
+//              move from may be gone. Likewise reads. What has taken effect does not throw. Growth
+//              without memory is tried again later.
 // User code:   hashes and comparisons, visit's f, and the copy that find(key) makes run inside a
 //              guard and hold up freeing for as long as they take; loops over all(now) and for_each
 //              do not. Destructors of keys and values run wherever the domain frees, and must not
@@ -195,7 +195,7 @@ class snapshot_hash {
 
   /// Calls f(const Value*) for each of several keys, in their order, null where there is none: all
   /// of one instant within the call. For up to 16 keys that takes no snapshot unless one of their
-  /// buckets has changed since the last snapshot of anybody; f runs under a guard then: keep it
+  /// buckets has changed since the last snapshot of any thread; f runs under a guard then: keep it
   /// short, and take no lock. f may use this map.
   template <std::ranges::forward_range Keys, std::invocable<const Value*> F>
     requires std::convertible_to<std::ranges::range_reference_t<Keys>, const Key&>

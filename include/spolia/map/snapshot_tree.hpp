@@ -328,13 +328,12 @@ class snapshot_tree
   /// All pairs in ascending order of keys, each a std::pair<const Key&, const Value&>: a range that
   /// goes both ways and may be held as long as one likes, since it holds the snapshot and no guard.
   auto all(const snapshot& then) const { return this->core().pairs_at(then); }
-  /// Those with keys from `lo` on and in front of `hi`.
+  /// Those with keys from `lo` on and before `hi`.
   auto range(const snapshot& then, const Key& lo, const Key& hi) const {
     return this->core().pairs_at(then, lo, hi);
   }
 
-  /// How many pairs there were, in all or with keys from `lo` on and in front of `hi`; looks at
-  /// each.
+  /// How many pairs there were, in all or with keys from `lo` on and before `hi`; looks at each.
   std::size_t size(const snapshot& then) const { return count_of(all(then)); }
   std::size_t count(const snapshot& then, const Key& lo, const Key& hi) const {
     return count_of(range(then, lo, hi));
@@ -359,7 +358,7 @@ class snapshot_tree
   bool visit(const lease& then, const Key& key, F&& f) const {
     return this->core().visit_at(then, key, std::forward<F>(f));
   }
-  /// Calls f(key, value) for every pair, or those with keys from `lo` on and in front of `hi`, in
+  /// Calls f(key, value) for every pair, or those with keys from `lo` on and before `hi`, in
   /// ascending order and outside of guards, with copies; f returns nothing, or false to stop. If
   /// the lease is ended on the way, f was called for some of the pairs.
   template <std::invocable<const Key&, const Value&> F>

@@ -50,8 +50,8 @@ constexpr Key after_keys() noexcept {
   }
 }
 
-/// How many of the `n` keys key_at(0), key_at(1), ... are in front of `key`; or, with Equal, not
-/// behind it.
+/// How many of the `n` keys key_at(0), key_at(1), ... are before `key`; or, with Equal, not after
+/// it.
 template <bool Equal, class Key, class Compare, class At>
 SPOLIA_ALWAYS_INLINE unsigned rank(unsigned n, At&& key_at, const Key& key, const Compare& less) {
   unsigned from = 0;
@@ -74,7 +74,7 @@ SPOLIA_ALWAYS_INLINE unsigned rank(const std::array<Key, Places>& keys, unsigned
   unsigned before = 0;
 #pragma GCC unroll 16
   for (const Key there : keys) before += (Equal ? there <= key : there < key) ? 1U : 0U;
-  return before < n ? before : n;  // what lies behind the last key may count as not behind `key`
+  return before < n ? before : n;  // what lies after the last key may count as not after `key`
 }
 
 /// Keys of an internal node.
@@ -89,7 +89,7 @@ class separators {
   }
   const Key& operator[](unsigned i) const noexcept { return keys_[i]; }
 
-  /// How many of the first `n` are not behind `key`: the index of the child where it belongs.
+  /// How many of the first `n` are not after `key`: the index of the child where it belongs.
   unsigned route(unsigned n, const Key& key, [[maybe_unused]] const Compare& less) const {
     if constexpr (counted<Key, Compare>) {
       return rank<true>(keys_, n, key);
@@ -227,7 +227,7 @@ struct abtree_nodes {
         return {{}, contents[i]};
       }
     }
-    /// How many keys are in front of `k`: where it is, or would be.
+    /// How many keys are before `k`: where it is, or would be.
     unsigned position(const Key& k, const Compare& less) const {
       if constexpr (counted<Key, Compare>) {
         return rank<false>(keys, this->size, k);
@@ -391,7 +391,7 @@ class abtree_steps {
     return true;
   }
 
-  /// Repairs `v` or moves it up. False: somebody else has changed something.
+  /// Repairs `v` or moves it up. False: another thread has changed something.
   bool repair(guard& g, typename nodes_scx::owner me, const violation& v) {
     if (v.is == violation::kind::weight) return lower(g, me, v);
     return v.low->is_leaf ? merge_leaves(g, me, v) : merge_internals(g, me, v);
@@ -438,7 +438,7 @@ class abtree_steps {
     return scx_.attempt(me, c);
   }
 
-  /// Adds the children [from, to) of `n`; `in_front` is the key in front of the first.
+  /// Adds the children [from, to) of `n`; `in_front` is the key before the first.
   template <class Key>
   static void add_children(gathered& all, const internal& n, unsigned from, unsigned to,
                            const Key* in_front) {
@@ -448,7 +448,7 @@ class abtree_steps {
       all.add(i == from ? in_front : std::addressof(n.keys[i - 1]), n.child(i).load_acquire());
     }
   }
-  /// Null before the first child, and behind the last one, where there is no key.
+  /// Null before the first child, and after the last one, where there is no key.
   static auto key_in_front(const internal& n, unsigned child) {
     return child == 0 || child >= n.size ? nullptr : std::addressof(n.keys[child - 1]);
   }

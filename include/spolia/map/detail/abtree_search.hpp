@@ -229,8 +229,9 @@ class abtree_search {
     } else {
       // A node is marked before it is unlinked, and a removed node's children are unlinked later
       // than itself: without the mark, the child was still linked when the slot already protected
-      // it. relaxed: who has a heavy fence behind the unlinking of the child, and so behind the
-      // mark, is seen by us, or sees our announcement, which a light fence precedes this load.
+      // it. relaxed: of a thread that issues a heavy fence after the unlinking of the child, and so
+      // after the mark, we see the mark; or it sees our announcement, which a light fence separates
+      // from this load.
       const bool linked =
           step(parent.child(index), next, slot, [&] { return !parent.marked.load_relaxed(); });
       if (!linked && !SPOLIA_FAULT("abtree.step_from_removed")) return finish_removal(g, parent);
@@ -314,8 +315,8 @@ class abtree_search {
   }
 
   /// Down to the leaf where `from` belongs (null: the first), with the key that bounds it. If
-  /// Down, to the leaf where the keys in front of `from` end (null: the last), with the key at
-  /// which it begins. False: start over.
+  /// Down, to the leaf where the keys before `from` end (null: the last), with the key at which it
+  /// begins. False: start over.
   template <bool Down>
   bool descend_with_bound(guard& g, const Key* from, bounded& b) const {
     const stepper step = g.steps();
@@ -345,9 +346,9 @@ class abtree_search {
     return at < l.size && !less_(key, l.key(at));
   }
 
-  // A step that makes two leaves copies the key in front of the right one. If keys do not lie in
-  // leaves, the entry that holds it may be retired while the step is under way: so it is kept, too.
-  // (Under eras it is protected with its leaf, and region schemes protect it anyway.)
+  // A step that makes two leaves copies the key before the right one. If keys do not lie in leaves,
+  // the entry that holds it may be retired while the step is under way: so it is kept, too. (Under
+  // eras it is protected with its leaf, and region schemes protect it anyway.)
   static void keep_split_key(guard& g, const leaf& l, unsigned at) noexcept {
     if (at == steps::split_half) return;  // it is the new one
     g.keep(l.contents[steps::split_half - (at < steps::split_half ? 1U : 0U)], key_slot);

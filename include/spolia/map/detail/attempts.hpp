@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// attempts.hpp: operations of containers with locks: try, and where somebody holds a lock, let go
-// of everything and try again.
+// attempts.hpp: operations of containers with locks: try, and where another thread holds a lock,
+// let go of everything and try again.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace detail::map {
 enum class outcome : std::uint8_t {
   done,
   changed,  // the structure is not as it was found: try again
-  busy,     // a lock is held: somebody has to get on first
+  busy,     // a lock is held: its thread has to get on first
 };
 
 /// Runs attempt(guard) until it is done. While this thread waits for another one's lock it is

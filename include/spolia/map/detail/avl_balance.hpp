@@ -15,8 +15,8 @@ namespace detail::map {
 
 /// Damage is what judge() finds. A thread that makes damage at a node has it repaired, and so has
 /// one that repairs damage and makes some elsewhere. That none is forgotten rests on this: a node
-/// is judged under its lock, and after a change of a child's height, by who changed it. Of two
-/// children that change at the same time, the later judge sees both.
+/// is judged under its lock, and after a change of a child's height, by the thread that changed it.
+/// Of two children that change at the same time, the later judge sees both.
 template <class Nodes, class Domain>
 class avl_balance {
   using joint = typename Nodes::joint;
@@ -55,8 +55,8 @@ class avl_balance {
       if (!lock(*at)) return;
       const bool moved = below != nullptr && below->parent.load_relaxed() != at;
       if (moved && !SPOLIA_FAULT("avl.no_parent_check")) {
-        // It was moved meanwhile, by who holds both parents' locks. Maybe before it was as high as
-        // it is now: so look at the new parent.
+        // It was moved meanwhile, by the thread that holds both parents' locks. Maybe before it was
+        // as high as it is now: so look at the new parent.
         at->unlock();
         at = below->parent_of();
         continue;

@@ -23,7 +23,7 @@ inline constexpr bool fits_a_word =
     std::is_copy_constructible_v<T> && std::is_copy_assignable_v<T> &&
     (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8);
 
-/// The value of a node, or none. Changed under the node's lock only, read by anybody.
+/// The value of a node, or none. Changed under the node's lock only, read by any thread.
 ///
 /// A word cannot say that it is none, so beside it stands how often the value came and went: odd
 /// while it is there. A reader looks at that before and after. If it was the same odd number, the
@@ -46,8 +46,8 @@ class avl_content {
   }
 
   bool is_there() const noexcept {
-    // acquire ← the releases in put() and clear(): who finds the value there, or gone, sees what
-    // the updating thread did before.
+    // acquire ← the releases in put() and clear(): a search that finds the value, or finds it gone,
+    // sees what the updating thread did before.
     return (changes_.load_acquire() & 1U) != 0;
   }
 
@@ -106,8 +106,8 @@ class avl_content<Value, Domain, false> {
   }
 
   bool is_there() const noexcept {
-    // acquire ← the releases in put() and clear(): who finds the value there, or gone, sees what
-    // the updating thread did before.
+    // acquire ← the releases in put() and clear(): a search that finds the value, or finds it gone,
+    // sees what the updating thread did before.
     return box_.load_acquire() != nullptr;
   }
 
@@ -156,17 +156,19 @@ struct avl_nodes {
     bool is_unlinked() const noexcept { return (version.load_relaxed() & unlinked) != 0; }
 
     void begin_shrink() noexcept {
-      // relaxed: the stores to links that follow are releases. Who sees one of them sees this.
+      // relaxed: the stores to links that follow are releases. A thread that sees one of them sees
+      // this.
       if (SPOLIA_FAULT("avl.no_shrink")) return;
       version.store_relaxed(version.load_relaxed() | shrinking);
     }
     void end_shrink() noexcept {
       if (SPOLIA_FAULT("avl.no_shrink")) return;
-      // release → the acquire in a search: who sees the new version sees all new links.
+      // release → the acquire in a search: a thread that sees the new version sees all new links.
       version.store_release((version.load_relaxed() & ~shrinking) + one_shrink);
     }
     void unlink() noexcept {
-      // release → the acquire in a search: who sees this sees the link that leads past us.
+      // release → the acquire in a search: a thread that sees this sees the link that leads past
+      // us.
       if (!SPOLIA_FAULT("avl.no_unlinked"))
         version.store_release(version.load_relaxed() | unlinked);
     }
@@ -201,7 +203,7 @@ struct avl_nodes {
     explicit node(const Key& k) : key(k) {}
 
     void hang_under(joint* p) noexcept {
-      // release → the acquire in parent_of(): the parent was constructed by somebody else, maybe.
+      // release → the acquire in parent_of(): the parent was constructed by another thread, maybe.
       this->parent.store_release(p);
     }
     joint* parent_of() const noexcept {

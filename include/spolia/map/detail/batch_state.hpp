@@ -11,9 +11,9 @@
 //   the word. If it finds the batch active, then the batch gets ready later, the clock is read
 //   after that, and the stamp is above t: the versions do not count for it, here or in any other
 //   place where it looks later. If it finds the batch ready, it sees to the stamp before it goes
-//   on. All four are seq_cst, clock and word, as in timeline.hpp; a hardware clock is read behind a
+//   on. All four are seq_cst, clock and word, as in timeline.hpp; a hardware clock is read after a
 //   full fence, as there. And stamps are in order. That of the batch is not below those of its
-//   versions: they had theirs when the batch got ready. Those of versions that are appended behind
+//   versions: they had theirs when the batch got ready. Those of versions that are appended after
 //   them are not below that of the batch: it was decided before. With a hardware clock, where two
 //   processors may disagree, both wait until all processors' clocks are past the earlier stamp.
 //   (Without the second wait, an update of one of the places could get a stamp below the batch's,
@@ -38,7 +38,7 @@ class batch_state {
   static constexpr std::uint64_t undone = active - 2;
 
  public:
-  /// Above every stamp: for who reads what is current.
+  /// Above every stamp: for a thread that reads what is current.
   static constexpr std::uint64_t latest = active - 3;
 
   /// Held by the caller. Throws std::bad_alloc.
@@ -58,7 +58,7 @@ class batch_state {
   /// Whether it stands for good, or will when its stamp is there.
   [[nodiscard]] bool is_decided() const noexcept { return word_.load_relaxed() != active; }
 
-  /// One of its versions is in place, and has this stamp. Only by who makes the batch.
+  /// One of its versions is in place, and has this stamp. Only by the thread that makes the batch.
   void placed(std::uint64_t since) noexcept { latest_placed_ = (std::max)(latest_placed_, since); }
 
   /// All versions are in place: now they count. False: the batch was undone before.
@@ -83,7 +83,7 @@ class batch_state {
   void decide(Timeline& time) noexcept {
     std::uint64_t seen = active;
     // acquire ← commit() and draw(), if we find the batch ready or stamped: our look at the clock,
-    // for the batch or for what we append behind it, comes afterwards. Made before, it could give a
+    // for the batch or for what we append after it, comes afterwards. Made before, it could give a
     // stamp that a snapshot has passed which has seen the batch active. (What is undone shows what
     // was there before, which came with it.)
     if (word_.cas_strong_acquire(seen, undone) || seen == undone) return;

@@ -19,7 +19,7 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
 
-/// A byte, behind that with which a version ends.
+/// A byte, after that with which a version ends.
 template <class Collector>
 struct bucket_head : Collector::version {
   explicit bucket_head(std::uint8_t d) noexcept : depth(d) {}
@@ -63,9 +63,9 @@ class bucket : public pair_block<bucket_head<Collector>, Pair> {
     push_edited(e);
   }
   /// What comes takes the place of what goes, or else the first one: so pairs that come and go
-  /// often are in front. Who looks for them then finds them in the line that it has fetched
-  /// together with the tags, and not in one more, fetched after another from the processor that has
-  /// changed them.
+  /// often are first. A search for them then finds them in the line that it has fetched together
+  /// with the tags, and not in one more, fetched after another from the processor that has changed
+  /// them.
   void push_edited(const edit& e) noexcept {
     const std::size_t hole = e.without != nullptr ? e.hole() : 0;
     this->push(e.seen.first(hole));
@@ -88,20 +88,20 @@ class bucket : public pair_block<bucket_head<Collector>, Pair> {
   void prefetch_pairs() const noexcept {
     __builtin_prefetch(reinterpret_cast<const char*>(this) + 128);
   }
-  /// And those behind them, for who may be about to copy all.
+  /// And those after them, for a caller that may be about to copy all.
   void prefetch_more_pairs() const noexcept {
     __builtin_prefetch(reinterpret_cast<const char*>(this) + 192);
   }
-  /// Another version is about to be put in front of this one, in the list at `head`. Fetches for
-  /// writing what will be written: the head, and all lines of this version, which ends, and whose
-  /// memory becomes a new one. Otherwise each is asked of another processor, which has read it or
-  /// made it, when it is written, and the next locked operation waits for all of them. Not before
-  /// it is known that there is something to change: others may go on reading here.
+  /// Another version is about to be put before this one, in the list at `head`. Fetches for writing
+  /// what will be written: the head, and all lines of this version, which ends, and whose memory
+  /// becomes a new one. Otherwise each is asked of another processor, which has read it or made it,
+  /// when it is written, and the next locked operation waits for all of them. Not before it is
+  /// known that there is something to change: others may go on reading here.
   void prefetch_to_replace(const void* head) const noexcept {
     __builtin_prefetch(head, 1);
     const auto* const at = reinterpret_cast<const char*>(this);
     for (std::size_t line = 0; line < 3; ++line) __builtin_prefetch(at + 64 * line, 1);
-    // Nothing behind the last pair, for that is another version's.
+    // Nothing after the last pair, for that is another version's.
     const pairs all = this->all();
     const auto* const first = reinterpret_cast<const char*>(all.data());
     const std::size_t bytes = std::min<std::size_t>(all.size_bytes(), 512);

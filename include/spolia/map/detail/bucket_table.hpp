@@ -81,7 +81,7 @@ class bucket_table {
     if (l == most_levels) return;
     segment_for(l + 1);
     std::uint64_t never = 0;
-    // relaxed, of each the first: so it is not above the time when anybody opens the level.
+    // relaxed, of each the first: so it is not above the time when any thread opens the level.
     opened_[l + 1].cas_strong_relaxed(never, now);
     // release → level(): the segment and the time are there.
     level_.cas_strong_release(l, l + 1);

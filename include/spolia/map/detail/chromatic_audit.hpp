@@ -49,7 +49,7 @@ class chromatic_auditor {
     if (found_.wrong.empty()) found_.wrong = what;
   }
 
-  /// Keys below `n` are not in front of *lo, and in front of *hi.
+  /// Keys below `n` are not before *lo, and before *hi.
   template <class Child, class Pairs>
   void look(link n, bool below_red, std::size_t depth, std::size_t weight, key_pointer lo,
             key_pointer hi, Child& child, Pairs& pairs_of) {

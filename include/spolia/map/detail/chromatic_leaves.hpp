@@ -68,8 +68,8 @@ class chromatic_leaves {
     return made;
   }
 
-  /// Two leaves, with keys in front of `middle` and the others. A batch's pairs are divided like
-  /// those from before it, whether it will take effect or not.
+  /// Two leaves, with keys before `middle` and the others. A batch's pairs are divided like those
+  /// from before it, whether it will take effect or not.
   struct halves {
     const key_type& middle;
     fresh low;
@@ -100,8 +100,8 @@ class chromatic_leaves {
             give_back{&collector_}};
   }
   fresh make(const content& c, cut from, cut to) const {
-    // Also if the batch leaves all as it is, since a key is absent already, or present: who changes
-    // that before the batch is ready has to undo it.
+    // Also if the batch leaves all as it is, since a key is absent already, or present: a thread
+    // that changes that before the batch is ready has to undo it.
     const bool two = c.batch != nullptr && !(SPOLIA_FAULT("chromatic.claims_only_changes") &&
                                              c.after.size() == c.before.size());
     fresh made = room_for(to.after - from.after + (two ? to.before - from.before : 0));

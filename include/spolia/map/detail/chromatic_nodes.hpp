@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // chromatic_nodes.hpp: the nodes of a chromatic tree whose links have a history.
 //
-// A node of two children routes: keys in front of its own are to the left. Pairs lie in the leaves,
-// in order and at most Capacity of them in one. Leaves never change. One that belongs to a batch
+// A node of two children routes: keys before its own are to the left. Pairs lie in the leaves, in
+// order and at most Capacity of them in one. Leaves never change. One that belongs to a batch
 // (map/changes.hpp) has two contents: pair_block.hpp. The weight of a node (0: red, 1: black, more:
 // overweight) is kept with the pointer to it, so that a change of weight alone replaces no node.
 #pragma once
@@ -178,7 +178,7 @@ struct chromatic_nodes {
     }
 
     // What a search looks at lies in one line of 64 bytes, and so does what a change of a link
-    // writes: with the count of holds, which is in front of it.
+    // writes: with the count of holds, which is before it.
    public:
     atomic<bool> marked{false};
 

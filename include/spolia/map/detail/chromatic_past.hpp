@@ -42,7 +42,7 @@ class chromatic_past {
   /// limits, or what an earlier one has shown already.
   struct chunk {
     unsigned count = 0;
-    bool ends = false;  // there are none behind these
+    bool ends = false;  // there are none after these
     std::array<const leaf*, most_leaves> of;
     [[nodiscard]] bool is_full() const noexcept { return count == most_leaves; }
     /// Fetches one that is looked at soon, if it is there.
@@ -55,7 +55,7 @@ class chromatic_past {
       ++count;
     }
   };
-  /// Who looks at one leaf fetches that which lies so many behind it.
+  /// A scan that looks at one leaf fetches the one that lies so many after it.
   static constexpr unsigned fetched_ahead = 2;
   static constexpr unsigned fetched_at_once = fetched_ahead + 1;
 
@@ -64,7 +64,7 @@ class chromatic_past {
     all,        // without a look at them
     with_some,  // that have pairs within the limits
   };
-  /// Keys from *lo on (behind it, if `open`) and in front of *hi; null: no limit.
+  /// Keys from *lo on (after it, if `open`) and before *hi; null: no limit.
   struct limits {
     const key_type* lo = nullptr;
     const key_type* hi = nullptr;
@@ -178,7 +178,7 @@ class chromatic_past {
     const internal* const i = Nodes::as_internal(n);
     i->child(less_(key, i->key) ? 0 : 1).prefetch();
   }
-  /// One step down; false if there is none behind it.
+  /// One step down; false if there is none after it.
   bool step_down(const node*& n, const key_type& key, std::uint64_t then) const {
     if (n == nullptr || n->is_leaf()) return false;
     const internal* const i = Nodes::as_internal(n);
@@ -234,10 +234,10 @@ class chromatic_past {
     if (left != nullptr) Nodes::prefetch(*left);
     if (right != nullptr) Nodes::prefetch(*right);  // comes while the left side is walked
     if (left != nullptr) {
-      // What is on this side is in front of what is on the other one.
+      // What is on this side is before what is on the other one.
       const key_type* const hi = goes_right ? nullptr : within.hi;
       ascend(left->to, then, {within.lo, hi, within.open}, found, w);
-      within.lo = nullptr;  // what comes is behind it
+      within.lo = nullptr;  // what comes is after it
     }
     if (right != nullptr && !found.is_full()) ascend(right->to, then, within, found, w);
   }

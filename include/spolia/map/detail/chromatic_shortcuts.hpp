@@ -125,7 +125,7 @@ class chromatic_shortcuts {
   }
 
   /// From some router on, in the order of keys: each routed, at a snapshot's time, all keys from
-  /// some point on that lies in front of those behind the one before.
+  /// some point on, which lies before the keys that follow those of the router before it.
   class walk {
    public:
     [[nodiscard]] explicit operator bool() const noexcept { return of_ != nullptr; }
@@ -136,13 +136,13 @@ class chromatic_shortcuts {
     [[nodiscard]] internal* higher(const key_type& key, const Compare& less) const {
       return high_near(*of_, key, less);
     }
-    /// The keys that it routed, and that the next one does not, end in front of this; null: never.
+    /// The keys that it routed, and that the next one does not, end before this; null: never.
     [[nodiscard]] const key_type* end() const noexcept {
       return at_ + 1 < of_->low.count() ? std::addressof(of_->low[at_ + 1].from) : nullptr;
     }
     /// There must be an end.
     void step() noexcept { ++at_; }
-    /// Fetches what will be looked at behind the next steps: each line has come when that which
+    /// Fetches what will be looked at after the next steps: each line has come when that which
     /// it leads to is asked for.
     void fetch_ahead() const noexcept {
       if (const internal* const r = ahead(at_a_time)) __builtin_prefetch(std::addressof(r->key));
@@ -174,10 +174,10 @@ class chromatic_shortcuts {
     }
     const table* of_ = nullptr;
     std::size_t at_ = 0;
-    std::size_t fetched_ = 0;  // those in front of this one are fetched
+    std::size_t fetched_ = 0;  // those before this one are fetched
   };
-  /// From the one that routed `lo` (null: the first) on; false: none is known. Who goes no further
-  /// than to `hi` (null: to the end) says so, for the sake of what is fetched.
+  /// From the one that routed `lo` (null: the first) on; false: none is known. A scan that goes no
+  /// further than to `hi` (null: to the end) says so, for the sake of what is fetched.
   walk walk_from(const key_type* lo, const key_type* hi, std::uint64_t then) const {
     const table* const t = at_time(then);
     if (t == nullptr) return {};
@@ -193,7 +193,7 @@ class chromatic_shortcuts {
     go_on_with_next(here);
   }
 
-  /// Makes a new table, of what is in the tree; without memory, or if somebody else is at it, the
+  /// Makes a new table, of what is in the tree; without memory, or if another thread is at it, the
   /// old one stays.
   SPOLIA_NOINLINE void renew(session& here) noexcept {
     if (!take()) return;
@@ -257,7 +257,7 @@ class chromatic_shortcuts {
                                              const Compare& less) {
     return t.high.count() == 0 ? nullptr : seen_at(t.high[t.high.place_of(key, less)].at);
   }
-  /// To be the one who makes a table; false: somebody else is, unless a fork has left them behind.
+  /// To be the thread that makes a table; false: another one is, unless it was lost in a fork.
   bool take() noexcept {
     std::uint64_t maker = maker_.load_relaxed();
     if (maker != 0 && !threads::lost(maker)) return false;
@@ -268,7 +268,7 @@ class chromatic_shortcuts {
   }
   /// release → the acquire above.
   void leave() noexcept { maker_.store_release(0); }
-  /// What a thread that a fork has left behind was in the midst of: what is in it is not known.
+  /// What a thread that was lost in a fork was in the midst of: what is in it is not known.
   void lose() noexcept {
     static_cast<void>(next_.release());
     leaving_ = nullptr;

@@ -16,8 +16,8 @@
 // Departure from the papers: a node's weight belongs to the link that leads to it. So a node that
 //   only gets heavier, or keeps a weight above 0, is not replaced; in particular leaves never are,
 //   and values are never copied. A node that becomes red is replaced, since the step relies on its
-//   children not being red: who reads that a node is not red may rely on it for as long as that
-//   node is in the tree.
+//   children not being red: a thread that reads that a node is not red may rely on it for as long
+//   as that node is in the tree.
 #pragma once
 
 #include <array>

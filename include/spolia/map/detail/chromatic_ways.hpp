@@ -26,7 +26,7 @@ namespace detail::map {
 template <class Key, class Router, class Compare>
 class chromatic_ways {
  public:
-  /// The first one's key means nothing: it stands for all keys in front of the second one's.
+  /// The first one's key means nothing: it stands for all keys before the second one's.
   struct entry {
     Key from;
     Router* at;  // null: it was retired
@@ -42,7 +42,7 @@ class chromatic_ways {
   [[nodiscard]] const entry& operator[](std::size_t i) const noexcept { return all_[i]; }
   [[nodiscard]] entry& operator[](std::size_t i) noexcept { return all_[i]; }
 
-  /// The last entry with a first key that is not behind this one. There must be one.
+  /// The last entry with a first key that is not after this one. There must be one.
   [[nodiscard]] std::size_t place_of(const Key& key, const Compare& less) const {
     if constexpr (by_bits) {
       if (parts_.empty() || less(key, all_[1].from)) return 0;
@@ -70,7 +70,7 @@ class chromatic_ways {
     return at;
   }
 
-  /// How far a key lies behind the first that means something.
+  /// How far a key lies after the first that means something.
   [[nodiscard]] std::uint64_t behind_first(const Key& key) const noexcept {
     return static_cast<std::uint64_t>(key) - static_cast<std::uint64_t>(all_[1].from);
   }

@@ -19,7 +19,7 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
 
-/// Memory for so many; who has it says which of them there are.
+/// Memory for so many; the owner says which of them there are.
 template <class T, std::size_t Many>
 class places {
  public:
@@ -88,7 +88,7 @@ struct slots_in_order {
   [[nodiscard]] const std::uint8_t* end() const noexcept { return slot.data() + size; }
 };
 
-/// Each pair has a slot, which is written once. The slots that a leaf was made with ascend; behind
+/// Each pair has a slot, which is written once. The slots that a leaf was made with ascend; after
 /// them, in any order, stand the pairs that came later. Which slots count is said in one word: so
 /// one store takes a pair in, out, or for another one.
 template <class Key, class Value>

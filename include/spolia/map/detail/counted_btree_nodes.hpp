@@ -20,7 +20,7 @@ namespace detail::map {
 /// An inner node while it is made: its children in order, and a key between each two of them.
 template <class Key, class Pointer>
 struct counted_row {
-  std::vector<Key> keys;  // ascending; no key below keys[i] is in or behind child i + 1
+  std::vector<Key> keys;  // ascending; no key below keys[i] is in or after child i + 1
   std::vector<Pointer> children;
 
   /// Two in the place of the child that `first`, the least key of the second, belongs to.
@@ -43,8 +43,8 @@ struct counted_row {
   }
 };
 
-/// Children are all leaves, or all inner nodes. Those that a node was made with ascend; behind
-/// them, in any order, stand leaves that came later. The keys of child i are not below key i - 1.
+/// Children are all leaves, or all inner nodes. Those that a node was made with ascend; after them,
+/// in any order, stand leaves that came later. The keys of child i are not below key i - 1.
 template <class Key, class Leaf, class Family>
 class counted_inner {
  public:
@@ -81,10 +81,11 @@ class counted_inner {
     // acquire ← the release in add_leaf: the child that came, and its key.
     return late_.load_acquire();
   }
-  /// For who has not found a key in the leaf that child() named: whether that was the right one.
+  /// For a search that has not found a key in the leaf that child() named: whether that was the
+  /// right one.
   [[nodiscard]] bool has_still(std::uint32_t late) const noexcept {
-    // relaxed: a leaf that has lost keys to another one hangs here since that one joined, so who
-    // has found it by an acquire has heard of the other.
+    // relaxed: a leaf that has lost keys to another one hangs here since that one joined, so a
+    // thread that has found it by an acquire has heard of the other.
     return late_.load_relaxed() == late;
   }
   /// Where the key is, if it is anywhere below.
@@ -122,7 +123,7 @@ class counted_inner {
     return least;
   }
   void add_leaf(const Key& first, typename Family::template pointer<Leaf> p) {
-    // A writer that was lost in a fork may have left something behind.
+    // A writer that was lost in a fork may have left something here.
     keys_.cut(children() - 1);
     leaves_.cut(children());
     keys_.add(first);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // counted_writer.hpp: one writer at a time, for the containers over counted pointers.
 //
-// Fork:        in the child, the turn of a writer that was lost goes to who wants it next. Each
-//              change is one setting of a location, so the map is as before it or as after it. What
-//              the lost writer had at hand is never given back, and size() may count a pair too
-//              many for each, and never one too few. Families whose locations take locks, as the
-//              standard's may, can leave one of these locked.
+// Fork:        in the child, the turn of a writer that was lost goes to the next thread that wants
+//              it. Each change is one setting of a location, so the map is as before it or as after
+//              it. What the lost writer had at hand is never given back, and size() may count a
+//              pair too many for each, and never one too few. Families whose locations take locks,
+//              as the standard's may, can leave one of these locked.
 #pragma once
 
 #include <cstddef>
@@ -105,7 +105,7 @@ class writing {
   ~writing() { all_.leave(); }
 
  private:
-  // Before the lock and behind it: destructors that run may use the container.
+  // Before the lock and after it: destructors that run may use the container.
   [[no_unique_address]] typename Family::quiet quiet_;
   writers& all_;
 };

@@ -34,7 +34,7 @@ struct edited {
     return from[i + from.size() - size()];
   }
 
-  /// Copies a part of them, the first and the one behind the last given, to the end of a block.
+  /// Copies a part of them, the first and the one after the last given, to the end of a block.
   template <class Block>
   void copy(Block& to, std::size_t first, std::size_t end) const noexcept {
     const std::size_t front = (std::min)(at, end);
@@ -45,7 +45,7 @@ struct edited {
   }
 };
 
-/// The first pair whose key is not in front of `key`: its place in `some`, a span or edited.
+/// The first pair whose key is not before `key`: its place in `some`, a span or edited.
 template <class Pairs, class Key, class Compare>
 std::size_t place_of_key(const Pairs& some, const Key& key, const Compare& less) {
   std::size_t first = 0;

@@ -35,7 +35,7 @@ class external_bst_auditor {
   }
 
  private:
-  /// Whether the node's keys lie from `from` on and in front of `to`; null: no bound.
+  /// Whether the node's keys lie from `from` on and before `to`; null: no bound.
   template <class KeyPointer>
   void look_at(link to_node, KeyPointer from, KeyPointer to) {
     if (to_node.get() == nullptr) return blame("a link of a router leads nowhere");

@@ -21,10 +21,10 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
 
-/// Leaves hold the pairs and never change. A router has two children always: keys in front of its
-/// own on side 0, the others on side 1. The entry, which is never removed, has no key and at most
-/// one child, on side 0. Every step takes place inside a guard, and what a search returns may be
-/// used until the same guard's next search.
+/// Leaves hold the pairs and never change. A router has two children always: keys before its own on
+/// side 0, the others on side 1. The entry, which is never removed, has no key and at most one
+/// child, on side 0. Every step takes place inside a guard, and what a search returns may be used
+/// until the same guard's next search.
 template <class Key, class Value, class Domain, class Compare>
 class external_bst_tree {
   using guard = typename Domain::guard;
@@ -167,14 +167,14 @@ class external_bst_tree {
       if (o == outcome::done) g.retire(p.low);
       return o;
     }
-    // First a look without a lock: two who want the same two locks, and find the second one held by
-    // a third, would disturb each other for as long as it is.
+    // First a look without a lock: two threads that want the same two locks, and find the second
+    // one held by a third, would disturb each other for as long as it is.
     if (p.parent->state.load_relaxed() != 0) return outcome::busy;
     const outcome above = lock(*p.grand, p.grand_side, link(p.parent));
     if (above != outcome::done) return above;
     const outcome here = remove(*p.parent, p.side, low);
     if (here == outcome::done) {
-      // relaxed: the lock is ours, so we see who set it last.
+      // relaxed: the lock is ours, so we see what was set last.
       put(*p.grand, p.grand_side, p.parent->child[1 - p.side].load_relaxed());
     }
     unlock(*p.grand, flag_of(p.grand_side));
@@ -196,8 +196,8 @@ class external_bst_tree {
     unsigned slot;  // where `at` is announced
     unsigned above_slot;
 
-    /// Marked is not yet unlinked: the remover, who may be stopped in between, holds the link from
-    /// above, which is why `above` cannot be marked before `at` is unlinked.
+    /// Marked is not yet unlinked: the remover, which may be stopped in between, holds the link
+    /// from above, which is why `above` cannot be marked before `at` is unlinked.
     bool is_linked() const noexcept {
       if (at->is_linked() || SPOLIA_FAULT("external_bst.no_mark")) return true;
       // acquire ← the release in put(): the mark is looked at after the link.
@@ -246,7 +246,7 @@ class external_bst_tree {
     return true;
   }
 
-  /// The same by steps. False: start over; somebody has unlinked what we stood on.
+  /// The same by steps. False: start over; another thread has unlinked what we stood on.
   /// Three slots in turn: for the child, the router whose link is read, and the one above.
   SPOLIA_NOINLINE bool descend_by_steps(guard& g, const Key& key, place& p) const {
     fork* grand = nullptr;
@@ -280,8 +280,8 @@ class external_bst_tree {
     p.found = !p.low_is_after && !less_(p.low->key, key);
   }
 
-  /// The leaf where `rest.from` belongs, or if that is in front of the interval, the first on the
-  /// other side of the last router where the way went left. False: start over.
+  /// The leaf where `rest.from` belongs, or if that is before the interval, the first on the other
+  /// side of the last router where the way went left. False: start over.
   bool find_first(guard& g, const interval<Key>& rest, const leaf*& found) const {
     found = nullptr;
     footing on{nullptr, &entry_, 0, 0, 0};
@@ -304,9 +304,9 @@ class external_bst_tree {
         found = l;
         return true;
       }
-      // What lies on that other side comes behind, unless it was given more room. It was not before
+      // What lies on that other side comes after, unless it was given more room. It was not before
       // the turn was removed, which we see with the leaf that came later. If the turn is not
-      // removed the comparison is no order, and what comes next is anybody's guess.
+      // removed the comparison is no order, and what comes next is not known.
       if (!looking) return turn.at->is_linked();
       if (turn.at == nullptr) return true;
       looking = false;
@@ -355,15 +355,15 @@ class external_bst_tree {
       unlock(f, fork::both);
       return outcome::changed;
     }
-    // release → the acquire in is_linked(). Who sees the router unmarked, after it has announced a
-    // child, is in time: the router's unlinking, and the retirement of it and of its children, come
-    // after this store.
+    // release → the acquire in is_linked(). A thread that sees the router unmarked, after it has
+    // announced a child, is in time: the router's unlinking, and the retirement of it and of its
+    // children, come after this store.
     f.state.store_release(fork::both | fork::removed);
     return outcome::done;
   }
 
   static bool is_as_found(const fork& f, unsigned side, link expected) noexcept {
-    // relaxed: the lock is ours, so we see who set it last.
+    // relaxed: the lock is ours, so we see what was set last.
     return f.child[side].load_relaxed() == expected || SPOLIA_FAULT("external_bst.no_validate");
   }
 
@@ -387,8 +387,8 @@ class external_bst_tree {
   }
 
   static void put(fork& f, unsigned side, link to) noexcept {
-    // release → the acquires in protect() and step(): who reads the link sees what it leads to
-    // constructed.
+    // release → the acquires in protect() and step(): a thread that reads the link sees what it
+    // leads to constructed.
     if (SPOLIA_FAULT("external_bst.publish_relaxed")) return f.child[side].store_relaxed(to);
     f.child[side].store_release(to);
   }

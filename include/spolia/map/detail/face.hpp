@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// face.hpp: what all ordered maps show their users, said once. Each map is a core behind this face.
+// face.hpp: what all ordered maps show their users, said once. Each map is a core under this face.
 //
 // A core lives in a domain that it is given, Core(Domain&, Compare), and has
 //
@@ -8,7 +8,7 @@
 //   put<Assign>(key, value)   true if the key was absent; if it was not, replaces the value where
 //                      Assign, and else changes nothing
 //   erase(key), contains(key), visit(key, f), size_approx()   as below
-//   scan(lo, hi, f)    shows f the pairs from *lo on and in front of *hi, null: no limit
+//   scan(lo, hi, f)    shows f the pairs from *lo on and before *hi, null: no limit
 //   publishes          if it does so by_store: see after_update.hpp
 #pragma once
 
@@ -91,7 +91,7 @@ class map_face {
     core_.scan(nullptr, nullptr, f);
   }
 
-  /// The same for the keys from `lo` on and in front of `hi`.
+  /// The same for the keys from `lo` on and before `hi`.
   template <std::invocable<const key_type&, const mapped_type&> F>
     requires std::copy_constructible<key_type> && std::copy_constructible<mapped_type>
   void range(const key_type& lo, const key_type& hi, F&& f) const {

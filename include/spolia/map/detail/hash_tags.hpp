@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// hash_tags.hpp: a byte of the hash of each pair in a bucket. Who looks for a key compares all of
+// hash_tags.hpp: a byte of the hash of each pair in a bucket. A search for a key compares all of
 // them at once: a pair that is not meant is not looked at, nor is the cache line fetched in which
 // it lies, and no branch depends on where the pair is.
 #pragma once
@@ -28,13 +28,13 @@ class hash_tags {
   void put(std::size_t at, std::uint64_t hash) noexcept {
     if (at < most) bytes_[at] = of(hash);
   }
-  /// Those of others, with a pair with that hash in front of them. (From others, since what was
-  /// written a moment ago cannot be read at once shifted by a byte.)
+  /// Those of others, with a pair with that hash before them. (From others, since what was written
+  /// a moment ago cannot be read at once shifted by a byte.)
   void put_first(const hash_tags& others, std::uint64_t hash) noexcept {
     std::memcpy(bytes_.data() + 1, others.bytes_.data(), most - 1);
     bytes_[0] = of(hash);
   }
-  /// Those of all but the pair at this place: the others behind it move up. The last tag is left as
+  /// Those of all but the pair at this place: the others after it move up. The last tag is left as
   /// it was.
   void put_without(const hash_tags& all, std::size_t at) noexcept {
     // As many steps whatever `at` is, so that there are no branches.

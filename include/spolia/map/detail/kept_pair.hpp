@@ -78,8 +78,8 @@ class boxed_pair {
     }
   }
 
-  /// relaxed: who copies has a version that holds the block, and hands the copy on in a version
-  /// that is published by a release.
+  /// relaxed: a thread that copies has a version that holds the block, and hands the copy on in a
+  /// version that is published by a release.
   boxed_pair(const boxed_pair& from) noexcept : box_(from.box_) {
     box_->holders.fetch_add_relaxed(1);
   }

@@ -9,7 +9,7 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
 
-/// A copy where that is as good: the key behind an address is read anew after each atomic load.
+/// A copy where that is as good: the key at an address is read anew after each atomic load.
 template <class Key>
 using key_handed =
     std::conditional_t<std::is_trivially_copyable_v<Key> && sizeof(Key) <= 2 * sizeof(void*),

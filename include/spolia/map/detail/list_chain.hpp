@@ -121,7 +121,7 @@ class list_chain {
   bool publish(const position& p, fresh_node& fresh) const noexcept {
     fresh->next.store_relaxed(link(p.cur));
     link expected(p.cur);
-    // release → the acquires in protect(): who reads the link sees the node constructed.
+    // release → the acquires in protect(): a thread that reads the link sees the node constructed.
     atomic<link>& place = link_behind(p.prev);
     const bool linked = SPOLIA_FAULT("list.publish_relaxed")
                             ? place.cas_strong_relaxed(expected, link(fresh.get()))
@@ -207,8 +207,8 @@ class list_chain {
   bool mark(const position& p, link successor) const noexcept {
     link expected = p.next;
     if (SPOLIA_FAULT("list.no_mark")) return true;
-    // release → the acquires in protect(): who finds the key gone sees what we did before, and who
-    // goes on to a replacement sees it constructed.
+    // release → the acquires in protect(): a thread that finds the key gone sees what we did
+    // before, and one that goes on to a replacement sees it constructed.
     return p.cur->next.cas_strong_release(expected, successor.with_mark());
   }
 
@@ -217,8 +217,8 @@ class list_chain {
   bool unlink(guard& g, const position& p, node* successor) const noexcept {
     link expected(p.cur);
     if (SPOLIA_FAULT("list.retire_before_unlink")) g.retire(p.cur);
-    // release → the acquires in protect(): who reads the link sees the successor constructed, as we
-    // did when we read the frozen link (or made the successor).
+    // release → the acquires in protect(): a thread that reads the link sees the successor
+    // constructed, as we did when we read the frozen link (or made the successor).
     if (!link_behind(p.prev).cas_strong_release(expected, link(successor))) return false;
     if (!SPOLIA_FAULT("list.retire_before_unlink")) g.retire(p.cur);
     return true;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// pair_block.hpp: immutable pairs behind a header of any kind: the versions of a bucket
+// pair_block.hpp: immutable pairs after a header of any kind: the versions of a bucket
 // (bucket.hpp), the leaves of a tree (chromatic_nodes.hpp).
 //
 // A block that belongs to a batch (map/changes.hpp) has two contents, of which it is one that
-// counts: the pairs from before the batch, and behind them those from afterwards.
+// counts: the pairs from before the batch, and after them those from afterwards.
 //
 // A batch may change a place more than once. Each time it puts a block in the place of its own one
 // from before, and tells that first. A thread that finds such a block and hears from the batch that
@@ -11,7 +11,7 @@
 // what it sees is the pairs from before the batch, which were the place's when it met the block.
 // Those from afterwards are the midst of the batch, and no snapshot's.
 //
-// A block is one piece with its pairs behind the header, in a few sizes; what is larger lies in a
+// A block is one piece with its pairs after the header, in a few sizes; what is larger lies in a
 // piece of its own.
 #pragma once
 
@@ -33,8 +33,8 @@ namespace detail::map {
 /// What all sizes share; `Base` is the header.
 template <class Base, class Pair>
 class pair_block : public Base {
-  // The first and the last of the members are half a word each, as is what lies in front of them
-  // and behind them: so nothing is left empty.
+  // The first and the last of the members are half a word each, as is what lies before them and
+  // after them: so nothing is left empty.
   std::uint32_t count_ = 0;
 
  public:
@@ -50,7 +50,7 @@ class pair_block : public Base {
   /// Of a block that belongs to a batch.
   [[nodiscard]] pairs before() const noexcept { return all().first(cut()); }
   [[nodiscard]] pairs after() const noexcept { return all().subspan(cut()); }
-  /// Only by who makes the batch: it is about to change this place once more.
+  /// Only by the thread that makes the batch: it is about to change this place once more.
   void changes_again() noexcept {
     // relaxed → counts(): this is before the batch gets ready.
     cut_.store_relaxed(cut_.load_relaxed() | again);
@@ -73,7 +73,7 @@ class pair_block : public Base {
   [[nodiscard]] pairs current(Timeline& time) const noexcept {
     return at(batch_state::latest, time);
   }
-  /// Whether what comes behind this block may go by `seen`, which was current. From now on that
+  /// Whether what comes after this block may go by `seen`, which was current. From now on that
   /// stays: what a batch has not got ready by now never takes effect.
   template <class Timeline>
   [[nodiscard]] bool stands(pairs seen, Timeline& time) const noexcept {

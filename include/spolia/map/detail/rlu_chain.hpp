@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// rlu_chain.hpp: a sorted chain of read-log-update objects behind a root: a list, or a bucket of a
+// rlu_chain.hpp: a sorted chain of read-log-update objects from a root on: a list, or a bucket of a
 // table. All functions run inside a section of the caller's.
 #pragma once
 

@@ -18,7 +18,7 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
 
-/// What comes behind `*from`, or at it, and in front of `*to`; null: no limit.
+/// What comes after `*from`, or at it, and before `*to`; null: no limit.
 template <class Key>
 struct interval {
   const Key* from;
@@ -99,7 +99,7 @@ bool show(std::span<const std::pair<Key, Value>> batch, F& f) {
   }
 }
 
-/// Shows f every pair from `lo` on and in front of `hi` (null: no limit), until f returns false.
+/// Shows f every pair from `lo` on and before `hi` (null: no limit), until f returns false.
 /// `copy_some(rest, batch)` puts the first pairs of the interval `rest` into the empty batch,
 /// `batch_size` at most and in ascending order, and says whether there were any.
 template <class Key, class Value, class Compare, class CopySome, class F>

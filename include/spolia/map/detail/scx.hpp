@@ -66,7 +66,7 @@ class scx final : private threads::listener {
   };
 
   /// "Let v[0]'s child `index` be `fresh` instead of `old`, and remove v[1], v[2], ... for good, if
-  /// no v[i] has changed since llx saw seen[i]." `fresh` was never anybody's child before.
+  /// no v[i] has changed since llx saw seen[i]." `fresh` was never the child of any record before.
   struct change {
     unsigned count;
     std::array<Record*, most_records> v;
@@ -133,7 +133,7 @@ class scx final : private threads::listener {
       made = carry_out(d, tag, c);
       word frozen = tag;
       // release → the acquire of info in llx(): it sees the new child. Failure: a helper had
-      // finished, and somebody else has gone on with the record.
+      // finished, and another thread has gone on with the record.
       c.v[0]->info.cas_strong_release(frozen, tag | done);
     }
     // release → the acquire of state in under_way(): it sees the new child and the marks. Before
@@ -250,8 +250,8 @@ class scx final : private threads::listener {
       for (unsigned i = 1; i < c.count; ++i) mark(*c.v[i]);
     }
     child expected = c.old;
-    // release → the acquires of searches: they see the new nodes constructed. Failure: somebody
-    // else did it.
+    // release → the acquires of searches: they see the new nodes constructed. Failure: another
+    // thread did it.
     c.v[0]->child(c.index).cas_strong_release(expected, c.fresh);
     return true;
   }
@@ -261,7 +261,7 @@ class scx final : private threads::listener {
     if constexpr (requires { removed.mark(); }) {
       removed.mark();
     } else {
-      // relaxed: seen by those who learn that the operation is over.
+      // relaxed: seen by threads that learn that the operation is over.
       removed.marked.store_relaxed(true);
     }
   }

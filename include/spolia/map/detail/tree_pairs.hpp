@@ -83,7 +83,7 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
     friend class tree_pairs;
     explicit iterator(const shared* of) noexcept : of_(of) {}
 
-    /// at_ is behind the end of its leaf. It stays on the last pair if comparing keys throws.
+    /// at_ is after the end of its leaf. It stays on the last pair if comparing keys throws.
     SPOLIA_NOINLINE void next_leaf() {
       --at_;
       limits rest = of_->all();
@@ -97,7 +97,7 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
       way_ = on;
     }
     void finish() noexcept { at_ = first_ = nullptr; }
-    /// To the end of the leaf in front of this one.
+    /// To the end of the leaf before this one.
     SPOLIA_NOINLINE void last_leaf() {
       limits rest = of_->all();
       way on{.down = true};
@@ -148,7 +148,7 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
       }
       return false;
     }
-    /// To the last one in front of leaf i.
+    /// To the last one before leaf i.
     bool to_last_of(const chunk& some, unsigned i, const limits& rest) {
       while (i-- != 0) {
         const pairs here = past().pairs_of(*some.of[i], of_->time, rest);
