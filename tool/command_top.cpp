@@ -64,14 +64,22 @@ std::string text(const std::string& store, const status& s, const status& before
       short_count(s.versions_made - std::min(s.versions_made, s.versions_dropped)),
       short_count(s.version_bytes), s.partitions_used, s.partitions,
       short_count(s.partition_drops));
-  t += fmt::format("tables      {:>9}     {:>9} rows, {}B; {} deleted ones wait\n", s.tables,
-                   short_count(s.row_slots), short_count(s.table_bytes), s.cleaning);
+  t += fmt::format("tables      {:>9}     {:>9} rows, {}B; indexes {}B; values {}B\n", s.tables,
+                   short_count(s.row_slots), short_count(s.table_bytes), short_count(s.index_bytes),
+                   short_count(s.value_bytes));
+  t += fmt::format(
+      "waiting     {:>9}     {:>9}B of deleted rows and index entries, {}B of values\n",
+      short_count(s.cleaning), short_count(s.cleaning_bytes), short_count(s.value_bytes_waiting));
   t += fmt::format("readers     {:>9}\n", s.readers);
   const std::size_t shown = std::min<std::size_t>(s.readers, s.oldest.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const status::reader& r = s.oldest[i];
     t += fmt::format("  {:<24} thread {:<4} {:>9} commits behind", label_of(r), r.thread,
                      short_count(r.behind));
+    if (r.held != 0) {
+      t += fmt::format(", {} rows and entries ({}B) wait for it", short_count(r.held),
+                       short_count(r.held_bytes));
+    }
     if (r.age_ns != 0) t += fmt::format(", for {:.1f} s", static_cast<double>(r.age_ns) / 1e9);
     t += '\n';
   }
@@ -89,7 +97,11 @@ std::string line(const status& s, const status& before) {
             {"tables", s.tables},
             {"slots", s.row_slots},
             {"table_bytes", s.table_bytes},
+            {"index_bytes", s.index_bytes},
+            {"value_bytes", s.value_bytes},
+            {"value_bytes_waiting", s.value_bytes_waiting},
             {"cleaning", s.cleaning},
+            {"cleaning_bytes", s.cleaning_bytes},
             {"versions_made", s.versions_made},
             {"versions_dropped", s.versions_dropped},
             {"version_bytes", s.version_bytes},
@@ -110,6 +122,8 @@ std::string line(const status& s, const status& before) {
     j["readers"].push_back({{"label", r.label.data()},
                             {"thread", r.thread},
                             {"behind", r.behind},
+                            {"held", r.held},
+                            {"held_bytes", r.held_bytes},
                             {"age_ns", r.age_ns}});
   }
   return j.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";

@@ -246,12 +246,18 @@ reader database::snapshot(const reader_options& o) const { return reader(used(),
 void database::collect() {
   used().end_slow(nullptr, false);
   used().collect();
+  count_indexes();
 }
 
 void engine::collect() {
   cleaner.collect();  // first: versions of rows that it takes away can go then
   old->collect();
   values.collect();
+}
+
+void database::count_indexes() const noexcept {
+  const std::lock_guard hold(used().catalog_lock);
+  for (const auto& t : used().tables) t->count_indexes();
 }
 
 void database::publish_status() noexcept {
@@ -267,6 +273,8 @@ statistics engine::sums() const noexcept {
   });
   sum.ended_by_policy = ended_by_policy.load_relaxed();
   sum.cleaning = cleaner.waiting();
+  sum.cleaning_bytes = cleaner.waiting_bytes();
+  sum.index_bytes = index_bytes.load_relaxed();
   sum.versions = old->stats();
   sum.value_bytes = values.held();
   sum.value_bytes_waiting = values.waiting_bytes();
@@ -275,6 +283,7 @@ statistics engine::sums() const noexcept {
 }
 
 statistics database::stats() const noexcept {
+  count_indexes();
   statistics sum = used().sums();
   const std::lock_guard hold(used().catalog_lock);
   for (const auto& t : used().tables) sum.table_bytes += t->bytes();
@@ -298,6 +307,17 @@ std::vector<reader_info> database::readers() const {
   });
   std::sort(all.begin(), all.end(),
             [](const reader_info& a, const reader_info& b) { return a.timestamp < b.timestamp; });
+  // Of readers of one time, the first is told what hangs at them.
+  auto r = all.begin();
+  for (const held_things& h : used().cleaner.held()) {
+    r = std::lower_bound(r, all.end(), h.time, [](const reader_info& a, std::uint64_t time) {
+      return a.timestamp < time;
+    });
+    if (r == all.end()) break;
+    if (r->timestamp != h.time) continue;
+    r->held = h.count;
+    r->held_bytes = h.bytes;
+  }
   return all;
 }
 

@@ -258,9 +258,21 @@ class engine {
   bool end_slow(const gate* but, bool pressed);
   /// Lets go of all that nobody needs.
   void collect();
+  /// Of what options::version_budget bounds beside versions. True: something has gone.
+  bool collect_beside_versions() noexcept;
   bool may_look_for_memory() noexcept;
   /// Without what the catalogue says, and without waiting for anybody.
   [[nodiscard]] statistics sums() const noexcept;
+  /// What options::budget bounds beside rows and their values. Room for versions is set aside, so
+  /// that rows can be changed when there is no room for more of them.
+  [[nodiscard]] std::uint64_t beside_rows() const noexcept {
+    const std::uint64_t aside = std::min(settings.version_budget, settings.budget / 2);
+    return index_bytes.load_relaxed() + cleaner.note_bytes() + std::max(old->stats().bytes, aside);
+  }
+  /// How much all versions together may take by options::version_budget, if `replaced` bytes of
+  /// values are to wait with them; 0: any amount. With what is kept for commits that only delete, or without it.
+  [[nodiscard]] std::uint64_t most_for_versions(std::uint64_t replaced,
+                                                bool with_reserve) const noexcept;
   /// A number that no other transaction has as its age; and of entries that no transaction makes.
   std::uint64_t next_claim() noexcept { return claims_.fetch_add_relaxed(1) + 1; }
   /// Whether the transaction that made the claim goes on.
@@ -288,6 +300,7 @@ class engine {
   gate_board gates;
   const options settings;
   atomic<std::uint64_t> ended_by_policy{0};
+  atomic<std::uint64_t> index_bytes{0};  // of all tables, as they were counted last
   bool read_only = false;
   std::unique_ptr<storage> files;      // null: only in memory
   journal* log = nullptr;              // null: nothing is logged

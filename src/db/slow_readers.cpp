@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // slow_readers.cpp: what becomes of readers that hold memory for too long.
+#include <algorithm>
 #include <chrono>
 
 #include <spolia/base/ticks.hpp>
@@ -9,6 +10,24 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
+
+bool engine::collect_beside_versions() noexcept {
+  const auto all = [this] { return cleaner.waiting_bytes() + values.waiting_bytes(); };
+  const std::uint64_t before = all();
+  cleaner.collect();
+  values.collect();
+  return all() < before;
+}
+
+std::uint64_t engine::most_for_versions(std::uint64_t replaced, bool with_reserve) const noexcept {
+  const std::uint64_t budget = settings.version_budget;
+  if (budget == 0) return 0;
+  constexpr std::uint64_t least = std::uint64_t{512} << 10U;
+  const std::uint64_t reserve = std::min(std::max(budget / 4, least), ~budget);
+  const std::uint64_t all = budget + (with_reserve ? reserve : 0);
+  const std::uint64_t others = cleaner.waiting_bytes() + values.waiting_bytes() + replaced;
+  return all - std::min(all - 1, others);
+}
 
 /// Ends those whose time is over, but never `but`; and asks the program about one that is slow, if
 /// somebody is `pressed` for memory about any. True: somebody was ended.
@@ -26,12 +45,16 @@ std::uint64_t engine::ask_about_slow(const gate* but, bool pressed) {
   if (at_work::within(*this, at_work::asking)) return 0;
   const auto g = gates.slow(pressed ? 0 : in_ticks(settings.slow_after), but);
   if (g.id == 0) return 0;
+  const held_things held = cleaner.held_at(g.timestamp).value_or(held_things{});
   const double age = static_cast<double>(g.age) * core::ns_per_tick();
-  const slow_reader about{.timestamp = g.timestamp,
-                          .behind = board.clock.now() - g.timestamp,
-                          .label = g.label,
-                          .age = std::chrono::nanoseconds(static_cast<std::int64_t>(age)),
-                          .version_bytes = old->stats().bytes + values.waiting_bytes()};
+  const slow_reader about{
+      .timestamp = g.timestamp,
+      .behind = board.clock.now() - g.timestamp,
+      .label = g.label,
+      .age = std::chrono::nanoseconds(static_cast<std::int64_t>(age)),
+      .version_bytes = old->stats().bytes + values.waiting_bytes() + cleaner.waiting_bytes(),
+      .held = held.count,
+      .held_bytes = held.bytes};
   // No lock and no guard is held here.
   const at_work now(*this, but, "the call that asks it");
   if (settings.on_slow_reader(about) != slow_reader_action::end) return 0;

@@ -25,6 +25,9 @@ constexpr std::uint64_t many_held = 64;
 /// The clock is looked at once for so many notes.
 constexpr std::uint64_t notes_at_once = 16;
 constexpr std::chrono::milliseconds longest_step{1};
+/// About what a place in a graveyard takes, and each of its words (graveyard.hpp).
+constexpr std::uint64_t graveyard_bytes = 16;
+constexpr std::uint64_t graveyard_word_bytes = 12;
 
 }  // namespace
 
@@ -70,6 +73,14 @@ upkeep::~upkeep() {
 
 void upkeep::add(note_queue& notes) noexcept {
   if (notes.count == 0) return;
+  std::uint64_t weights = 0;
+  std::uint64_t bytes = 0;
+  for (const note* n = notes.first; n != nullptr; n = n->next) {
+    weights += n->weight();
+    bytes += n->bytes();
+  }
+  waiting_bytes_.fetch_add_relaxed(weights);
+  note_bytes_.fetch_add_relaxed(bytes);
   const std::lock_guard hold(lock_);
   queued_.fetch_add_relaxed(notes.count);
   waiting_.fetch_add_relaxed(notes.count);
@@ -138,10 +149,30 @@ void upkeep::look() noexcept {
   }
   std::erase_if(held_, [&](holder& h) {
     const bool ended = !snapshots_.has(h.time);
-    if (ended || snapshots_.is_old(h.time)) todo_.append(h.young);
-    if (ended) todo_.append(h.rest);
+    if (ended || snapshots_.is_old(h.time)) let_go(h.young);
+    if (ended) let_go(h.rest);
     return ended;
   });
+}
+
+/// It is to be examined again.
+void upkeep::let_go(pile& p) noexcept {
+  todo_.append(p);
+  p.bytes = 0;
+}
+
+std::vector<held_things> upkeep::held() {
+  const turn mine(*this, backoff());
+  std::vector<held_things> all;
+  for (const holder& h : held_) all.push_back(h.sum());
+  return all;
+}
+
+std::optional<held_things> upkeep::held_at(std::uint64_t time) noexcept {
+  const turn mine(*this);
+  if (!mine) return std::nullopt;
+  const auto h = holder_at(time);
+  return h == held_.end() || h->time != time ? held_things{.time = time} : h->sum();
 }
 
 void upkeep::examine_some(std::uint64_t most) noexcept {
@@ -183,6 +214,8 @@ void upkeep::examine(note* n) noexcept {
 void upkeep::forget(note* n) noexcept {
   if (n->kept) kept_.take(*n);
   waiting_.fetch_sub_relaxed(1);
+  waiting_bytes_.fetch_sub_relaxed(n->weight());
+  note_bytes_.fetch_sub_relaxed(n->bytes());
   note::free(n);
 }
 
@@ -193,7 +226,9 @@ void upkeep::hold(note* n, snapshot_list::need need) noexcept {
   if (need.for_long && !n->buried) {
     b = bury(*n);
     if (b == burial::not_there) return forget(n);
+    const std::uint64_t before = n->weight();
     n->buried = b == burial::done;
+    waiting_bytes_.fetch_add_relaxed(n->weight() - before);
     if (n->buried && n->kept) kept_.take(*n);  // a later life of the same thing is another one
   }
   auto at = holder_at(*need.by);
@@ -201,7 +236,9 @@ void upkeep::hold(note* n, snapshot_list::need need) noexcept {
     // There is room: look() has reserved it for one of each listed time.
     at = held_.insert(at, holder{*need.by, {}, {}});
   }
-  (n->buried || b == burial::never ? at->rest : at->young).push(n);
+  pile& to = n->buried || b == burial::never ? at->rest : at->young;
+  to.push(n);
+  to.bytes += n->weight();
 }
 
 /// Whether a note of an earlier end of the same thing, whose life has gone on, hangs: then it is
@@ -234,6 +271,14 @@ burial upkeep::bury(note& n) noexcept {
 /// Whether what it is of was not dropped. For a thread that has entered the table.
 bool upkeep::is_there(const note& n) noexcept {
   return n.of().primary_ != nullptr && (n.is_row() || n.index().entries_ != nullptr);
+}
+
+std::uint64_t note::weight() const noexcept {
+  std::uint64_t sum = bytes();
+  if (is_row()) sum += of().row_bytes();
+  // Of a row, the words of its key are known to its table; most have one.
+  if (buried) sum += graveyard_bytes + graveyard_word_bytes * (is_row() ? 3U : words_ + 1U);
+  return sum;
 }
 
 table& note::of() const noexcept { return is_row() ? *static_cast<table*>(of_) : *index().of_; }

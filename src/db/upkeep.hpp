@@ -36,6 +36,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <spolia/base/atomic.hpp>
@@ -88,6 +89,10 @@ class note {
     return k;
   }
   [[nodiscard]] std::uint64_t slot() const noexcept { return slot_; }
+  /// What it takes itself, with what the allocator adds.
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes(words_) + 8; }
+  /// What would be free without it: the note, the slot of a row, and a place in a graveyard.
+  [[nodiscard]] std::uint64_t weight() const noexcept;
   /// Whether it is about the same row or entry.
   [[nodiscard]] bool same(const note& other) const noexcept {
     return slot_ == other.slot_ && of_ == other.of_ && words_ == other.words_ &&
@@ -152,7 +157,7 @@ struct note_queue {
     --count;
     return n;
   }
-  /// Takes the other's notes.
+  /// Takes the other's notes, and leaves it without any.
   void append(note_queue& more) noexcept {
     if (more.first == nullptr) return;
     (first == nullptr ? first : last->next) = more.first;
@@ -160,6 +165,13 @@ struct note_queue {
     count += more.count;
     more = {};
   }
+};
+
+/// What hangs at the snapshots of one time.
+struct held_things {
+  std::uint64_t time = 0;
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
 };
 
 /// Finds a note that hangs, or has hung, by what it is about.
@@ -209,13 +221,29 @@ class upkeep {
   void collect() noexcept;
   /// How many notes there are.
   [[nodiscard]] std::uint64_t waiting() const noexcept { return waiting_.load_relaxed(); }
+  /// What they, and what they name, take; and they alone.
+  [[nodiscard]] std::uint64_t waiting_bytes() const noexcept {
+    return waiting_bytes_.load_relaxed();
+  }
+  [[nodiscard]] std::uint64_t note_bytes() const noexcept { return note_bytes_.load_relaxed(); }
+  /// What hangs at which snapshots, by time. What many snapshots need hangs at one of them. Waits
+  /// for a thread that examines. Throws std::bad_alloc.
+  [[nodiscard]] std::vector<held_things> held();
+  /// What hangs at the snapshots of this time. None: it would have to wait.
+  [[nodiscard]] std::optional<held_things> held_at(std::uint64_t time) noexcept;
 
  private:
+  struct pile : note_queue {
+    std::uint64_t bytes = 0;
+  };
   /// What hangs at the snapshots of one time.
   struct holder {
     std::uint64_t time = 0;
-    note_queue young;  // to be buried, if the snapshot is there at the next look
-    note_queue rest;
+    pile young;  // to be buried, if the snapshot is there at the next look
+    pile rest;
+    [[nodiscard]] held_things sum() const noexcept {
+      return {time, young.count + rest.count, young.bytes + rest.bytes};
+    }
   };
   class turn;
 
@@ -229,6 +257,7 @@ class upkeep {
   void examine(note* n) noexcept;
   std::vector<holder>::iterator holder_at(std::uint64_t time) noexcept;
   void hold(note* n, snapshot_list::need need) noexcept;
+  void let_go(pile& p) noexcept;
   bool merge(note& n) noexcept;
   static burial bury(note& n) noexcept;
   static burial bury_row(note& n) noexcept;
@@ -246,6 +275,8 @@ class upkeep {
   note_queue queue_;  // under the lock: to be examined after the next look
   atomic<std::uint64_t> queued_{0};
   atomic<std::uint64_t> waiting_{0};
+  atomic<std::uint64_t> waiting_bytes_{0};
+  atomic<std::uint64_t> note_bytes_{0};
   atomic<std::uint64_t> ready_{0};  // notes of todo_, as the last turn has left them
   atomic<std::uint32_t> calls_{0};
   // Times of holders are between them, or the first is above the second.

@@ -378,7 +378,7 @@ TEST_P(db_apart, nothing_is_left_when_a_database_goes) {
 
 TEST_P(db_apart, budgets_count_values) {
   options o = with_storage({});
-  o.budget = 3U << 20U;
+  o.budget = 5U << 20U;  // of which that for versions is set aside
   o.version_budget = 2U << 20U;
   database small = database::open(o);
   table& t = small.create_table(rows.spec());

@@ -204,7 +204,7 @@ TEST_P(budgets, deletions_have_a_reserve) {
       ASSERT_EQ(bump(rows - 1), outcome::limit) << dropped;
     }
     EXPECT_EQ(done, outcome::limit) << "the reserve is used up";
-    EXPECT_GT(dropped, 250);
+    EXPECT_GT(dropped, 200) << "each is a version, a row that waits, and what names it";
     // Consolidation counts what waits for who may be walking over it.
     EXPECT_LE(s.base.stats().versions.bytes, budget + reserve + budget);
     EXPECT_TRUE(s.put(rows));

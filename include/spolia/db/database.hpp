@@ -53,7 +53,11 @@ struct slow_reader {
   std::uint64_t behind = 0;  ///< commits since it began
   const char* label = nullptr;
   std::chrono::nanoseconds age{0};
-  std::uint64_t version_bytes = 0;  ///< held by all old versions now, and values of theirs alone
+  /// Of all that is kept for snapshots: old versions, values of theirs alone, deleted rows, index
+  /// entries.
+  std::uint64_t version_bytes = 0;
+  std::uint64_t held = 0;        ///< deleted rows and index entries that wait for this one
+  std::uint64_t held_bytes = 0;  ///< which are of version_bytes
 };
 enum class slow_reader_action : std::uint8_t {
   leave,
@@ -69,17 +73,20 @@ struct options {
   /// more to do for who reads an old one. Not with consolidation, which needs whole rows:
   /// keeps_whole_rows().
   bool changes_only = false;
-  /// Bytes of old versions; 0: no limit. A commit whose versions do not fit, after everything was
-  /// collected that can be, is refused with outcome::limit; reads and insertions go on. So do
-  /// commits that only delete rows, from a reserve beyond it that is theirs alone: a quarter of
-  /// it, and at least 512 KiB. Replaced values that lie apart from their rows count by themselves:
-  /// as much again.
+  /// Bytes of what is kept for snapshots: old versions, replaced values that lie apart from their
+  /// rows, deleted rows and index entries that wait (statistics::cleaning_bytes); 0: no limit. A
+  /// commit whose versions do not fit, after everything was collected that can be, is refused with
+  /// outcome::limit; reads and insertions go on. So do commits that only delete rows, from a
+  /// reserve beyond it that is theirs alone: a quarter of it, and at least 512 KiB.
   std::uint64_t version_budget = 0;
-  /// Bytes of rows, variable texts, blobs and old versions; 0: no limit. An insertion that needs
-  /// more room for rows is refused with outcome::limit, and the transaction goes on, and so is a
-  /// variable text or blob that does not fit; deleted rows make room. Before that, readers whose
-  /// time is over are ended, on_slow_reader is asked, and what can be is collected: every 10 ms at
-  /// most, and when the time of a reader is over.
+  /// Bytes of rows, variable texts, blobs, indexes, and what is kept for snapshots; 0: no limit. An
+  /// insertion that needs more room for rows is refused with outcome::limit, and the transaction
+  /// goes on, and so is a variable text or blob that does not fit; deleted rows make room. Before
+  /// that, readers whose time is over are ended, on_slow_reader is asked, and what can be is
+  /// collected: every 10 ms at most, and when the time of a reader is over. Of it, version_budget
+  /// is set aside, at most half: so rows can be changed when there is no room for more. With a
+  /// version_budget of half or less, resident memory grows to this, a tenth of it, and 16 MB at
+  /// most.
   std::uint64_t budget = 0;
   /// Asked by commits, on their threads, about the oldest reader or transaction but their own: when
   /// a commit's versions do not fit, and about each that has lived for `slow_after`, and again
@@ -154,7 +161,9 @@ struct statistics {
   std::uint64_t table_bytes = 0;
   std::uint64_t value_bytes = 0;          ///< of variable texts and blobs
   std::uint64_t value_bytes_waiting = 0;  ///< of these, in no row any more: old snapshots see them
+  std::uint64_t index_bytes = 0;          ///< with entries that wait
   std::uint64_t cleaning = 0;  ///< deleted rows and index entries that wait until nobody sees them
+  std::uint64_t cleaning_bytes = 0;  ///< of these rows, of entries in graveyards, and of notes
   delta_stats versions{};
   log_stats log{};
 };
@@ -166,6 +175,9 @@ struct reader_info {
   const char* label = nullptr;      ///< as given; null: none
   std::uint32_t thread = 0;         ///< Spolia's number of the thread that began it
   std::chrono::nanoseconds age{0};  ///< only with a label
+  /// Deleted rows and index entries that wait for it; what several need is told of one of them.
+  std::uint64_t held = 0;
+  std::uint64_t held_bytes = 0;
 };
 
 class storage;
@@ -226,7 +238,8 @@ class SPOLIA_EXPORT database {
   /// Also ends readers whose time is over. Throws what on_slow_reader throws.
   void collect();
   [[nodiscard]] statistics stats() const noexcept;
-  /// Who reads, and since when.
+  /// Who reads, since when, and what waits for whom. Waits for a thread that cleans up. Throws
+  /// std::bad_alloc.
   [[nodiscard]] std::vector<reader_info> readers() const;
 
   // Of a database in a directory; docs/durability.md. Those that return a report throw
@@ -267,6 +280,7 @@ class SPOLIA_EXPORT database {
     return s == outcome::conflict || s == outcome::schema_changed;
   }
   static void pause(std::uint32_t tries, const retries& how);
+  void count_indexes() const noexcept;
   static storage& files_of(engine& e);
   [[nodiscard]] engine& used() const noexcept {
     if (SPOLIA_CHECKS && engine_ == nullptr) {

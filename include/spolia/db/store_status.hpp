@@ -29,7 +29,10 @@ namespace db {
 /// Sums are since the database was opened. Times are nanoseconds since 1970.
 struct store_status {
   struct reader {
+    std::uint64_t timestamp = 0;
     std::uint64_t behind = 0;  ///< commits since it began
+    std::uint64_t held = 0;    ///< deleted rows and index entries that wait for it
+    std::uint64_t held_bytes = 0;
     std::uint64_t thread = 0;  ///< Spolia's number of the thread that began it
     std::uint64_t age_ns = 0;  ///< only with a label
     std::array<char, 40> label{};
@@ -45,7 +48,11 @@ struct store_status {
   std::uint64_t tables = 0;
   std::uint64_t row_slots = 0;  ///< of rows, in use or to be used again
   std::uint64_t table_bytes = 0;
-  std::uint64_t cleaning = 0;
+  std::uint64_t index_bytes = 0;
+  std::uint64_t cleaning = 0;  ///< deleted rows and index entries that wait
+  std::uint64_t cleaning_bytes = 0;
+  std::uint64_t value_bytes = 0;  ///< of variable texts and blobs
+  std::uint64_t value_bytes_waiting = 0;
   std::uint64_t versions_made = 0;
   std::uint64_t versions_dropped = 0;
   std::uint64_t version_bytes = 0;

@@ -185,6 +185,11 @@ class SPOLIA_EXPORT table {
   }
 #pragma pop_macro("slots")
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load_relaxed(); }
+  /// What its indexes take, with what waits in them, as it was counted last: when the table became
+  /// larger, by database::stats() or database::collect(), and now and then by commits.
+  [[nodiscard]] std::uint64_t index_bytes() const noexcept { return index_bytes_.load_relaxed(); }
+  /// What a row takes beside its values that lie apart and its entries in indexes.
+  [[nodiscard]] std::uint64_t row_bytes() const noexcept { return block_bytes_ / rows_per_block; }
   /// What it was made with.
   [[nodiscard]] table_spec spec() const;
 
@@ -281,6 +286,9 @@ class SPOLIA_EXPORT table {
   /// Throws std::invalid_argument.
   [[noreturn]] void refuse_stranger() const;
   [[nodiscard]] std::string names_of_indexes() const;
+  /// Counts what the indexes take.
+  void count_indexes() noexcept;
+  void say_indexes_take(std::uint64_t bytes) noexcept;
 
   // Who takes entries and rows out is not seen by who frees them, but for this.
   [[nodiscard]] bool enter() noexcept {
@@ -316,6 +324,7 @@ class SPOLIA_EXPORT table {
   atomic<std::uint64_t> ready_{0};  // slots before this one are constructed; written under the lock
   spolia::detail::short_lock ready_lock_;
   atomic<std::uint64_t> bytes_{0};
+  atomic<std::uint64_t> index_bytes_{0};
   spolia::detail::short_lock free_lock_;
   // One more than the first slot that waits to be used again. Written under the lock.
   atomic<std::uint64_t> free_{0};

@@ -43,6 +43,7 @@
 //              Those of for_each and range do not. Destructors of keys and values must not throw.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
@@ -245,6 +246,20 @@ class abtree_core {
     return inserted > erased ? static_cast<std::size_t>(inserted - erased) : 0;
   }
 
+  /// See abtree::bytes_approx.
+  std::uint64_t bytes_approx() const noexcept {
+    std::uint64_t leaves = 1;
+    std::uint64_t internals = 0;
+    steps_.records().for_each([&](const auto& cell) {
+      leaves += cell.leaves.value();
+      internals += cell.internals.value();
+    });
+    const auto all =
+        static_cast<std::int64_t>(leaves * sizeof(leaf) + internals * sizeof(internal));
+    const std::uint64_t apart = nodes::value_in_leaf ? 0 : size_approx() * sizeof(entry);
+    return static_cast<std::uint64_t>((std::max)(all, std::int64_t{0})) + apart;
+  }
+
   /// See abtree::audit.
   abtree_findings audit() const {
     return abtree_auditor<nodes, Compare, Degree, steps::least>(search_.less()).look_over(entry_);
@@ -414,6 +429,11 @@ class abtree
   void for_each_down(F&& f) const {
     this->core().scan_down(nullptr, nullptr, f);
   }
+
+  /// The bytes of its nodes, and of the pairs that do not lie in them. Not of what pairs own, what
+  /// waits in the domain to be freed, and what the allocator adds. As exact as size_approx(), and as
+  /// quick.
+  std::uint64_t bytes_approx() const noexcept { return this->core().bytes_approx(); }
 
   /// Looks the whole tree over, for tests. No thread may use the tree meanwhile.
   detail::map::abtree_findings audit() const { return this->core().audit(); }

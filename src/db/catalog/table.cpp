@@ -116,6 +116,7 @@ void table::free_rows() noexcept {
     segments_[k].store_relaxed(nullptr);
   }
   engine_.rows.give(bytes_.exchange_relaxed(0));
+  say_indexes_take(0);
   primary_.reset();
   for (const auto& i : secondaries_) i->entries_.reset();
 }
@@ -124,6 +125,21 @@ index_spec secondary::spec() const {
   index_spec s{.name = name_, .columns = {}, .unique = unique_, .kind = kind_};
   for (const std::uint32_t n : columns_) s.columns.push_back(of_->layout().columns()[n].name);
   return s;
+}
+
+void table::count_indexes() noexcept {
+  if (!enter()) return;
+  std::uint64_t sum = primary_ == nullptr ? 0 : primary_->bytes();
+  for (const secondary* const i : indexes().all) {
+    if (i->entries_ != nullptr) sum += i->entries_->bytes();
+  }
+  leave();
+  say_indexes_take(sum);
+}
+
+void table::say_indexes_take(std::uint64_t bytes) noexcept {
+  const std::uint64_t before = index_bytes_.exchange_relaxed(bytes);
+  engine_.index_bytes.fetch_add_relaxed(bytes - before);
 }
 
 table_spec table::bare_spec() const {
@@ -239,7 +255,8 @@ std::uint64_t table::take_room(std::uint64_t from, std::uint64_t end) {
   const std::uint64_t blocks = (count + rows_per_block - 1) / rows_per_block;
   const std::size_t bytes = blocks * block_bytes_;
   row_budget& budget = engine_.rows;
-  budget.take(bytes, budget.limited() ? engine_.old->stats().bytes : 0);
+  if (budget.limited()) count_indexes();
+  budget.take(bytes, budget.limited() ? engine_.beside_rows() : 0);
   bytes_.fetch_add_relaxed(bytes);
   return from + blocks * rows_per_block;
 }

@@ -91,13 +91,6 @@ class commit_record : logged {
 
 namespace {
 
-/// The budget for versions, and what is kept for commits that only delete.
-std::uint64_t with_reserve(std::uint64_t budget) noexcept {
-  if (budget == 0) return 0;
-  constexpr std::uint64_t least = std::uint64_t{512} << 10U;
-  return budget + std::min(std::max(budget / 4, least), ~budget);
-}
-
 /// Puts the changes in place, marked as under way, and their before-images where readers find them.
 void install_all(session& s, std::uint64_t mark) noexcept {
   auto next = s.asks.begin();
@@ -262,23 +255,22 @@ status transaction::seen_is_durable() const {
 bool transaction::reserve() {
   session& s = *session_;
   if (engine_.gates.due() || engine_.settings.slow_after.count() > 0) end_slow(false);
-  const std::uint64_t budget = engine_.settings.version_budget;
-  const auto fits = [&](std::uint64_t most) {
-    return (s.replaced.bytes == 0 || engine_.values.fits(s.replaced.bytes, most)) &&
-           engine_.old->reserve(s.record->number(), s.asks, s.asks.empty() ? 0 : most);
+  const auto fits = [&](bool with_reserve) {
+    const std::uint64_t most =
+        s.asks.empty() ? 0 : engine_.most_for_versions(s.replaced.bytes, with_reserve);
+    return engine_.old->reserve(s.record->number(), s.asks, most);
   };
-  const auto has_room = [&] {
-    return fits(budget) || (deletes_only() && fits(with_reserve(budget)));
-  };
-  while (!has_room()) {
+  const auto has_room = [&] { return fits(false) || (deletes_only() && fits(true)); };
+  if (has_room() || (engine_.collect_beside_versions() && has_room())) return true;
+  do {
     const bool ended = end_slow(true);
     // The program that was asked may have ended readers itself. A look costs a walk over all that
     // is kept, and a program may go on after each refusal: so there are pauses.
     if (!ended && (!engine_.settings.on_slow_reader || !engine_.may_look_for_memory()))
       return false;
-    engine_.old->collect();
+    engine_.collect();
     if (!ended) return has_room();
-  }
+  } while (!has_room());
   return true;
 }
 

@@ -29,7 +29,7 @@ namespace db {
 namespace {
 
 constexpr std::uint64_t status_mark = 0x5359'5453'4c4f'5053;  // SPOLSTYS
-constexpr std::uint64_t status_version = 1;
+constexpr std::uint64_t status_version = 2;
 constexpr double status_pause_ns = 100e6;
 
 /// The file: words of the processor that wrote it.
@@ -64,6 +64,7 @@ std::uint64_t now_ns() noexcept {
 
 store_status::reader shown_reader(const census::entry& e, std::uint64_t now) noexcept {
   store_status::reader r;
+  r.timestamp = e.timestamp;
   r.behind = now > e.timestamp ? now - e.timestamp : 0;
   r.thread = e.thread;
   if (e.label != nullptr) {
@@ -97,11 +98,32 @@ void fill_readers(store_status& s, const commit_board& board) {
   });
 }
 
+/// What waits for them; where that would take time, what was known of it before.
+void fill_held(store_status& s, const store_status& before, upkeep& cleaner) noexcept {
+  for (store_status::reader& r : s.oldest) {
+    if (r.timestamp == 0) continue;
+    if (const auto held = cleaner.held_at(r.timestamp)) {
+      r.held = held->count;
+      r.held_bytes = held->bytes;
+      continue;
+    }
+    for (const store_status::reader& was : before.oldest) {
+      if (was.timestamp != r.timestamp) continue;
+      r.held = was.held;
+      r.held_bytes = was.held_bytes;
+    }
+  }
+}
+
 void fill_sums(store_status& s, const statistics& sum) noexcept {
   s.commits = sum.commits;
   s.conflicts = sum.conflicts;
   s.limits = sum.limits;
+  s.index_bytes = sum.index_bytes;
   s.cleaning = sum.cleaning;
+  s.cleaning_bytes = sum.cleaning_bytes;
+  s.value_bytes = sum.value_bytes;
+  s.value_bytes_waiting = sum.value_bytes_waiting;
   s.versions_made = sum.versions.versions_made;
   s.versions_dropped = sum.versions.versions_dropped;
   s.version_bytes = sum.versions.bytes;
@@ -176,7 +198,6 @@ void status_file::publish() noexcept {
   if (busy_.load_relaxed() || busy_.exchange_acquire(true)) return;
   const uncancelled whole;  // others leave it to this one
   page_.written = now_ns();
-  fill_sums(page_, engine_.sums());
   {
     // Nobody waits for who changes the catalogue: the next one will tell.
     const std::unique_lock hold(engine_.catalog_lock, std::try_to_lock);
@@ -186,13 +207,17 @@ void status_file::publish() noexcept {
       page_.table_bytes = 0;
       for (const auto& t : engine_.tables) {
         page_.table_bytes += t->bytes();  // also of one that older snapshots see
+        t->count_indexes();
         if (!t->when_.open()) continue;
         ++page_.tables;
         page_.row_slots += t->row_slots();
       }
     }
   }
+  fill_sums(page_, engine_.sums());
+  const store_status before = page_;
   fill_readers(page_, engine_.board);
+  fill_held(page_, before, engine_.cleaner);
   status_page p{.what = page_};
   p.sum = sum_of(p);
   try {

@@ -65,6 +65,8 @@ class graveyard {
     }
   }
 
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return places_.bytes_approx(); }
+
   /// Calls f(place) for those from `lo` on and before `hi` that ended after `time`, while f returns
   /// true.
   template <class F>

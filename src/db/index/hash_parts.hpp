@@ -68,7 +68,7 @@ class hash_shards : public primary_index {
   void scan_down(const key_words&, const key_words&, std::uint64_t, slot_visitor) const override {}
 
   /// Of all arrays that are in use.
-  [[nodiscard]] std::uint64_t bytes() const noexcept {
+  [[nodiscard]] std::uint64_t bytes() const noexcept override {
     std::uint64_t sum = 0;
     for (shard& s : shards_) {
       const std::lock_guard hold(s.lock);

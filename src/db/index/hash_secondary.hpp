@@ -36,8 +36,10 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/cells.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/counters.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/base/short_lock.hpp>
+#include <spolia/base/threads.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/region_domain.hpp>
 
@@ -61,6 +63,7 @@ class hash_secondary final : public secondary_index {
   }
 
   std::uint64_t add(const key_words& key, std::uint64_t slot, index_entry e) override {
+    tally& mine = bytes_.of(threads::number());
     auto guard = nodes_.enter();
     const key_lock hold(*this, key);
     row_set* const s = find(key);
@@ -68,17 +71,27 @@ class hash_secondary final : public secondary_index {
       there->claim.write(e.claim);
       return there->birth.read();
     }
-    put_new(s, key, slot, e, guard);
+    put_new(s, key, slot, e, guard, mine);
     return e.birth;
   }
 
   std::uint64_t add_once(const key_words& key, std::uint64_t slot, index_entry e) override {
+    tally& mine = bytes_.of(threads::number());
     auto guard = nodes_.enter();
     const key_lock hold(*this, key);
     row_set* const s = find(key);
     if (const place* const there = place_in(s, slot)) return there->claim.read();
-    put_new(s, key, slot, e, guard);
+    put_new(s, key, slot, e, guard, mine);
     return e.claim;
+  }
+
+  [[nodiscard]] std::uint64_t bytes() const noexcept override {
+    std::uint64_t sum = 0;
+    bytes_.for_each([&](std::uint32_t, const tally& t) {
+      sum += t.value();
+      return true;
+    });
+    return sum + keys_.bytes() + dead_.bytes();
   }
 
   [[nodiscard]] index_entry entry_of(const key_words& key, std::uint64_t slot) const override {
@@ -90,18 +103,19 @@ class hash_secondary final : public secondary_index {
 
   bool remove(const key_words& key, std::uint64_t slot, std::uint64_t claim) noexcept override {
     try {
+      tally& mine = bytes_.of(threads::number());
       auto guard = nodes_.enter();
       const key_lock hold(*this, key);
       row_set* const s = find(key);
       place* const there = place_in(s, slot);
       if (there == nullptr || there->claim.read() != claim) return true;
       if (s->live.read() == 1) {
-        end(key, *s, guard);
+        end(key, *s, guard, mine);
         return true;
       }
       there->slot.store_relaxed(gap);
       s->live.write(s->live.read() - 1);
-      shrink(*s, guard);
+      shrink(*s, guard, mine);
       return true;
     } catch (const std::bad_alloc&) {  // a thread's first guard
       return false;
@@ -150,6 +164,7 @@ class hash_secondary final : public secondary_index {
   static constexpr std::uint64_t empty = 0;
   static constexpr std::uint64_t gap = ~std::uint64_t{0};
   static constexpr std::size_t first_places = 2;
+  static constexpr std::size_t per_block = 16;  // what allocators add, about: there are many
 #if defined(SPOLIA_MODEL)
   static constexpr std::size_t homes_at_once = 2;
   static constexpr std::size_t locks = 1;
@@ -323,18 +338,18 @@ class hash_secondary final : public secondary_index {
   }
   /// A pair that is not there.
   void put_new(row_set* s, const key_words& key, std::uint64_t slot, index_entry e,
-               domain_guard& guard) {
-    if (s == nullptr) return begin(key, slot, e);
+               domain_guard& guard, tally& mine) {
+    if (s == nullptr) return begin(key, slot, e, mine);
     places* p = s->now.load_relaxed();
     place* to = p->free_for(slot);
     const bool fresh = to == nullptr || to->slot.load_relaxed() == empty;
     if (fresh && s->used.read() == p->most()) {
-      p = &renew(*s, *p, s->live.read() + 1, guard);
+      p = &renew(*s, *p, s->live.read() + 1, guard, mine);
       to = p->free_for(slot);
     }
     put(*s, *to, slot, e);
   }
-  void begin(const key_words& key, std::uint64_t slot, index_entry e) {
+  void begin(const key_words& key, std::uint64_t slot, index_entry e, tally& mine) {
     row_set* const s = row_set::make(key, words_);
     put(*s, *s->first().free_for(slot), slot, e);
     try {
@@ -343,12 +358,14 @@ class hash_secondary final : public secondary_index {
       row_set::free(s);
       throw;
     }
+    mine.add(row_set::bytes(words_) + per_block);
   }
   /// Its last row goes.
-  void end(const key_words& key, row_set& s, domain_guard& g) noexcept {
+  void end(const key_words& key, row_set& s, domain_guard& g, tally& mine) noexcept {
     keys_.remove(key, s.number());
     places* const p = s.now.load_relaxed();
-    if (p != &s.first()) g.retire(p, ending{});
+    if (p != &s.first()) end(*p, g, mine);
+    mine.add(0 - row_set::bytes(words_) - per_block);
     if (SPOLIA_FAULT("hash_secondary.free_at_once")) {
       row_set::free(&s);
     } else {
@@ -357,8 +374,9 @@ class hash_secondary final : public secondary_index {
   }
 
   /// With room for as many, and as many again.
-  places& renew(row_set& s, places& old, std::uint64_t row_slots, domain_guard& g) {
+  places& renew(row_set& s, places& old, std::uint64_t row_slots, domain_guard& g, tally& mine) {
     places* const fresh = places::make(static_cast<unsigned>(std::bit_width(2 * row_slots - 1)));
+    mine.add(places::bytes(fresh->bits));
     for (std::uint64_t i = 0; i < old.size(); ++i) {
       const std::uint64_t there = old.at(i).slot.load_relaxed();
       if (there == empty || there == gap) continue;
@@ -374,14 +392,18 @@ class hash_secondary final : public secondary_index {
     } else {
       s.now.store_release(fresh);
     }
-    if (&old != &s.first()) g.retire(&old, ending{});
+    if (&old != &s.first()) end(old, g, mine);
     return *fresh;
   }
-  void shrink(row_set& s, domain_guard& g) noexcept {
+  static void end(places& p, domain_guard& g, tally& mine) noexcept {
+    mine.add(0 - places::bytes(p.bits));
+    g.retire(&p, ending{});
+  }
+  void shrink(row_set& s, domain_guard& g, tally& mine) noexcept {
     places& p = *s.now.load_relaxed();
     if (p.size() < 32 || s.live.read() * 8 > p.size()) return;
     try {
-      renew(s, p, s.live.read(), g);
+      renew(s, p, s.live.read(), g, mine);
     } catch (const std::bad_alloc&) {
       // Then the next time.
     }
@@ -459,6 +481,8 @@ class hash_secondary final : public secondary_index {
   const std::uint32_t words_;
   Table<same_key, Domain> keys_;
   buried dead_;
+  // Of the sets of rows: what each thread has made, less what it has ended.
+  cells<tally> bytes_;
   mutable std::array<spolia::detail::short_lock, locks> locks_;
 };
 

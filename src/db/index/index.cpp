@@ -171,6 +171,9 @@ class ordered_primary final : public primary_index {
     }
   }
   [[nodiscard]] bool ordered() const noexcept override { return true; }
+  [[nodiscard]] std::uint64_t bytes() const noexcept override {
+    return tree_.bytes_approx() + dead_.bytes();
+  }
   [[nodiscard]] std::uint64_t find_buried(const key_words& key, std::uint64_t time) const override {
     std::uint64_t slot = no_slot;
     if (!dead_.matters(time)) return slot;
@@ -264,6 +267,9 @@ class ordered_secondary final : public secondary_index {
     } catch (const std::bad_alloc&) {
       return false;
     }
+  }
+  [[nodiscard]] std::uint64_t bytes() const noexcept override {
+    return tree_.bytes_approx() + dead_.bytes();
   }
   burial bury(const key_words& key, std::uint64_t slot, std::uint64_t claim,
               std::uint64_t until) noexcept override {

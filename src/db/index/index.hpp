@@ -107,6 +107,8 @@ class primary_index {
   /// False: there was no memory to do it.
   virtual bool remove(const key_words& key, std::uint64_t slot) noexcept = 0;
   [[nodiscard]] virtual bool ordered() const noexcept = 0;
+  /// What it takes, with its graveyard; about, while it is changed. Without what waits in domains.
+  [[nodiscard]] virtual std::uint64_t bytes() const noexcept = 0;
   /// The slots of the keys from `lo` to `hi`, both included, in ascending order, and of those that
   /// are buried what a snapshot of that time may need. Only if ordered.
   virtual void scan(const key_words& lo, const key_words& hi, std::uint64_t time,
@@ -191,6 +193,8 @@ class secondary_index {
   [[nodiscard]] virtual index_entry entry_of(const key_words& key, std::uint64_t slot) const = 0;
   /// Takes the pair away if its claim is still this one. False: there was no memory to do it.
   virtual bool remove(const key_words& key, std::uint64_t slot, std::uint64_t claim) noexcept = 0;
+  /// As that of a primary index.
+  [[nodiscard]] virtual std::uint64_t bytes() const noexcept = 0;
   /// As above; slots of one key ascend. A slot may come twice, under two keys. Of a hash index,
   /// `lo` and `hi` are one key, whose slots come in any order.
   virtual void scan(const key_words& lo, const key_words& hi, std::uint64_t time,

@@ -567,7 +567,7 @@ result<std::uint32_t> transaction::lock_key(table& t, values key) {
 /// row_budget::exceeded; the words are as before then.
 void transaction::make_apart(std::uint64_t* words) {
   if (!lies_apart(words)) return;
-  const std::uint64_t beside = engine_.rows.limited() ? engine_.old->stats().bytes : 0;
+  const std::uint64_t beside = engine_.rows.limited() ? engine_.beside_rows() : 0;
   value_block* const b = engine_.values.make(apart_in(words), beside);
   words[1] = b->address();
   session_->made.add(b);

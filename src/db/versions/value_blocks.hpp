@@ -169,13 +169,6 @@ class value_blocks {
     busy_.store_release(false);  // → the acquire above
   }
 
-  /// Whether so many bytes more may wait, if `budget` bytes may (0: any number).
-  bool fits(std::uint64_t more, std::uint64_t budget) noexcept {
-    if (budget == 0) return true;
-    if (waiting_bytes() + more > budget) collect();
-    return waiting_bytes() + more <= budget;
-  }
-
   /// Bytes of all blocks.
   [[nodiscard]] std::uint64_t held() const noexcept { return held_.load_relaxed(); }
   /// Of those that are in no row any more.

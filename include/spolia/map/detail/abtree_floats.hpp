@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <utility>
 
@@ -67,6 +68,7 @@ class abtree_of_floats {
   }
 
   std::size_t size_approx() const noexcept { return ranks_.size_approx(); }
+  std::uint64_t bytes_approx() const noexcept { return ranks_.bytes_approx(); }
   auto audit() const { return ranks_.audit(); }
 
  private:

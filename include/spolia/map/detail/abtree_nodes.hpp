@@ -388,6 +388,7 @@ class abtree_steps {
     left.release();
     right.release();
     top.release();
+    grew(me, 1, 1);
     return true;
   }
 
@@ -401,6 +402,12 @@ class abtree_steps {
   static internal* as_internal(node* n) noexcept { return static_cast<internal*>(n); }
 
  private:
+  /// There are so many more leaves and internal nodes.
+  static void grew(typename nodes_scx::owner me, int leaves, int internals) noexcept {
+    me.mine->leaves.add(static_cast<std::uint64_t>(std::int64_t{leaves}));
+    me.mine->internals.add(static_cast<std::uint64_t>(std::int64_t{internals}));
+  }
+
   template <class T>
   struct fresh : unpublished<Domain, T> {
     using unpublished<Domain, T>::unpublished;
@@ -466,6 +473,7 @@ class abtree_steps {
       fresh<internal> made(home_, home_.template make<internal>(1U, all, 0U, all.count));
       if (!publish(me, v, made.get(), true, false)) return false;
       made.release();
+      grew(me, 0, -1);
     } else {
       const unsigned half = all.count / 2;
       fresh<internal> left(home_, home_.template make<internal>(1U, all, 0U, half));
@@ -476,6 +484,7 @@ class abtree_steps {
       left.release();
       right.release();
       made.release();
+      grew(me, 0, 1);
     }
     g.retire(v.middle);
     g.retire(low);
@@ -550,6 +559,7 @@ class abtree_steps {
     fresh<Node> left(home_, make(0U, half));
     if (half == count) {
       if (!merge(me, v, left.get(), internals)) return false;
+      grew(me, internals ? 0 : -1, (internals ? -1 : 0) - (root_goes(v) ? 1 : 0));
     } else {
       fresh<Node> right(home_, make(half, count));
       fresh<internal> made(home_,

@@ -87,6 +87,9 @@ class scx final : private threads::listener {
     std::array<atomic<word>, most_records> seen;  // [0] is not used: only the owner freezes v[0]
     tally inserted;
     tally erased;
+    // What the owner's changes have added, less what they have removed.
+    tally leaves;
+    tally internals;
   };
 
   /// The calling thread's descriptor.
