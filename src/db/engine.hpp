@@ -270,7 +270,8 @@ class engine {
     return index_bytes.load_relaxed() + cleaner.note_bytes() + std::max(old->stats().bytes, aside);
   }
   /// How much all versions together may take by options::version_budget, if `replaced` bytes of
-  /// values are to wait with them; 0: any amount. With what is kept for commits that only delete, or without it.
+  /// values are to wait with them; 0: any amount. With what is kept for commits that only delete,
+  /// or without it.
   [[nodiscard]] std::uint64_t most_for_versions(std::uint64_t replaced,
                                                 bool with_reserve) const noexcept;
   /// A number that no other transaction has as its age; and of entries that no transaction makes.

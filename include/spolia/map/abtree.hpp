@@ -431,8 +431,8 @@ class abtree
   }
 
   /// The bytes of its nodes, and of the pairs that do not lie in them. Not of what pairs own, what
-  /// waits in the domain to be freed, and what the allocator adds. As exact as size_approx(), and as
-  /// quick.
+  /// waits in the domain to be freed, and what the allocator adds. As exact as size_approx(), and
+  /// as quick.
   std::uint64_t bytes_approx() const noexcept { return this->core().bytes_approx(); }
 
   /// Looks the whole tree over, for tests. No thread may use the tree meanwhile.
