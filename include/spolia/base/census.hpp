@@ -183,6 +183,7 @@ class census {
 
   static void withdraw(ticket t) noexcept { t.withdraw(); }
 
+  using seat [[deprecated("it is called reserved_slot")]] = reserved_slot;
   /// A slot for the calling thread. \throws std::bad_alloc
   [[nodiscard]] reserved_slot reserve() {
     const std::uint32_t thread = threads::number();

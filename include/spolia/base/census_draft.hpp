@@ -51,6 +51,10 @@ class census_draft {
     }
     return ticket_.timestamp_ = seen_;
   }
+  template <timestamp_clock Clock>
+  [[deprecated("it is called complete()")]] std::uint64_t settle(std::uint64_t t) noexcept {
+    return complete<Clock>(t);
+  }
 
   [[nodiscard]] census::ticket finish() noexcept { return std::move(ticket_); }
 
