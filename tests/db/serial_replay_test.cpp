@@ -73,8 +73,10 @@ struct running {
 
 class world {
  public:
-  world(const storage_kind& of, const kinds& k, bool cleans, bool gaps, std::uint64_t seed)
-      : random_(seed), cleans_(cleans), gaps_(gaps), in_(of, k) {}
+  /// Everything is collected before one of so many steps; 0: before none.
+  world(const storage_kind& of, const kinds& k, std::uint64_t collects, bool gaps,
+        std::uint64_t seed)
+      : random_(seed), collects_(collects), gaps_(gaps), in_(of, k) {}
 
   /// What is wrong; empty: nothing yet.
   const std::string& wrong() const { return wrong_; }
@@ -82,7 +84,7 @@ class world {
   std::uint64_t refused() const { return refused_; }
 
   void act() {
-    if (cleans_ && random_.chance(1, gaps_ ? 2 : 6)) in_.base.collect();
+    if (collects_ != 0 && random_.chance(1, collects_)) in_.base.collect();
     if (all_.size() < 2 || (all_.size() < 5 && random_.chance(1, 6))) return begin();
     running& r = *std::next(all_.begin(), static_cast<long>(random_.below(all_.size())));
     if (r.done.size() > (gaps_ ? 1 : 2) && random_.chance(1, gaps_ ? 2 : 3)) {
@@ -268,7 +270,7 @@ class world {
   }
 
   rng random_;
-  const bool cleans_;
+  const std::uint64_t collects_;
   const bool gaps_;
   store in_;
   std::vector<state> history_{{}};         // after each commit
@@ -285,12 +287,18 @@ TEST_P(serial_replay, commits_are_serial_and_conflicts_have_reasons) {
   using db::index_kind;
   std::uint64_t commits = 0;
   std::uint64_t refused = 0;
-  for (unsigned n = 0; n < 24; ++n) {
+  struct state {
+    std::uint64_t collects;
+    bool gaps;
+  };
+  static constexpr state states[] = {{0, false}, {6, false}, {2, true}, {1, false}};
+  for (unsigned n = 0; n < 8 * std::size(states); ++n) {
     const auto kind_of = [&](unsigned bit) {
       return (n >> bit & 1U) != 0 ? index_kind::ordered : index_kind::hash;
     };
-    world w(GetParam(), {kind_of(0), kind_of(1), kind_of(2)}, n >= 8, n >= 16, seed_for(n));
-    for (int i = 0; i < tries(2000) && w.wrong().empty(); ++i) w.act();
+    const state& s = states[n / 8];
+    world w(GetParam(), {kind_of(0), kind_of(1), kind_of(2)}, s.collects, s.gaps, seed_for(n));
+    for (int i = 0; i < tries(1600) && w.wrong().empty(); ++i) w.act();
     ASSERT_EQ(w.wrong(), "") << "kinds " << n;
     commits += w.commits();
     refused += w.refused();
