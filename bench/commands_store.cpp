@@ -130,6 +130,9 @@ void describe(CLI::App& app, tpcc_options& o) {
   app.add_option("--trials", o.trials, "trials of each storage")->capture_default_str();
   app.add_option("--seed", o.seed, "of rows and inputs")->capture_default_str();
   app.add_option("--spoil", o.spoil,
+  app.add_flag("--delivery-hint", o.delivery_hint,
+               "Delivery begins its search where the last one of the district has ended, not at "
+               "the district's first entry, as the specification has it");
                  "to try the check: break this condition of consistency after the run");
   app.add_option("--json", o.json, "append records here; -: standard output")
       ->capture_default_str();

@@ -55,7 +55,7 @@ class trial {
         index_(index),
         number_(number),
         base_(db::database::open(options_of(o, versions, index))),
-        world_(base_, scale_of(o), o.seed, {.inserts = o.mix != "dbx1000", .begin = begin_of(o)}) {
+        world_(base_, scale_of(o), o.seed, work_of(o)) {
     for (std::uint32_t n = 0; n < o.threads; ++n) {
       const std::uint64_t seed = o.seed + 7919 * number + 104729 * (n + 1);
       clients_.push_back(std::make_unique<tpcc_client>(world_, n, seed));
@@ -103,8 +103,11 @@ class trial {
     choose_versions(made, versions, o.changes);
     return made;
   }
-  static db::transaction_options begin_of(const tpcc_options& o) {
-    return {.isolation = o.serializable ? db::isolation::serializable : db::isolation::snapshot};
+  static tpcc_work work_of(const tpcc_options& o) {
+    const auto level = o.serializable ? db::isolation::serializable : db::isolation::snapshot;
+    return {.inserts = o.mix != "dbx1000",
+            .delivery_hint = o.delivery_hint,
+            .begin = {.isolation = level}};
   }
   static tpcc_scale scale_of(const tpcc_options& o) {
     return {.warehouses = o.warehouses == 0 ? o.threads : o.warehouses,
@@ -200,6 +203,7 @@ class trial {
         {"threads", o_.threads},
         {"mix", o_.mix},
         {"serializable", o_.serializable},
+        {"delivery_hint", o_.delivery_hint},
         {"hold", o_.hold},
         {"scanners", o_.scanners},
         {"partition", o_.partition},

@@ -30,9 +30,10 @@ struct tpcc_options {
   std::uint32_t partition = 1024;  ///< one-shot: transactions of a partition
   std::uint64_t partition_cache = 1U << 20U;  ///< one-shot: bytes of a processor's partitions
   std::uint32_t partitions = 256;             ///< one-shot: at most
-  bool changes = false;       ///< versions of changed columns only, where they can be
-  bool serializable = false;  ///< the transactions that change something
-  std::uint64_t budget = 0;   ///< bytes of old versions; 0: no limit
+  bool changes = false;        ///< versions of changed columns only, where they can be
+  bool serializable = false;   ///< the transactions that change something
+  bool delivery_hint = false;  ///< tpcc_work::delivery_hint
+  std::uint64_t budget = 0;    ///< bytes of old versions; 0: no limit
   double seconds = 5;
   std::uint64_t transactions = 0;  ///< of each thread, instead of a time
   std::uint32_t trials = 1;

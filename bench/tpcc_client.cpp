@@ -300,11 +300,16 @@ void tpcc_client::delivery() {
 status tpcc_client::deliver(db::transaction& tx, std::int64_t d, std::int64_t carrier) {
   std::int64_t& o_id = delivering_[static_cast<std::size_t>(d - 1)];
   o_id = 0;
-  const std::int64_t from = world_.oldest[tpcc_world::district(home_, d)].load_relaxed();
-  tx.scan(tables_.new_order.rows, {home_, d, from}, {home_, d}, [&](const db::row& r) {
+  const auto take = [&](const db::row& r) {
     o_id = r.get(tables_.new_order.o_id);
     return false;
-  });
+  };
+  if (world_.work.delivery_hint) {
+    const std::int64_t from = world_.oldest[tpcc_world::district(home_, d)].load_relaxed();
+    tx.scan(tables_.new_order.rows, {home_, d, from}, {home_, d}, take);
+  } else {
+    tx.scan(tables_.new_order.rows, {home_, d}, {home_, d}, take);
+  }
   if (o_id == 0) return outcome::ok;
   return all(tx.erase(tables_.new_order.rows, {home_, d, o_id}),
              [&] { return deliver_order(tx, d, o_id, carrier); });

@@ -252,8 +252,9 @@ LAYERS = [
         "tpcc",
         "TPC-C with a long reader",
         "All five transactions of TPC-C, on tables smaller than the specification's, while one "
-        "reader holds a snapshot from the beginning to the end. Its twelve conditions of "
-        "consistency held afterwards, or there would be no figures here.",
+        "reader holds a snapshot from the beginning to the end. Delivery looks for the oldest "
+        "order of a district from the first entry of the district, as the specification has it. "
+        "The twelve conditions of consistency held afterwards, or there would be no figures here.",
         "tpcc",
         (("tpcc", "--items", "20000", "--customers", "600", "--threads", "2", "--hold", "1",
           "--seconds", "2"),),

@@ -39,7 +39,7 @@ foreach(line IN LISTS lines)
       message(FATAL_ERROR "docs/bench.md does not explain ${field}")
     endif()
   endforeach()
-  foreach(field kind versions warehouses items customers threads mix serializable hold scanners partition
+  foreach(field kind versions warehouses items customers threads mix serializable delivery_hint hold scanners partition
                 partitions_most changes_only budget seconds seed trial trials elapsed_s load_s transactions
                 tx_per_s by_kind conflicts limits rows_scanned_per_s versions_made versions_dropped
                 versions_dropped_between version_reads chain_length_mean chain_lengths
@@ -77,6 +77,24 @@ list(GET seen 1 again)
 list(GET seen 2 other)
 if(NOT first STREQUAL again OR first STREQUAL other)
   message(FATAL_ERROR "seeds 5, 5 and 6 did ${seen}")
+endif()
+
+# With the hint Delivery finds the same orders: one client does the same with it and without.
+set(seen "")
+foreach(hint IN ITEMS "" "--delivery-hint")
+  run(--versions one-shot --threads 1 --transactions 1500 --seed 5 ${hint})
+  string(JSON made GET "${lines}" versions_made)
+  string(JSON hinted GET "${lines}" delivery_hint)
+  string(JSON delivered GET "${lines}" by_kind delivery committed)
+  if((hint STREQUAL "" AND hinted) OR (hint AND NOT hinted) OR delivered EQUAL 0)
+    message(FATAL_ERROR "'${hint}': the record says ${hinted}, ${delivered} deliveries")
+  endif()
+  list(APPEND seen ${made})
+endforeach()
+list(GET seen 0 without)
+list(GET seen 1 with)
+if(NOT without EQUAL with)
+  message(FATAL_ERROR "without and with the hint ${seen} versions were made")
 endif()
 
 run(--versions steam-eager,range --transactions 100)
