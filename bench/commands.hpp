@@ -22,6 +22,7 @@ void add_command(CLI::App& app, const char* name, const char* help,
 void add_announcements(CLI::App&);
 void add_counted(CLI::App&);
 void add_guards(CLI::App&);
+void add_held(CLI::App&);
 void add_list(CLI::App&);
 void add_recovery(CLI::App&);
 void add_rlu(CLI::App&);

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "commands.hpp"
+#include "held.hpp"
 #include "record.hpp"
 #include "recovery.hpp"
 #include "store.hpp"
@@ -129,10 +130,10 @@ void describe(CLI::App& app, tpcc_options& o) {
   app.add_option("--transactions", o.transactions, "of each thread, instead of a time");
   app.add_option("--trials", o.trials, "trials of each storage")->capture_default_str();
   app.add_option("--seed", o.seed, "of rows and inputs")->capture_default_str();
-  app.add_option("--spoil", o.spoil,
   app.add_flag("--delivery-hint", o.delivery_hint,
                "Delivery begins its search where the last one of the district has ended, not at "
                "the district's first entry, as the specification has it");
+  app.add_option("--spoil", o.spoil,
                  "to try the check: break this condition of consistency after the run");
   app.add_option("--json", o.json, "append records here; -: standard output")
       ->capture_default_str();
@@ -170,7 +171,63 @@ void describe(CLI::App& app, recovery_options& o) {
       ->capture_default_str();
 }
 
+void held(const held_options& o) {
+  check(o);
+  line_file out(o.json);
+  run_held(o, [&](const nlohmann::json& r) { out.write(r); });
+}
+
+void describe(CLI::App& app, held_options& o) {
+  app.add_option("--workload", o.workloads,
+                 "with commas, measured in turn: queue (insert the last row, delete the first), "
+                 "touched (update an indexed column), churn (delete a row, insert another)")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--index", o.indexes,
+                 "kinds of the index that finds rows, with commas, measured in turn: ordered, "
+                 "hash (which is the kind probing), cuckoo")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--versions", o.versions,
+                 fmt::format("version storages, with commas, measured in turn; default: {}",
+                             fmt::join(version_storage_names(), ",")))
+      ->delimiter(',');
+  app.add_option("--hold", o.holds,
+                 "how many readers are held for the whole run, with commas, measured in turn; "
+                 "they begin one after the other during --warm-up")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--threads", o.threads, "threads that work, each on its own rows")
+      ->capture_default_str();
+  app.add_option("--rows", o.rows, "of the table, at all times")->capture_default_str();
+  app.add_option("--durability", o.durability,
+                 "levels, with commas, measured in turn: memory (no directory), none, async, sync")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--directory", o.directory,
+                 "where a folder for each trial is made, if it is durable; default: in memory that "
+                 "looks like a disk (/dev/shm), if there is such");
+  app.add_flag("--checkpoint", o.checkpoint,
+               "checkpoints are taken one after the other; for a store in a directory");
+  app.add_option("--warm-up", o.warm_up, "seconds before the measured part")->capture_default_str();
+  app.add_option("--seconds", o.seconds, "length of the measured part")->capture_default_str();
+  app.add_option("--trials", o.trials, "trials of each, which take turns")->capture_default_str();
+  app.add_option("--seed", o.seed, "of keys")->capture_default_str();
+  app.add_flag(
+      "--spoil", o.spoil,
+      "to try the check: change what is noted of the oldest reader, which has to be found");
+  app.add_option("--json", o.json, "append records here; -: standard output")
+      ->capture_default_str();
+}
+
 }  // namespace
+
+void add_held(CLI::App& app) {
+  add_command<held_options>(
+      app, "held",
+      "a queue, an indexed column that is updated, keys that come and go, beside held readers",
+      describe, held);
+}
 
 void add_recovery(CLI::App& app) {
   add_command<recovery_options>(app, "recovery",

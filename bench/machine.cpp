@@ -72,4 +72,11 @@ std::uint64_t peak_rss_bytes() {
   return static_cast<std::uint64_t>(used.ru_maxrss) * 1024;
 }
 
+std::uint64_t rss_bytes() {
+  std::uint64_t all = 0;
+  std::uint64_t resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
 }  // namespace bench

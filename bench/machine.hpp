@@ -17,5 +17,7 @@ std::string compiler();
 /// Starts the peak of the resident set anew, where the kernel allows it.
 void reset_peak_rss();
 std::uint64_t peak_rss_bytes();
+/// The resident set now; 0 where the kernel does not tell.
+std::uint64_t rss_bytes();
 
 }  // namespace bench

@@ -53,7 +53,8 @@ void check_versions(const std::vector<std::string>& names, bool old_are_read) {
     db::options o;
     choose_versions(o, name, false);
     if (name == floor_name && old_are_read) {
-      throw usage_error("--versions floor keeps none: not for --hold, scans, and the full mix");
+      throw usage_error(
+          "--versions floor keeps none: not for --hold, scans, the full mix, and held");
     }
   }
 }
