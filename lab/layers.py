@@ -13,6 +13,7 @@ from lab.bench import Bench
 from lab.stats import Spread, spread
 
 TIMEOUT = 60.0
+DEFAULT_STORAGE = "one-shot-consolidated"
 Draw = Callable[[list[dict], "object"], list[dict]]
 
 
@@ -207,6 +208,36 @@ def _tpcc(records: list[dict], figures) -> list[dict]:
     ]  # fmt: skip
 
 
+def _kept(records: list[dict]) -> dict[str, Spread | None]:
+    """By storage and index, throughput beside the held reader of that without, trial by trial."""
+    rows: dict[str, list[float]] = {}
+    alone = {(r["versions"], r["index"], r["trial"]): r["tx_per_s"] for r in records
+             if r["hold"] == 0}  # fmt: skip
+    for r in records:
+        without = alone.get((r["versions"], r["index"], r["trial"]))
+        if r["hold"] and without:
+            rows.setdefault(f"{r['versions']}, {r['index']}", []).append(r["tx_per_s"] / without)
+    return {name: spread(ratios) for name, ratios in rows.items()}
+
+
+def _held(records: list[dict], figures) -> list[dict]:
+    cards = []
+    for workload in dict.fromkeys(r["workload"] for r in records):
+        mine = _where(records, workload=workload)
+        drawn = _dots(_kept(mine), "throughput beside one held reader, of that without",
+                      look.percent)  # fmt: skip
+        grown = {
+            f"{r['versions']}, {r['index']}": [[point[0], point[2]] for point in r["over_time"]]
+            for r in _where(mine, hold=1, versions=DEFAULT_STORAGE)
+        }
+        cards += [
+            {"title": f"Throughput, {workload}", "words": "", "figure": figures.add(drawn)},
+            {"title": f"Resident memory, {workload}", "words": "",
+             "figure": figures.add(_lines(grown, "bytes, beside the held reader", look.size))},
+        ]  # fmt: skip
+    return cards
+
+
 def _rlu_commands() -> tuple[tuple[str, ...], ...]:
     common = ("--threads", "2", "--keys", "10000", "--update", "20", "--seconds", "0.3",
               "--trials", "2")  # fmt: skip
@@ -259,5 +290,16 @@ LAYERS = [
         (("tpcc", "--items", "20000", "--customers", "600", "--threads", "2", "--hold", "1",
           "--seconds", "2"),),
         _tpcc,
+    ),
+    Layer(
+        "held",
+        "Beside a held reader",
+        "Tables whose rows and index entries end all the time: a queue, an indexed column that is "
+        "updated, keys that come and go; each while one reader holds a snapshot from the beginning "
+        "to the end, and without. The reader saw the same rows at the end as at the beginning, or "
+        "there would be no figures here.",
+        "held",
+        (("held", "--hold", "0,1", "--threads", "2", "--warm-up", "0.1", "--seconds", "0.3"),),
+        _held,
     ),
 ]  # fmt: skip

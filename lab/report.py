@@ -78,7 +78,7 @@ def render(
     records = [trial.record for trial in trials]
     found = Found(
         trials, extras.get("announcements", []), extras.get("snapshots", []),
-        [r for kind in ("ycsb", "tpcc", "rlu") for r in extras.get(kind, [])],
+        [r for kind in ("ycsb", "tpcc", "held", "rlu") for r in extras.get(kind, [])],
         extras.get("counted", []),
         configs=configs,
     )  # fmt: skip

@@ -20,7 +20,7 @@ TREES = STRUCTURES[:3]
 RIVALS = [("std_map", "mutex", "own"), ("std_map", "sharded_mutex", "own")]
 REGION = ["none", "token", "token_naive", "token_pass_first", "token_periodic", "debra"]
 SCHEMES = [*REGION, "hazard_pointers", "neutralization", "neutralization_plus"]
-LAYERS = ("counted", "rlu", "tpcc", "ycsb")
+LAYERS = ("counted", "held", "rlu", "tpcc", "ycsb")
 STORAGES = [
     "none",
     "one-shot",
@@ -309,8 +309,12 @@ def snapshots(options) -> int:
 
 def worked_snapshots(options) -> int:
     """Read transactions beside updates; rivals have no versions."""
-    sizes = {"epoch_collector": 90_000_000, "steam": 30_000_000, "copies": 50_000_000,
-             "none": 8_000_000}
+    sizes = {
+        "epoch_collector": 90_000_000,
+        "steam": 30_000_000,
+        "copies": 50_000_000,
+        "none": 8_000_000,
+    }
     collectors = ("epoch_collector", "steam", "bbf", "dl_rt", "sl_rt")
     ways = {"std_map": ("copies",), "tbb_hash_map": ("none",)}
     write(options.json, [
@@ -365,6 +369,8 @@ def layer_records(options) -> list[dict]:
                     for name, (usual, option) in RLU_OPTIONS.items()
                     for given in [getattr(options, option)]}}
                 for _ in range(2)]  # fmt: skip
+    if options.command == "held":
+        return held_records(options)
     if options.engine != "-":
         return [{**store_record(options, "one-shot"), "engine": engine, "conflicts": 5,
                  "transactions": 95, "tx_per_s": 2e5 if engine == "mvrlu" else 1e5}
@@ -382,6 +388,20 @@ def inside(options) -> dict:
                                      "waiting", "chain_mean", "chain_most"]  # fmt: skip
         told["over_time"] = [[5 * t, 100 * t, 3 * t, t, 4e5, 900, 1.5, 3] for t in range(60)]
     return told
+
+
+def held_records(options) -> list[dict]:
+    """Nine tenths of the speed beside a reader, four fifths with Steam."""
+    workloads = "queue,touched,churn" if options.workload == "-" else options.workload
+    return [
+        {"workload": workload, "index": index, "versions": versions, "hold": hold, "trial": trial,
+         "tx_per_s": 1e5 * (1 - hold * (0.2 if versions == "steam" else 0.1)),
+         "rss_growth_bytes": 2e6 + hold * 1e6, "first_row_ns_p50": 500 * (1 + hold),
+         "old_read_ns_p50": 700 if hold else None,
+         "over_time": [[t * 50, 1e5, 2e7 + 1e5 * min(t, 3), 10, 1000] for t in range(20)]}
+        for workload in workloads.split(",") for index in ("ordered", "hash")
+        for versions in STORAGES for hold in (0, 1) for trial in range(2)
+    ]  # fmt: skip
 
 
 def store_record(options, versions: str) -> dict:
@@ -441,7 +461,7 @@ def main() -> int:
         for option in ("--json", "--structure", "--sync", "--test", "--writes", "--threads",
                        "--operations", "--scanners", "--mix", "--partitions",
                        "--update", "--keys", "--low", "--high", "--walks", "--theta", "--engine",
-                       "--turn-us", "--in-place"):  # fmt: skip
+                       "--turn-us", "--in-place", "--workload"):  # fmt: skip
             command.add_argument(option, default="-")
         for flag in ("--stall", "--detector", "--over-time"):
             command.add_argument(flag, action="store_true")

@@ -91,7 +91,7 @@ def test_a_range_names_its_unit_once():
 )
 def test_a_logarithmic_axis_has_at_least_two_ticks(low, high, shown):
     values, texts = look.log_ticks(low, high, lambda value: f"{value:.0f}")
-    inside = [text for value, text in zip(values, texts) if low <= value <= high]
+    inside = [text for value, text in zip(values, texts, strict=True) if low <= value <= high]
     assert inside == shown
 
 

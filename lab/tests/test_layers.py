@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
+
 from lab import layers, report
 from lab.bench import Bench
 from lab.records import of_kind
@@ -37,6 +39,15 @@ def test_each_layer_is_run_and_drawn(tmp_path):
     lines = figures.made[tpcc["cards"][2]["figure"]]["data"]
     assert len(lines) == len(STORAGES)
     assert "9.00\N{NO-BREAK SPACE}×" in tpcc["cards"][2]["words"]
+    held = next(s for s in sections if s["key"] == "held")
+    titles = [card["title"] for card in held["cards"]]
+    assert titles[:2] == ["Throughput, queue", "Resident memory, queue"]
+    assert len(titles) == 6
+    dots = figures.made[held["cards"][0]["figure"]]["data"]
+    shares = {point["meta"]: point["x"] for point in dots if point.get("meta")}
+    assert len(shares) == 2 * len(STORAGES)
+    assert shares["steam, hash"] == pytest.approx([0.8])
+    assert shares["range, ordered"] == pytest.approx([0.9])
 
 
 def test_names_at_the_ends_of_lines_do_not_lie_on_each_other():

@@ -14,7 +14,7 @@ import pytest
 
 from lab import stats
 from lab.bench import Bench
-from lab.claims import NOT_SEEN, SEEN
+from lab.claims import NOT_SEEN, SEEN, UNPROVEN
 from lab.matrix import Cell
 from lab.paper import contention, model, page, rivals, run, sectioned, sections
 from lab.paper.catalogue import PAGES
@@ -85,7 +85,7 @@ def measured(tmp_path_factory) -> list[dict]:
     records = []
     for entry in PAGES:
         commands = entry.commands(scale)
-        if commands and entry.key.startswith(("one-shot", "sections")):
+        if commands and entry.key.startswith(("one-shot", "held-readers", "sections")):
             target = folder / entry.key
             assert run._of_page(Inside(FAKE), entry.key, commands, target, 60) == ""
             records += read_lines(target)
@@ -170,7 +170,7 @@ def test_the_one_shot_pages_are_judged_and_have_all_storages(filled, stored):
 def test_partitions_that_matter_are_told_of(filled, stored):
     assert shown_of(14, filled, stored).verdict == SEEN
     odd = [{**r, "tx_per_s": r["tx_per_s"] * r["partitions_most"]}
-           for r in stored if "tx_per_s" in r]  # fmt: skip
+           for r in stored if "partitions_most" in r]  # fmt: skip
     assert shown_of(14, filled, odd).verdict == NOT_SEEN
 
 
@@ -183,6 +183,30 @@ def test_a_reader_is_shown_over_time(filled, stored):
 def test_records_of_one_page_are_not_taken_for_another(filled, stored):
     other = [{**r, "lab": {"page": "elsewhere"}} for r in stored]
     assert shown_of(10, filled, other) is None
+
+
+def test_what_a_held_reader_costs_is_judged(stored):
+    entry = next(page for page in PAGES if page.key == "held-readers")
+    default = "one-shot-consolidated"
+
+    def shown(field: str, factor: float, spread: float = 0, **where):
+        records = [
+            {**r, field: r[field] * factor * (1 + spread * r["trial"])}
+            if r.get("hold") and all(r[name] == value for name, value in where.items()) else r
+            for r in stored
+        ]  # fmt: skip
+        return entry.show(Found([], store=records))
+
+    assert (made := shown("tx_per_s", 1)).verdict == SEEN
+    assert "0.90" in made.here
+    assert "queue, ordered" in made.here
+    assert [len(table["rows"]) for table in made.blocks] == [2 * len(fake_bench.STORAGES)] * 3
+    one = {"workload": "churn", "index": "hash"}
+    assert shown("tx_per_s", 0.5, versions=default, **one).verdict == NOT_SEEN
+    assert shown("tx_per_s", 0.5, versions="steam", **one).verdict == SEEN
+    assert shown("tx_per_s", 0.4, 2, versions=default, **one).verdict == UNPROVEN
+    assert shown("first_row_ns_p50", 2, versions=default, **one).verdict == NOT_SEEN
+    assert entry.show(Found([], store=[r for r in stored if r.get("hold") == 0])) is None
 
 
 def test_what_a_held_snapshot_keeps_is_judged(filled):
