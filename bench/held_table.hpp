@@ -7,7 +7,7 @@
 //              in a hash index the next of a few, so that many entries have one key
 //     churn    deletes a row and inserts another one, out of twice as many keys as there are rows
 //
-// A row is a number and a mark; the upper half of the number is the thread that changes the row.
+// A row is a number and a mark; the upper bits of the number say which thread changes the row.
 #pragma once
 
 #include <spolia/db.hpp>
