@@ -18,15 +18,13 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
-/// Notes, or calls, from one look to the next.
-constexpr std::uint32_t look_every = 64;
 /// A snapshot that has held so many has the next look made.
 constexpr std::uint64_t many_held = 64;
 /// The clock is looked at once for so many notes.
 constexpr std::uint64_t notes_at_once = 16;
 constexpr std::chrono::milliseconds longest_step{1};
 /// About what a place in a graveyard takes, and each of its words (graveyard.hpp).
-constexpr std::uint64_t graveyard_bytes = 16;
+constexpr std::uint64_t graveyard_bytes = 28;
 constexpr std::uint64_t graveyard_word_bytes = 12;
 
 }  // namespace
@@ -89,8 +87,9 @@ void upkeep::add(note_queue& notes) noexcept {
 
 /// Apart, so that commits, which mostly find nothing that waits, save no registers for it.
 SPOLIA_NOINLINE void upkeep::work(std::uint64_t left, atomic<std::uint64_t>& last) noexcept {
-  const bool due = queued_.load_relaxed() >= look_every ||
-                   calls_.fetch_add_relaxed(1) % look_every == look_every - 1;
+  const std::uint64_t every = look_every_.load_relaxed();
+  const bool due =
+      queued_.load_relaxed() >= every || calls_.fetch_add_relaxed(1) % every == every - 1;
   if (!due && ready_.load_relaxed() == 0) return;
   const turn mine(*this);
   if (!mine) return;
@@ -142,6 +141,7 @@ void upkeep::look() noexcept {
     todo_.append(queue_);
   }
   if (!snapshots_.look(board_)) return;
+  look_every_.store_relaxed(std::max<std::uint64_t>(least_notes, snapshots_.size()));
   try {
     held_.reserve(snapshots_.size());
   } catch (const std::bad_alloc&) {
@@ -262,7 +262,8 @@ burial upkeep::bury(note& n) noexcept {
   if (!t.enter()) return burial::no_memory;  // another time
   burial b = burial::not_there;
   if (is_there(n)) {
-    b = n.is_row() ? bury_row(n) : n.index().entries_->bury(n.key(), n.slot(), n.claim(), n.until);
+    b = n.is_row() ? bury_row(n)
+                   : n.index().entries_->bury(n.key(), n.slot(), n.claim(), n.since, n.until);
   }
   t.leave();
   return b;
@@ -294,7 +295,7 @@ burial upkeep::bury_row(note& n) noexcept {
   }
   burial b = burial::not_there;
   if (head.stamp.load_relaxed() == n.until && (head.shape.load_relaxed() & row_exists) == 0) {
-    b = t.primary_->bury(t.key_at(row), n.slot(), n.until);
+    b = t.primary_->bury(t.key_at(row), n.slot(), n.since, n.until);
   }
   // release → the acquires of those that look at the lock next.
   head.lock.store_release(b == burial::done ? buried_row : was);

@@ -88,18 +88,20 @@ class note {
     std::copy_n(tail() + 1, words_ - 1U, k.begin());
     return k;
   }
-  [[nodiscard]] std::uint64_t slot() const noexcept { return slot_; }
+  [[nodiscard]] std::uint64_t slot() const noexcept {
+    return std::uint64_t{slot_above_} << 32U | slot_;
+  }
   /// What it takes itself, with what the allocator adds.
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes(words_) + 8; }
   /// What would be free without it: the note, the slot of a row, and a place in a graveyard.
   [[nodiscard]] std::uint64_t weight() const noexcept;
   /// Whether it is about the same row or entry.
   [[nodiscard]] bool same(const note& other) const noexcept {
-    return slot_ == other.slot_ && of_ == other.of_ && words_ == other.words_ &&
+    return slot() == other.slot() && of_ == other.of_ && words_ == other.words_ &&
            (is_row() || std::equal(tail() + 1, tail() + words_, other.tail() + 1));
   }
   [[nodiscard]] std::uint64_t hash() const noexcept {
-    std::uint64_t h = hash_with(no_words_hash, slot_);
+    std::uint64_t h = hash_with(no_words_hash, slot());
     h = hash_with(h, reinterpret_cast<std::uintptr_t>(of_));
     for (std::uint32_t i = 1; i < words_; ++i) h = hash_with(h, tail()[i]);
     return hash_of_all(h);
@@ -111,7 +113,10 @@ class note {
 
  private:
   note(void* of, std::uint64_t slot, std::uint32_t words) noexcept
-      : of_(of), slot_(slot), words_(words) {}
+      : of_(of),
+        slot_(static_cast<std::uint32_t>(slot)),
+        slot_above_(static_cast<std::uint8_t>(slot >> 32U)),
+        words_(static_cast<std::uint8_t>(words)) {}
   static note* make(void* of, std::uint64_t slot, std::uint32_t words) {
     return ::new (memory::allocate(bytes(words), alignof(note))) note(of, slot, words);
   }
@@ -126,11 +131,12 @@ class note {
   }
 
   void* const of_;  // the index; of a row, the table
-  const std::uint64_t slot_ : 40;
-  const std::uint64_t words_ : 8;  // that follow; of a row, none
+  const std::uint32_t slot_;
+  const std::uint8_t slot_above_;  // its bits from the 32nd on
+  const std::uint8_t words_;       // that follow; of a row, none
 
  public:
-  kind what : 8 = kind::added;
+  kind what = kind::added;
   bool kept : 1 = false;
   bool buried : 1 = false;
 };
@@ -233,6 +239,9 @@ class upkeep {
   [[nodiscard]] std::optional<held_things> held_at(std::uint64_t time) noexcept;
 
  private:
+  /// From one look to the next; and as many as snapshots were listed, since a look goes over them.
+  static constexpr std::uint64_t least_notes = 64;
+
   struct pile : note_queue {
     std::uint64_t bytes = 0;
   };
@@ -279,6 +288,7 @@ class upkeep {
   atomic<std::uint64_t> note_bytes_{0};
   atomic<std::uint64_t> ready_{0};  // notes of todo_, as the last turn has left them
   atomic<std::uint32_t> calls_{0};
+  atomic<std::uint64_t> look_every_{least_notes};  // notes, or calls
   // Times of holders are between them, or the first is above the second.
   atomic<std::uint64_t> first_held_{1};
   atomic<std::uint64_t> last_held_{0};

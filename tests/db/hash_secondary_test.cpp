@@ -105,6 +105,50 @@ TEST(ordered_secondary, keeps_the_claims_of_pairs_that_are_there) {
   look_at_pairs_added_once(*index);
 }
 
+/// What is buried is shown to snapshots in its life, and to no others: old ones do not walk over
+/// what lived after them.
+void look_at_buried_pairs(secondary_index& index) {
+  const key_words key{7};
+  const auto shown_at = [&](std::uint64_t time) {
+    std::vector<std::uint64_t> found;
+    const auto note = [&](std::uint64_t slot, const std::uint64_t*) {
+      found.push_back(slot);
+      return true;
+    };
+    index.scan(key, key, time, slot_visitor(note));
+    std::sort(found.begin(), found.end());
+    return found;
+  };
+  using slots_found = std::vector<std::uint64_t>;
+  for (std::uint64_t slot = 1; slot <= 3; ++slot) {
+    const std::uint64_t since = 10 * slot;
+    index.add(key, slot, {slot, since});
+    EXPECT_EQ(index.bury(key, slot, slot + 9, since, since + 15), burial::not_there);
+    EXPECT_EQ(index.bury(key, slot, slot, since, since + 15), burial::done);
+  }
+  EXPECT_EQ(shown_at(9), slots_found{});
+  EXPECT_EQ(shown_at(10), slots_found{1});
+  EXPECT_EQ(shown_at(19), slots_found{1});
+  EXPECT_EQ(shown_at(24), (slots_found{1, 2}));
+  EXPECT_EQ(shown_at(25), slots_found{2});
+  EXPECT_EQ(shown_at(44), slots_found{3});
+  EXPECT_EQ(shown_at(45), slots_found{});
+  EXPECT_TRUE(index.unbury(key, 2, 2, 35));
+  EXPECT_EQ(shown_at(25), slots_found{});
+  EXPECT_EQ(shown_at(30), slots_found{3});
+}
+TYPED_TEST(hash_secondary_of, shows_what_is_buried_to_those_of_then) {
+  region_domain nodes;
+  domain<> graves;
+  typename TypeParam::secondary index(nodes, graves, 1);
+  look_at_buried_pairs(index);
+}
+TEST(ordered_secondary, shows_what_is_buried_to_those_of_then) {
+  domain<> nodes;
+  const auto index = make_ordered_secondary(1, nodes);
+  look_at_buried_pairs(*index);
+}
+
 TYPED_TEST(hash_secondary_of, stops_where_it_is_told_to) {
   region_domain nodes;
   domain<> graves;

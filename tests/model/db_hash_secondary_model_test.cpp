@@ -104,7 +104,7 @@ void a_lookup_against_a_burial(model::scenario& run) {
   w->index.add({7}, 1, {1, 0});
   run.thread([w] { model::check(w->shown(7, 1, 5) == 1, "an old snapshot finds its row once"); });
   run.thread([w] {
-    model::check(w->index.bury({7}, 1, 1, 9) == burial::done, "there is memory");
+    model::check(w->index.bury({7}, 1, 1, 2, 9) == burial::done, "there is memory");
     w->index.add({7}, 1, {2, 10});
   });
   run.finally([w] {

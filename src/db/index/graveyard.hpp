@@ -10,7 +10,7 @@
 //   asks matters() and looks here after it has read that part of the index. If it did not find the
 //   entry there, the entry was taken out before; so matters() says yes, and the entry is here: it
 //   goes only when no snapshot is left in its life.
-// Memory:      about 16 bytes an entry and 12 for each of its words.
+// Memory:      about 28 bytes an entry and 12 for each of its words.
 #pragma once
 
 #include <algorithm>
@@ -41,15 +41,15 @@ class graveyard {
   [[nodiscard]] bool matters(std::uint64_t time) const noexcept {
     return last_end_.load_relaxed() > time && count_.load_relaxed() != 0;
   }
-  /// Throws std::bad_alloc.
-  void put(const place& p) {
+  /// Of a life that began at `since`. Throws std::bad_alloc.
+  void put(const place& p, std::uint64_t since) {
     const std::uint64_t until = p.words[UntilAt];
     count_.fetch_add_relaxed(1);
     std::uint64_t was = last_end_.load_relaxed();
     while (was < until && !last_end_.cas_weak_relaxed(was, until)) {
     }
     try {
-      if (!places_.insert(p, nothing{})) count_.fetch_sub_relaxed(1);
+      if (!places_.insert(p, since)) count_.fetch_sub_relaxed(1);
     } catch (...) {
       count_.fetch_sub_relaxed(1);
       throw;
@@ -67,24 +67,24 @@ class graveyard {
 
   [[nodiscard]] std::uint64_t bytes() const noexcept { return places_.bytes_approx(); }
 
-  /// Calls f(place) for those from `lo` on and before `hi` that ended after `time`, while f returns
-  /// true.
+  /// Calls f(place) for those from `lo` on and before `hi` in whose life the time is, while f
+  /// returns true.
   template <class F>
   void up(const place& lo, const place& hi, std::uint64_t time, F&& f) const {
-    places_.range(lo, hi,
-                  [&](const place& p, nothing) { return p.words[UntilAt] <= time || f(p); });
+    places_.range(lo, hi, [&](const place& p, std::uint64_t since) {
+      return p.words[UntilAt] <= time || time < since || f(p);
+    });
   }
   /// The same in descending order.
   template <class F>
   void down(const place& lo, const place& hi, std::uint64_t time, F&& f) const {
-    places_.range_down(lo, hi,
-                       [&](const place& p, nothing) { return p.words[UntilAt] <= time || f(p); });
+    places_.range_down(lo, hi, [&](const place& p, std::uint64_t since) {
+      return p.words[UntilAt] <= time || time < since || f(p);
+    });
   }
 
  private:
-  struct nothing {};
-
-  tree_of<Words, nothing, Domain> places_;
+  tree_of<Words, std::uint64_t, Domain> places_;  // with the time when the life began
   atomic<std::uint64_t> last_end_{0};
   atomic<std::uint64_t> count_{0};
 };

@@ -184,9 +184,10 @@ class ordered_primary final : public primary_index {
     });
     return slot;
   }
-  burial bury(const key_words& key, std::uint64_t slot, std::uint64_t until) noexcept override {
+  burial bury(const key_words& key, std::uint64_t slot, std::uint64_t since,
+              std::uint64_t until) noexcept override {
     try {
-      dead_.put(part::at(cut<Words>(key), until, slot));
+      dead_.put(part::at(cut<Words>(key), until, slot), since);
     } catch (const std::bad_alloc&) {
       return burial::no_memory;
     }
@@ -271,11 +272,11 @@ class ordered_secondary final : public secondary_index {
   [[nodiscard]] std::uint64_t bytes() const noexcept override {
     return tree_.bytes_approx() + dead_.bytes();
   }
-  burial bury(const key_words& key, std::uint64_t slot, std::uint64_t claim,
+  burial bury(const key_words& key, std::uint64_t slot, std::uint64_t claim, std::uint64_t since,
               std::uint64_t until) noexcept override {
     try {
       if (entry_of(key, slot).claim != claim) return burial::not_there;
-      dead_.put(part::at(with(key, slot), until));
+      dead_.put(part::at(with(key, slot), until), since);
     } catch (const std::bad_alloc&) {
       return burial::no_memory;
     }

@@ -123,9 +123,9 @@ class primary_index {
                                                   std::uint64_t /*time*/) const {
     return no_slot;
   }
-  /// The key's row ended at `until`. The caller holds the row's lock; the key can have another slot
+  /// The key's row lived from `since` to `until`. The caller holds the row's lock; the key can have another slot
   /// then.
-  virtual burial bury(const key_words& /*key*/, std::uint64_t /*slot*/,
+  virtual burial bury(const key_words& /*key*/, std::uint64_t /*slot*/, std::uint64_t /*since*/,
                       std::uint64_t /*until*/) noexcept {
     return burial::never;
   }
@@ -204,7 +204,7 @@ class secondary_index {
 
   /// As those of primary indexes, of the pair if its claim is still this one.
   virtual burial bury(const key_words& /*key*/, std::uint64_t /*slot*/, std::uint64_t /*claim*/,
-                      std::uint64_t /*until*/) noexcept {
+                      std::uint64_t /*since*/, std::uint64_t /*until*/) noexcept {
     return burial::never;
   }
   virtual bool unbury(const key_words& /*key*/, std::uint64_t /*slot*/, std::uint64_t /*claim*/,
