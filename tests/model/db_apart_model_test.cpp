@@ -69,7 +69,7 @@ struct world : two_column_row<Storage> {
     restamp(at(), time);
     old.published(mine.number(), time);
     values.retire(replaced, time);
-    commit_board::give_back(mine);
+    board.give_back(mine);
   }
   void look() {
     const auto ticket = board.living.announce(board.clock);

@@ -51,7 +51,7 @@ struct columns : two_column_row<Storage> {
     const std::uint64_t time = board.publish(mine);
     restamp(at(), time);
     old.published(mine.number(), time);
-    commit_board::give_back(mine);
+    board.give_back(mine);
   }
   /// What a snapshot sees does not change, and is what the row once was.
   template <class Was>

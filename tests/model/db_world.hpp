@@ -57,7 +57,7 @@ struct world {
     const std::uint64_t time = board.publish(mine);
     for (unsigned i = 0; i < rows; ++i) restamp(at(i), time);
     old.published(mine.number(), time);
-    commit_board::give_back(mine);
+    board.give_back(mine);
     return time;
   }
 
@@ -71,7 +71,7 @@ struct world {
              .chain = &heads[i].older};
     model::check(old.reserve(mine.number(), std::span(&a, 1), 0), "there is room");
     old.cancel(mine.number());
-    commit_board::give_back(mine);
+    board.give_back(mine);
   }
 
   /// Commits `value` to the rows from..end if `valid(drawn)`, as a serializable transaction does.
@@ -108,7 +108,7 @@ struct world {
       restamp(at(i), same ? asks[i].since : time);
     }
     old.published(mine.number(), time);
-    commit_board::give_back(mine);
+    board.give_back(mine);
     return done ? time : 0;
   }
 

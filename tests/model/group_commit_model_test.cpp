@@ -190,7 +190,7 @@ void a_commit_beside_a_cut(model::scenario& run) {
       return w->queue.append_if(w->entries[0], w->commit, drawn, step);
     };
     w->committed = w->board.publish_if(mine, [](std::uint64_t) { return verdict::holds; }, settle);
-    commit_board::give_back(mine);
+    w->board.give_back(mine);
   });
   run.thread(
       [w] { w->queue.cut(w->entries[1], w->end, [&] { return w->seen = w->board.clock.now(); }); });

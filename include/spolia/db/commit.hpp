@@ -110,8 +110,10 @@ class commit_board {
     friend class commit_board;
     atomic<bool> taken_{false};
     plain<std::uint32_t> number_{0};
-    atomic<std::uint64_t> serial_{0};  // of the last commit that began
-    atomic<std::uint64_t> state_{0};   // see the constants below
+    // The record, not this one, that a thread with this number gave back last.
+    atomic<std::uint32_t> given_back_{0};  // one more; 0: none
+    atomic<std::uint64_t> serial_{0};      // of the last commit that began
+    atomic<std::uint64_t> state_{0};       // see the constants below
   };
 
   commit_board() = default;
@@ -123,22 +125,30 @@ class commit_board {
   /// Serializable commits whose reads are looked at: each since a time before it draws its own.
   census validating;
 
-  /// A record that nobody else has. Throws std::bad_alloc.
+  /// A record for the calling thread alone. Throws std::bad_alloc.
   record& take() {
-    for (std::uint32_t n = threads::number();; ++n) {
+    const std::uint32_t me = threads::number();
+    record& mine = records_.of(me);
+    if (try_to_take(mine, me)) return mine;
+    // It has a reader or transaction already. The record that it gave back last is mostly free
+    // yet: a thread that holds a thousand readers need not look at theirs to begin another one.
+    if (const std::uint32_t last = mine.given_back_.load_relaxed(); last != 0) {
+      record& r = records_.of(last - 1);
+      if (try_to_take(r, last - 1)) return r;
+    }
+    for (std::uint32_t n = me + 1;; ++n) {
       if (n >> (63U - serial_bits) != 0) throw std::bad_alloc();  // a million are open
       record& r = records_.of(n);
-      // acquire ← the release in give_back(): its last holder's commit is over.
-      if (r.taken_.load_relaxed() || r.taken_.exchange_acquire(true)) continue;
-      r.number_.write(n);
-      std::uint32_t high = high_.load_relaxed();
-      while (high <= n && !high_.cas_weak_relaxed(high, n + 1)) {
-      }
-      return r;
+      if (try_to_take(r, n)) return r;
     }
   }
-  // release → the acquire in take().
-  static void give_back(record& r) noexcept { r.taken_.store_release(false); }
+  void give_back(record& r) noexcept {
+    const std::uint32_t me = threads::number();
+    if (r.number() != me) {
+      if (record* const mine = records_.find(me)) mine->given_back_.store_relaxed(r.number() + 1);
+    }
+    r.taken_.store_release(false);  // → the acquire in try_to_take()
+  }
 
   /// All numbers of records taken so far are below this.
   [[nodiscard]] std::uint32_t high_water() const noexcept { return high_.load_relaxed(); }
@@ -244,6 +254,17 @@ class commit_board {
   }
 
  private:
+  /// Record n.
+  bool try_to_take(record& r, std::uint32_t n) noexcept {
+    // acquire ← the release in give_back(): its last holder's commit is over.
+    if (r.taken_.load_relaxed() || r.taken_.exchange_acquire(true)) return false;
+    r.number_.write(n);
+    std::uint32_t high = high_.load_relaxed();
+    while (high <= n && !high_.cas_weak_relaxed(high, n + 1)) {
+    }
+    return true;
+  }
+
   /// Whether an undecided commit will be after `time`; sees to it. False: look at `state` again.
   static bool stands_back(record& r, std::uint64_t& state, std::uint64_t serial,
                           std::uint64_t time) noexcept {

@@ -69,7 +69,7 @@ reader::reader(engine& of, const char* label) : engine_(of), session_(nullptr) {
     session_->record = &r;
     ticket_ = engine_.board.living.announce(engine_.board.clock, label);
   } catch (...) {
-    commit_board::give_back(r);
+    engine_.board.give_back(r);
     throw;
   }
 }
@@ -86,7 +86,7 @@ void reader::end() noexcept {
   session_->section.leave();
   ticket_.withdraw();
   session_->clear();
-  commit_board::give_back(*std::exchange(session_, nullptr)->record);
+  engine_.board.give_back(*std::exchange(session_, nullptr)->record);
   engine_.cleaner.after_snapshot(timestamp());
 }
 
