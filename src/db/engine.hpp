@@ -88,20 +88,15 @@ class arena {
     std::size_t used = 0;
   };
   std::uint64_t* take(std::size_t words) {
-    while (at_.block < blocks_.size()) {
-      block& b = blocks_[at_.block];
-      if (b.size - at_.used >= words) {
+    if (at_.block < blocks_.size()) [[likely]] {
+      const block& b = blocks_[at_.block];
+      if (b.size - at_.used >= words) [[likely]] {
         std::uint64_t* const found = b.words.get() + at_.used;
         at_.used += words;
         return found;
       }
-      at_ = {at_.block + 1, 0};
     }
-    const std::size_t size = std::max<std::size_t>(words, 2048);
-    large_ = large_ || size > most_kept;
-    blocks_.push_back({std::make_unique_for_overwrite<std::uint64_t[]>(size), size});
-    at_ = {blocks_.size() - 1, words};
-    return blocks_.back().words.get();
+    return take_elsewhere(words);
   }
   [[nodiscard]] mark here() const noexcept { return at_; }
   void rewind(mark m) noexcept { at_ = m; }
@@ -115,6 +110,20 @@ class arena {
     std::unique_ptr<std::uint64_t[]> words;
     std::size_t size = 0;
   };
+  /// In a later block, or in a new one. Not inlined, so that take() is.
+  SPOLIA_NOINLINE std::uint64_t* take_elsewhere(std::size_t words) {
+    for (; at_.block < blocks_.size(); at_ = {at_.block + 1, 0}) {
+      const block& b = blocks_[at_.block];
+      if (b.size - at_.used < words) continue;
+      at_.used += words;
+      return b.words.get() + at_.used - words;
+    }
+    const std::size_t size = std::max<std::size_t>(words, 2048);
+    large_ = large_ || size > most_kept;
+    blocks_.push_back({std::make_unique_for_overwrite<std::uint64_t[]>(size), size});
+    at_ = {blocks_.size() - 1, words};
+    return blocks_.back().words.get();
+  }
   SPOLIA_NOINLINE void shrink() noexcept {
     std::erase_if(blocks_, [](const block& b) { return b.size > most_kept; });
     if (blocks_.size() > 4) blocks_.resize(4);

@@ -89,6 +89,14 @@ struct row_place {
   }
 };
 
+/// Copies the words of these columns, so that the copy is whole unless the stamp has changed. Not
+/// inlined: within read_version() the loop is left without registers.
+SPOLIA_NOINLINE inline void copy_whole(const row_place& row, std::span<const column_run> runs,
+                                       std::uint64_t* out) noexcept {
+  // acquire, all ← the releases in install(): see "Why a copy is whole".
+  row.each_word(runs, [out](std::size_t i, auto& word) { out[i] = word.load_acquire(); });
+}
+
 /// Copies the columns of the row's version at `time`, which the caller has announced, to their
 /// places in the row image `out`; returns its shape: 0 if there is no row then. Calls since(t) with
 /// the time from which on it is so; 0: from the beginning.
@@ -97,8 +105,7 @@ std::uint64_t read_version(commit_board& board, const delta& old, const row_plac
                            std::uint64_t time, const column_set& wanted, std::uint64_t* out,
                            Since&& since) {
   const auto copy = [&] {
-    // acquire, all ← the releases in install(): see "Why a copy is whole".
-    row.each_word(wanted.runs, [&](std::size_t i, auto& word) { out[i] = word.load_acquire(); });
+    copy_whole(row, wanted.runs, out);
   };
   for (;;) {
     // acquire ← the releases in install() and restamp(): the chain, the words, the record.
