@@ -798,6 +798,27 @@ TEST_F(ages, a_large_deletion_is_cleaned_by_the_one_that_made_it) {
   EXPECT_LE(base.stats().cleaning, 64U);
 }
 
+/// A thread that holds many readers begins and ends one more nearly as quickly as the first.
+TEST_F(ages, do_not_slow_the_next_reader) {
+  const auto quickest = [&] {
+    auto best = std::chrono::nanoseconds::max();
+    for (int tries = 0; tries < 20; ++tries) {
+      const auto start = std::chrono::steady_clock::now();
+      for (int n = 0; n < 200; ++n) const reader one = base.snapshot();
+      best = std::min<std::chrono::nanoseconds>(best, std::chrono::steady_clock::now() - start);
+    }
+    return best;
+  };
+  insert(0, 10);
+  const auto without = quickest();
+  std::vector<std::unique_ptr<reader>> all;
+  for (int n = 0; n < 1000; ++n)
+    all.push_back(std::unique_ptr<reader>(new reader(base.snapshot())));
+  EXPECT_LT(quickest(), 4 * without + std::chrono::microseconds(50));
+  for (int n = 0; n < 1000; n += 2) all[static_cast<std::size_t>(n)].reset();
+  EXPECT_LT(quickest(), 4 * without + std::chrono::microseconds(50));
+}
+
 /// What is needed by many snapshots is asked about a few times, in whatever order these end.
 TEST(snapshot_lists, are_asked_a_logarithm_of_times) {
   for (const bool oldest_first : {true, false}) {

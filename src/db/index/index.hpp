@@ -123,8 +123,8 @@ class primary_index {
                                                   std::uint64_t /*time*/) const {
     return no_slot;
   }
-  /// The key's row lived from `since` to `until`. The caller holds the row's lock; the key can have another slot
-  /// then.
+  /// The key's row lived from `since` to `until`. The caller holds the row's lock; the key can have
+  /// another slot then.
   virtual burial bury(const key_words& /*key*/, std::uint64_t /*slot*/, std::uint64_t /*since*/,
                       std::uint64_t /*until*/) noexcept {
     return burial::never;
