@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// hash_index.hpp: a concurrent hash table of slots that grows: the primary index of most tables.
+// hash_index.hpp: a concurrent hash table of slots that grows and shrinks: the primary index of
+// most tables.
 //
 // Idea:        shards, each with an open-addressed array of (hash, slot). Keys are not stored: the
 //              slot's row has them. But most keys are a few small numbers. What fits into one word
@@ -19,7 +20,8 @@
 //              table, while which that shard's other updates wait; amortized constant.
 // Progress:    lookups are wait-free: they look at each entry of an array once at most.
 // Memory:      16 bytes an entry, at least a quarter and at most three quarters of which are used
-//              after a renewal: 22 to 42 bytes a key while a table grows.
+//              after a renewal: 22 to 42 bytes a key while a table grows. A shard of which less
+//              than an eighth is used is renewed when a key goes.
 // Filling:     who fills an index that nobody uses yet writes down keys' hashes and slots, shard by
 //              shard, in memory that becomes the shards' arrays, and makes entries of them in the
 //              end: each key would be a miss of the caches.
@@ -90,7 +92,7 @@ class hash_index final
     array* a = s.now.load_relaxed();
     const std::uint64_t there = slot_of(*a, at, key);
     if (there != no_slot) return there;
-    if ((s.used + 1) * 4 > a->size * 3) a = &renew(s, *a, std::bit_ceil((s.live + 1) * 2), guard);
+    if ((s.used + 1) * 4 > a->size * 3) a = &renew(s, *a, guard);
     put(*a, at.hash, (slot + 1) | at.flag);
     ++s.used;
     ++s.live;
@@ -100,17 +102,23 @@ class hash_index final
   bool remove(const key_words& key, std::uint64_t slot) noexcept override {
     const place at = place_of(key);
     shard& s = shard_of(at.hash);
-    const std::lock_guard hold(s.lock);
-    array& a = *s.now.load_relaxed();
-    for (std::uint64_t i = at.hash;; ++i) {
-      entry& e = a.at(i & (a.size - 1));
-      const std::uint64_t seen = e.slot.load_relaxed();
-      if (seen == empty) return true;
-      if (seen != ((slot + 1) | at.flag)) continue;
-      e.slot.store_relaxed(gap);
+    {
+      const std::lock_guard hold(s.lock);
+      array& a = *s.now.load_relaxed();
+      for (std::uint64_t i = at.hash;; ++i) {
+        entry& e = a.at(i & (a.size - 1));
+        const std::uint64_t seen = e.slot.load_relaxed();
+        if (seen == empty) return true;
+        if (seen == ((slot + 1) | at.flag)) {
+          e.slot.store_relaxed(gap);
+          break;
+        }
+      }
       --s.live;
-      return true;
+      if (!is_large(a, s)) return true;
     }
+    shrink(s);
+    return true;
   }
 
   void reserve(std::uint64_t keys) override {
@@ -314,8 +322,23 @@ class hash_index final
     }
   }
 
-  array& renew(shard& s, const array& old, std::uint64_t size, typename Domain::guard& guard) {
-    owned fresh(array::make((std::max)(least, size)));
+  static bool is_large(const array& a, const shard& s) noexcept {
+    return s.live * 8 < a.size && a.size > least;
+  }
+  /// After the lock was left: a thread's first guard may fail.
+  SPOLIA_NOINLINE void shrink(shard& s) noexcept {
+    try {
+      auto guard = nodes_.enter();
+      const std::lock_guard hold(s.lock);
+      const array& a = *s.now.load_relaxed();
+      if (is_large(a, s)) renew(s, a, guard);
+    } catch (const std::bad_alloc&) {
+      // Then the next time.
+    }
+  }
+  /// With twice the room that is needed now, at least.
+  array& renew(shard& s, const array& old, typename Domain::guard& guard) {
+    owned fresh(array::make((std::max)(least, std::bit_ceil((s.live + 1) * 2))));
     copy_live(old, *fresh);
     s.used = s.live;
     return base::replace(s, std::move(fresh), guard);
