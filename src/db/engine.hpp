@@ -25,6 +25,7 @@
 #include "db/commit/gate.hpp"
 #include "db/index/index.hpp"
 #include "db/transaction/read_set.hpp"
+#include "db/transaction/workspace.hpp"
 #include "db/upkeep.hpp"
 #include "db/versions/value_blocks.hpp"
 
@@ -100,9 +101,12 @@ class arena {
   }
   [[nodiscard]] mark here() const noexcept { return at_; }
   void rewind(mark m) noexcept { at_ = m; }
-  void clear() noexcept {
-    if (large_ || blocks_.size() > 4) shrink();
+  /// True: it had become large, and is not any more.
+  bool clear() noexcept {
     at_ = {};
+    if (!large_ && blocks_.size() <= most_blocks) return false;
+    shrink();
+    return true;
   }
 
  private:
@@ -125,11 +129,19 @@ class arena {
     return blocks_.back().words.get();
   }
   SPOLIA_NOINLINE void shrink() noexcept {
-    std::erase_if(blocks_, [](const block& b) { return b.size > most_kept; });
-    if (blocks_.size() > 4) blocks_.resize(4);
     large_ = false;
+    std::vector<block> left;
+    try {
+      left.reserve(most_blocks);
+    } catch (const std::bad_alloc&) {  // then without them
+    }
+    for (block& b : blocks_) {
+      if (left.size() < left.capacity() && b.size <= most_kept) left.push_back(std::move(b));
+    }
+    blocks_.swap(left);
   }
 
+  static constexpr std::size_t most_blocks = 4;
   static constexpr std::size_t most_kept = 8192;  // words of a block
   std::vector<block> blocks_;
   mark at_;
@@ -184,12 +196,19 @@ struct alignas(cache_line) session {
     // release → the acquire in engine::is_open(): its rows.
     if (ended_claims.load_relaxed() != claims) ended_claims.store_release(claims);
   }
-  void clear() noexcept {
+  /// For the next one. `noted`: this one has noted what it read.
+  void clear(bool noted) noexcept {
     images.clear();
-    changes.clear();
-    reads.clear();
+    // Each write, each ask, and what is kept of one, has an image there: so that tells whether they
+    // are many.
+    if (changes.clear()) {
+      clear_and_shrink(writes);
+      clear_and_shrink(asks);
+      clear_and_shrink(kept);
+    }
+    if (noted) reads.clear();
     kept.clear();
-    savepoints.clear();
+    if (levels != 0) clear_and_shrink(savepoints);
     level = levels = scan = 0;
     asked = false;
     looked = false;

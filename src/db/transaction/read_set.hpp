@@ -43,6 +43,8 @@
 #include <spolia/db/row.hpp>
 #include <spolia/db/schema.hpp>
 
+#include "db/transaction/workspace.hpp"
+
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
@@ -93,9 +95,9 @@ struct read_set {
     return !tables.empty() && tables.back().of == &t && tables.back().end == table_read::all;
   }
   void clear() noexcept {
-    rows.clear();
-    ranges.clear();
-    tables.clear();
+    clear_and_shrink(rows);
+    clear_and_shrink(ranges);
+    clear_and_shrink(tables);
   }
 };
 

@@ -85,7 +85,7 @@ void reader::end() noexcept {
   if (gated_) engine_.gates.take(session_->way);
   session_->section.leave();
   ticket_.withdraw();
-  session_->clear();
+  session_->clear(notes_reads_);
   engine_.board.give_back(*std::exchange(session_, nullptr)->record);
   engine_.cleaner.after_snapshot(timestamp());
 }
