@@ -25,6 +25,7 @@
 #include "db/files/status_file.hpp"
 #include "db/files/storage.hpp"
 #include "db/log/journal.hpp"
+#include "db/versions/large_memory.hpp"
 #include "db/versions/storages.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -247,6 +248,7 @@ void database::collect() {
   used().end_slow(nullptr, false);
   used().collect();
   count_indexes();
+  give_free_memory_back();
 }
 
 void engine::collect() {

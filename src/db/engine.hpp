@@ -48,6 +48,7 @@ struct pending_write {
   std::uint64_t sets = 0;                 // columns that the transaction has changed
   std::uint64_t birth = born_before_all;  // what goes back into the lock: row_lock.hpp
   bool fresh = false;                     // the slot was taken for this row
+  bool revives = false;                   // it had a row that was deleted: slot_chunks.hpp
   bool changed = false;
   std::uint32_t level = 0;  // that it was last changed on: transaction.cpp
   std::uint32_t kept = 0;   // one more than where session::kept has what it was before; 0: nowhere

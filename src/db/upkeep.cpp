@@ -436,8 +436,9 @@ bool upkeep::remove_row(note& n) noexcept {
 
 /// The row is in no index any more.
 void upkeep::give_back(table& t, const note& n) noexcept {
-  t.engine_.old->row_gone(t.at(n.slot()).head->older, n.until);
-  t.give_slot(n.slot());
+  row_head& head = *t.at(n.slot()).head;
+  t.engine_.old->row_gone(head.older, n.until);
+  t.give_ended(n.slot(), head);
 }
 
 /// Those of a row that nobody uses any more.

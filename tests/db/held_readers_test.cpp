@@ -276,11 +276,13 @@ class workloads : public testing::TestWithParam<std::tuple<storage_kind, db::ind
     EXPECT_LE(base.stats().cleaning, 2 * live + 300U);
     EXPECT_EQ(base.stats().table_bytes, then.table_bytes) << "slots are used again";
     // Partitions are bounded by their ring, which the first steps have not filled yet.
-    if (std::get<0>(GetParam()).storage != db::version_storage::one_shot_consolidated) {
+    const bool ring = std::get<0>(GetParam()).storage == db::version_storage::one_shot_consolidated;
+    if (!ring) {
       EXPECT_LT(base.stats().versions.bytes, then.versions.bytes + (512U << 10U));
     }
+    // An earlier test's collect() has given back what the allocator had: so all of it is seen.
     if (!SPOLIA_ASAN && !SPOLIA_TSAN) {
-      EXPECT_LT(resident_bytes() - std::min(before, resident_bytes()), 1U << 20U);
+      EXPECT_LT(resident_bytes() - std::min(before, resident_bytes()), (ring ? 4U : 1U) << 20U);
     }
     std::int64_t seen = 0;
     held.for_each(rows, [&](const db::row&) { ++seen; });

@@ -180,7 +180,8 @@ void a_slot_that_changes_hands(model::scenario& run) {
 /// Two transactions that may wait lock two rows in opposite orders.
 void locks_in_opposite_orders(model::scenario& run) {
   struct parts {
-    std::array<atomic<std::uint64_t>, 2> locks{};
+    std::array<atomic<std::uint64_t>, 2> locks{atomic<std::uint64_t>{born_before_all},
+                                               atomic<std::uint64_t>{born_before_all}};
     std::array<atomic<std::uint64_t>, 2> ages{};
     atomic<int> both{0};
   };

@@ -235,6 +235,8 @@ class SPOLIA_EXPORT database {
 
   /// Lets go of all versions, rows and index entries that nobody needs now. Happens by and by
   /// anyway, by commits.
+  /// With glibc's allocator, gives what it does not use back to the system, too (malloc_trim(0)):
+  /// that looks at all memory of the process, and allocations of other threads wait now and then.
   /// Also ends readers whose time is over. Throws what on_slow_reader throws.
   void collect();
   [[nodiscard]] statistics stats() const noexcept;

@@ -8,6 +8,9 @@
 // release.
 //   A reader that got one of the new words (acquire) then sees the mark, or what replaced it, and
 //   not the stamp that it saw before: stamps never come back, for timestamps and marks are unique.
+//   But 0 comes back, when the memory of free slots is given back (table.cpp): so a reader that
+//   finds it believes nothing else. No snapshot that is there sees a row in such a slot, nor one
+//   that was there before: who sees a row's commit sees its mark, or what replaced that.
 // Why what was taken back is whole, where versions have the changed columns only: the reader copies
 //   the words in place, torn or not, before it looks for the chain. A word of a commit that it got
 //   (acquire) comes after that commit's link, so the chain has that commit's before-image, and all
@@ -34,8 +37,8 @@ namespace db {
 
 /// Half a cache line for each row.
 struct row_head {
-  atomic<std::uint64_t> lock{0};   ///< row_lock.hpp: the row's birth, or who holds the lock
-  atomic<std::uint64_t> stamp{0};  ///< commit.hpp; 0: there never was a row
+  atomic<std::uint64_t> lock{0};   ///< row_lock.hpp: the row's birth, or what has the lock
+  atomic<std::uint64_t> stamp{0};  ///< commit.hpp; 0: no snapshot sees a row
   atomic<std::uint64_t> older{0};  ///< delta.hpp: a handle
   atomic<std::uint64_t> shape{0};  ///< delta.hpp
 };
@@ -110,8 +113,12 @@ std::uint64_t read_version(commit_board& board, const delta& old, const row_plac
   for (;;) {
     // acquire ← the releases in install() and restamp(): the chain, the words, the record.
     const std::uint64_t stamp = row.head->stamp.load_acquire();
-    const std::uint64_t when = board.time_of(stamp, time);
-    if (when == look_again) continue;
+    std::uint64_t when = stamp;
+    if (static_cast<std::int64_t>(stamp) <= 0) [[unlikely]] {  // a mark, or 0
+      if (stamp == 0 && !SPOLIA_FAULT("row.zero_is_a_time")) return since(0), 0;
+      when = board.time_of(stamp, time);
+      if (when == look_again) continue;
+    }
     if (when > time) break;
     // acquire ← the release in install(), as for the words.
     const std::uint64_t shape = row.head->shape.load_acquire();

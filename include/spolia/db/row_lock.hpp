@@ -28,17 +28,24 @@ namespace db {
 
 /// What is in a row's lock. An unlocked word is the row's birth: no snapshot before that time sees
 /// the row, nor the one that had its key before it in the same slot. A locked word has `held_flag`
-/// set, and says what has the lock: a transaction, the cleaner, or nothing, in a slot whose row is
-/// gone, or buried.
+/// set, and says what has the lock: a transaction, the cleaner, or nothing, where the row is
+/// buried. 0 is neither: the slot has no row, and cannot be locked. So memory that was given back
+/// to the system, and reads as zeros, is made of free slots.
 inline constexpr std::uint64_t held_flag = std::uint64_t{1} << 63U;
-inline constexpr std::uint64_t free_slot = ~std::uint64_t{0};
-inline constexpr std::uint64_t being_cleaned = free_slot - 1;
+inline constexpr std::uint64_t free_slot = 0;
+inline constexpr std::uint64_t being_cleaned = ~std::uint64_t{0};
 /// A deleted row whose key has left the primary index: only snapshots of long ago see it.
-inline constexpr std::uint64_t buried_row = free_slot - 2;
-/// The birth of a row that was there before all snapshots.
-inline constexpr std::uint64_t born_before_all = 0;
+inline constexpr std::uint64_t buried_row = being_cleaned - 1;
+/// The birth of a row that was there before all snapshots: the clock begins with that time.
+inline constexpr std::uint64_t born_before_all = 1;
 
-constexpr bool is_unlocked(std::uint64_t lock) noexcept { return (lock & held_flag) == 0; }
+constexpr bool is_unlocked(std::uint64_t lock) noexcept {
+  return static_cast<std::int64_t>(lock) > 0;
+}
+/// Whether a transaction has the lock.
+constexpr bool is_held(std::uint64_t lock) noexcept {
+  return (lock & held_flag) != 0 && lock < buried_row;
+}
 
 /// A transaction's word: the number of its record, and of the write among its writes.
 constexpr std::uint64_t lock_word_of(std::uint32_t record, std::size_t write) noexcept {

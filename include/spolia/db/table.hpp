@@ -4,10 +4,13 @@
 // Slots lie in segments of doubling size that are never moved and go with the table; so a slot can
 // be looked at without a guard, whatever became of its row. The slot of a deleted row is used again
 // when no snapshot can see the row; a reader who still has the slot's number from an index finds a
-// row there that is newer than its snapshot, and nothing older.
+// row there that is newer than its snapshot, or none, and nothing older.
 //
-// Memory:      of the most slots that were ever in use at once, at most twice: 32 bytes a row and
-//              its columns.
+// Memory:      32 bytes a row and its columns, in chunks of about 64 KiB. A chunk in which all rows
+//              are deleted, and no snapshot sees one, goes back to the system, but for one of each
+//              table. The addresses of a segment stay the table's: of the most slots that were ever
+//              in use at once, at most twice.
+// Scans:       pass over chunks that have no row for their snapshot.
 #pragma once
 
 #include <array>
@@ -24,7 +27,6 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
-#include <spolia/base/short_lock.hpp>
 #include <spolia/db/row.hpp>
 #include <spolia/db/row_budget.hpp>
 #include <spolia/db/row_lock.hpp>
@@ -37,6 +39,7 @@ class engine;
 class note;
 class primary_index;
 class secondary_index;
+class slot_chunks;
 class table;
 
 /// When something of the catalogue can be used: by snapshots from one time to another.
@@ -174,8 +177,8 @@ class SPOLIA_EXPORT table {
   }
   /// Slots in use or waiting to be used again.
   [[nodiscard]] std::uint64_t row_slots() const noexcept {
-    // acquire ← the release in take_fresh(): all these slots are constructed.
-    return next_.load_acquire();
+    // acquire ← the release in slot_chunks: these slots are constructed.
+    return slots_end_.load_acquire();
   }
 // Qt has a macro of this name, which must not be seen here and stays what it was.
 #pragma push_macro("slots")
@@ -184,6 +187,7 @@ class SPOLIA_EXPORT table {
     return row_slots();
   }
 #pragma pop_macro("slots")
+  /// Of the memory that its rows have now: what was given back to the system does not count.
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load_relaxed(); }
   /// What its indexes take, with what waits in them, as it was counted last: when the table became
   /// larger, by database::stats() or database::collect(), and now and then by commits.
@@ -238,26 +242,35 @@ class SPOLIA_EXPORT table {
     return k == 0 ? first_segment : first_segment << (k - 1);
   }
 
-  /// A slot without a row, locked with `lock`. Throws std::bad_alloc.
+  /// A slot without a row, locked with `lock`. Throws std::bad_alloc, row_budget::exceeded.
   std::uint64_t take_slot(std::uint64_t lock);
-  /// One that had a row before; no_slot: there is none.
+  /// One that has memory already; no_slot: there is none.
   std::uint64_t take_free(std::uint64_t lock) noexcept;
-  /// So many that follow each other and never had a row; the first of them.
-  std::uint64_t take_fresh(std::uint64_t count, std::uint64_t lock);
-  /// The caller holds the lock of a slot to which no index leads.
+  /// The caller holds the lock of a slot to which no index leads, in which nobody has seen a row.
   void give_slot(std::uint64_t slot) noexcept;
-  /// All slots before this one are constructed then.
-  void make_ready(std::uint64_t end);
+  /// The same where a row has ended that no snapshot sees any more.
+  void give_ended(std::uint64_t slot, row_head& head) noexcept;
+  /// Gives the memory of a chunk back that is empty.
+  void give_back(std::uint32_t chunk) noexcept;
+  [[nodiscard]] std::size_t chunk_bytes() const noexcept;
+  /// Makes the slots from..end of a chunk zeros, which they are for the system's memory, too.
+  void clear_slots(std::uint64_t from, std::uint64_t end) const noexcept;
+  /// Counts chunks of a segment that have no memory, and tells the system whether it is worth huge
+  /// pages.
+  void count_without_memory(unsigned segment, std::int64_t more) noexcept;
   /// Memory that nobody has touched yet.
   void make_segment(unsigned k);
   [[nodiscard]] std::size_t bytes_of(unsigned k) const noexcept {
     return (size_of(k) + rows_per_block - 1) / rows_per_block * block_bytes_;
   }
-  /// Slots from the first of a block on, whole blocks and not beyond the segment; where it ended.
-  /// Throws std::bad_alloc, row_budget::exceeded.
+  [[nodiscard]] std::size_t align_of(unsigned k) const noexcept;
+  /// Slots of one chunk from the first of a block on, whole blocks and not beyond the segment, and
+  /// not too many at once; where it ended. Throws std::bad_alloc, row_budget::exceeded.
   std::uint64_t construct(std::uint64_t from, std::uint64_t end);
-  /// The same without the constructing.
+  /// The same without the constructing, of as many as the segment has.
   std::uint64_t take_room(std::uint64_t from, std::uint64_t end);
+  /// Throws row_budget::exceeded.
+  void charge(std::size_t bytes);
   /// The block that begins with this slot.
   void construct_block(std::uint64_t slot) const noexcept;
   /// About so many slots that follow each other, whole blocks, which the caller constructs; the
@@ -314,20 +327,16 @@ class SPOLIA_EXPORT table {
   engine& engine_;
   const schema schema_;
   const std::size_t block_bytes_;
-  const std::uint64_t ready_at_once_;
-  const std::uint64_t id_;  // no other table of the process has it
+  atomic<std::uint64_t> slots_end_{0};  // all slots that were ever taken are below this
+  std::unique_ptr<slot_chunks> slots_;  // null: the table was dropped, as for primary_
+  const std::uint64_t id_;              // no other table of the process has it
   const index_kind primary_kind_;
   std::uint64_t expected_ = 0;  // about so many rows will come, while it is filled
   std::uint32_t number_ = 0;    // in the catalogue of its database
   std::array<atomic<std::byte*>, most_segments> segments_{};
-  atomic<std::uint64_t> next_{0};
-  atomic<std::uint64_t> ready_{0};  // slots before this one are constructed; written under the lock
-  spolia::detail::short_lock ready_lock_;
+  std::array<atomic<std::int64_t>, most_segments> without_memory_{};  // chunks of each
   atomic<std::uint64_t> bytes_{0};
   atomic<std::uint64_t> index_bytes_{0};
-  spolia::detail::short_lock free_lock_;
-  // One more than the first slot that waits to be used again. Written under the lock.
-  atomic<std::uint64_t> free_{0};
   std::unique_ptr<primary_index> primary_;  // null: the table was dropped, and nobody can read it
   validity when_;
   logged_span logged_;

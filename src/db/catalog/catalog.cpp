@@ -9,6 +9,7 @@
 
 #include "db/at_work.hpp"
 #include "db/catalog/catalog_record.hpp"
+#include "db/catalog/slot_chunks.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -150,8 +151,10 @@ void catalog::fill(const reader& at, building& b) const {
   const selection key_only(s, b.columns);
   const column_set wanted = key_only.in(s);
   const arena::mark here = at.session_->images.here();
-  const std::uint64_t end = b.of.row_slots();
-  for (std::uint64_t slot = 0; slot < end; ++slot) {
+  const slot_chunks& slots = *b.of.slots_;
+  const std::uint64_t end = slots.end();
+  for (std::uint64_t slot = slots.next_shown(0, end, at.timestamp()); slot < end;
+       slot = slots.step(slot, end, at.timestamp())) {
     std::uint64_t* const image = at.room_for(b.of);
     if (at.read_step(b.of, slot, wanted, image) != 0) {
       add(at, b, slot, s.key_of(b.index.columns_, image));

@@ -1,5 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// table.cpp: slots and segments.
+// table.cpp: slots, their memory, and segments.
+//
+// Why the memory of free slots may be given back while readers look at them, by an index entry of
+// long ago or in a scan: clear_slots() stores 0 into every word, as any thread may store into an
+// atomic, and the pages that the system shows from then on have the same zeros. So
+// give_pages_back() changes nothing but how much memory is used, and what was constructed there is
+// used again as it is. The stores are relaxed: whichever of them a reader finds, it finds no row.
+// No snapshot sees the row that was there, whose stamp says when it ended and whose shape says that
+// there is none; and a stamp of 0 means no row, whatever the reader finds beside it (row.hpp). A
+// thread that would lock the row finds the word 0, and looks up its key again (row_lock.hpp).
 #include <spolia/db/table.hpp>
 
 #include <algorithm>
@@ -11,6 +20,7 @@
 #include <spolia/base/memory.hpp>
 #include <spolia/base/misuse.hpp>
 
+#include "db/catalog/slot_chunks.hpp"
 #include "db/engine.hpp"
 #include "db/index/cuckoo_index.hpp"
 #include "db/index/hash_index.hpp"
@@ -23,6 +33,17 @@ namespace {
 /// Slots are constructed so many at a time: the thread that needs one more waits for no more than
 /// this, and a table takes no more memory than this beyond what its rows need.
 constexpr std::size_t bytes_at_once = std::size_t{64} << 10U;
+/// What a chunk has at most, so that it is made of whole pages, if that can be.
+constexpr std::size_t most_chunk_bytes = std::size_t{256} << 10U;
+
+/// How many slots a chunk has whose blocks have so many bytes.
+std::uint32_t slots_of_chunk(std::size_t block_bytes) {
+  std::size_t blocks = std::bit_floor(std::max<std::size_t>(bytes_at_once / block_bytes, 1));
+  while (blocks * block_bytes % page_bytes() != 0 && blocks * block_bytes * 2 <= most_chunk_bytes) {
+    blocks *= 2;
+  }
+  return static_cast<std::uint32_t>(blocks * rows_per_block);
+}
 
 /// Another number would be written to the log, and no opening could read it.
 void look_at_kind(index_kind k, const std::string& whose) {
@@ -42,7 +63,7 @@ table::table(const table_spec& spec, engine& of)
       schema_(spec),
       block_bytes_(rows_per_block *
                    (sizeof(row_head) + schema_.words() * sizeof(atomic<std::uint64_t>))),
-      ready_at_once_(std::max(bytes_at_once / block_bytes_, std::size_t{1}) * rows_per_block),
+      slots_(std::make_unique<slot_chunks>(slots_of_chunk(block_bytes_), slots_end_)),
       id_(core::next_serial()),
       primary_kind_(spec.primary) {
   look_at_kind(spec.primary, "the primary key of table " + name());
@@ -103,7 +124,9 @@ table::~table() { free_rows(); }
 
 void table::free_rows() noexcept {
   if (primary_ == nullptr) return;
-  for (std::uint64_t slot = 0; schema_.apart() != 0 && slot < row_slots(); ++slot) {
+  const std::uint64_t end = schema_.apart() != 0 ? row_slots() : 0;
+  for (std::uint64_t slot = slots_->next_shown(0, end, not_yet); slot < end;
+       slot = slots_->step(slot, end, not_yet)) {
     const row_place place = at(slot);
     if ((place.head->shape.load_relaxed() & row_exists) != 0) {
       engine_.values.free_row(schema_, place, every_column);
@@ -112,12 +135,13 @@ void table::free_rows() noexcept {
   for (unsigned k = 0; k < most_segments; ++k) {
     std::byte* const s = segments_[k].load_relaxed();
     if (s == nullptr) continue;
-    memory::deallocate(s, bytes_of(k), large_align(bytes_of(k)));
+    memory::deallocate(s, bytes_of(k), align_of(k));
     segments_[k].store_relaxed(nullptr);
   }
   engine_.rows.give(bytes_.exchange_relaxed(0));
   say_indexes_take(0);
   primary_.reset();
+  slots_.reset();
   for (const auto& i : secondaries_) i->entries_.reset();
 }
 
@@ -184,66 +208,95 @@ const secondary& table::index(std::string_view wanted) const {
 }
 
 std::uint64_t table::take_slot(std::uint64_t lock) {
-  const std::uint64_t freed = take_free(lock);
-  return freed != no_slot ? freed : take_fresh(1, lock);
-}
-
-std::uint64_t table::take_free(std::uint64_t lock) noexcept {
-  if (free_.load_relaxed() == 0) return no_slot;  // who has just come too late is not missed
-  const std::lock_guard hold(free_lock_);
-  const std::uint64_t first = free_.load_relaxed();
-  if (first == 0) return no_slot;
-  const std::uint64_t slot = first - 1;
-  row_head& head = *at(slot).head;
-  free_.store_relaxed(head.shape.load_relaxed());
+  const std::uint64_t slot =
+      slots_->take([this](std::uint64_t from, std::uint64_t end) { return construct(from, end); },
+                   [this](std::uint32_t chunk) {
+                     charge(chunk_bytes());
+                     count_without_memory(segment_of(slots_->first_of(chunk)), -1);
+                   });
   // No other thread takes the lock of a slot without a row.
-  head.lock.store_relaxed(lock);
-  head.shape.store_relaxed(0);
+  at(slot).head->lock.store_relaxed(lock);
   return slot;
 }
 
-std::uint64_t table::take_fresh(std::uint64_t count, std::uint64_t lock) {
-  std::uint64_t first = next_.load_relaxed();
-  do {
-    // acquire ← the release in make_ready(): heads and words are constructed.
-    if (ready_.load_acquire() < first + count) make_ready(first + count);
-    // release → the acquire in row_slots(): who knows a slot's number sees it constructed.
-  } while (!next_.cas_weak_release(first, first + count));
-  for (std::uint64_t n = 0; n < count; ++n) at(first + n).head->lock.store_relaxed(lock);
-  return first;
-}
-
-void table::make_ready(std::uint64_t end) {
-  const std::lock_guard hold(ready_lock_);
-  for (std::uint64_t from = ready_.load_relaxed(); from < end;) {
-    from = construct(from, from + ready_at_once_);
-    // release → the acquire in take_fresh().
-    ready_.store_release(from);
-  }
+std::uint64_t table::take_free(std::uint64_t lock) noexcept {
+  const std::uint64_t slot = slots_->take_if_open(no_slot);
+  if (slot != no_slot) at(slot).head->lock.store_relaxed(lock);  // as above
+  return slot;
 }
 
 void table::give_slot(std::uint64_t slot) noexcept {
-  row_head& head = *at(slot).head;
-  const std::lock_guard hold(free_lock_);
-  head.shape.store_relaxed(free_.load_relaxed());
-  free_.store_relaxed(slot + 1);
+  at(slot).head->lock.store_relaxed(free_slot);
+  const std::uint32_t empty = slots_->give(slot, slot_chunks::what::no_row);
+  if (empty != slot_chunks::none) give_back(empty);
+}
+
+void table::give_ended(std::uint64_t slot, row_head& head) noexcept {
   head.lock.store_relaxed(free_slot);
+  const std::uint32_t empty = slots_->give(slot, slot_chunks::what::ended_row);
+  if (empty != slot_chunks::none) give_back(empty);
+}
+
+void table::give_back(std::uint32_t chunk) noexcept {
+  const std::uint64_t from = slots_->first_of(chunk);
+  const std::uint64_t end = slots_->first_of(chunk + 1);
+  const unsigned k = segment_of(from);
+  const bool whole = k == segment_of(end - 1);  // not the first one, where segments are small
+  if (!gives_pages_back || !whole) return slots_->kept(chunk);
+  clear_slots(from, end);
+  if (!give_pages_back(reinterpret_cast<std::byte*>(at(from).head), chunk_bytes()))
+    return slots_->kept(chunk);
+  bytes_.fetch_sub_relaxed(chunk_bytes());
+  engine_.rows.give(chunk_bytes());
+  count_without_memory(k, 1);
+  slots_->gave_back(chunk);
+}
+
+void table::clear_slots(std::uint64_t from, std::uint64_t end) const noexcept {
+  for (; from != end; from += rows_per_block) {
+    const row_place first = at(from);
+    for (std::uint32_t i = 0; i < rows_per_block; ++i) {
+      first.head[i].stamp.store_relaxed(0);
+      first.head[i].older.store_relaxed(0);
+      first.head[i].shape.store_relaxed(0);
+    }
+    for (std::uint64_t i = 0; i < std::uint64_t{rows_per_block} * schema_.words(); ++i) {
+      first.block[i].store_relaxed(0);
+    }
+  }
+}
+
+void table::count_without_memory(unsigned segment, std::int64_t more) noexcept {
+  const std::size_t bytes = bytes_of(segment);
+  if (bytes < huge_page) return;
+  const auto all = static_cast<std::int64_t>(size_of(segment) / slots_->slots());
+  const std::int64_t now = without_memory_[segment].fetch_add_relaxed(more) + more;
+  // Far from each other, so that it is seldom said. It is a hint: two may say it in either order.
+  if (more > 0 && now == all / 2 + 1) ask_for_small_pages(segments_[segment].load_relaxed(), bytes);
+  if (more < 0 && now == all / 4) ask_for_huge_pages(segments_[segment].load_relaxed(), bytes);
+}
+
+std::size_t table::align_of(unsigned k) const noexcept {
+  const std::size_t bytes = bytes_of(k);
+  return bytes < huge_page && bytes >= bytes_at_once ? page_bytes() : large_align(bytes);
 }
 
 void table::make_segment(unsigned k) {
   // acquire ← the release below.
   if (segments_[k].load_acquire() != nullptr) return;
   const std::size_t bytes = bytes_of(k);
-  auto* const made = static_cast<std::byte*>(large_memory(bytes));
+  auto* const made = static_cast<std::byte*>(large_memory(bytes, align_of(k)));
   std::byte* there = nullptr;
   // release → the acquires here and in at(): the memory is there.
   if (!segments_[k].cas_strong_acq_rel(there, made)) {
-    memory::deallocate(made, bytes, large_align(bytes));
+    memory::deallocate(made, bytes, align_of(k));
   }
 }
 
 std::uint64_t table::construct(std::uint64_t from, std::uint64_t end) {
-  end = take_room(from, end);
+  const std::uint64_t at_once =
+      std::max(bytes_at_once / block_bytes_, std::size_t{1}) * rows_per_block;
+  end = take_room(from, std::min(end, from + at_once));
   for (; from != end; from += rows_per_block) construct_block(from);
   return end;
 }
@@ -253,22 +306,25 @@ std::uint64_t table::take_room(std::uint64_t from, std::uint64_t end) {
   make_segment(k);
   const std::uint64_t count = std::min(end, start_of(k) + size_of(k)) - from;
   const std::uint64_t blocks = (count + rows_per_block - 1) / rows_per_block;
-  const std::size_t bytes = blocks * block_bytes_;
+  charge(blocks * block_bytes_);
+  return from + blocks * rows_per_block;
+}
+
+std::size_t table::chunk_bytes() const noexcept {
+  return slots_->slots() / rows_per_block * block_bytes_;
+}
+
+void table::charge(std::size_t bytes) {
   row_budget& budget = engine_.rows;
   if (budget.limited()) count_indexes();
   budget.take(bytes, budget.limited() ? engine_.beside_rows() : 0);
   bytes_.fetch_add_relaxed(bytes);
-  return from + blocks * rows_per_block;
 }
 
 std::uint64_t table::take_bare(std::uint64_t& count) {
-  const std::lock_guard hold(ready_lock_);
-  const std::uint64_t first = next_.load_relaxed();
-  const std::uint64_t end = take_room(first, first + count);
-  ready_.store_relaxed(end);
-  next_.store_relaxed(end);
-  count = end - first;
-  return first;
+  return slots_->take_run(count, rows_per_block, [this](std::uint64_t from, std::uint64_t end) {
+    return take_room(from, end);
+  });
 }
 
 void table::construct_block(std::uint64_t slot) const noexcept {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "db/at_work.hpp"
+#include "db/catalog/slot_chunks.hpp"
 #include "db/engine.hpp"
 #include "db/files/status_file.hpp"
 #include "db/log/logged.hpp"
@@ -369,10 +370,16 @@ std::uint64_t transaction::finish(std::uint64_t commit) noexcept {
   for (pending_write& w : s.writes) {
     if (commit != 0 && w.changed) {
       restamp(w.place, commit);
-      if (w.fresh) w.birth = commit;
+      if (w.fresh) {
+        w.birth = commit;
+      } else if ((w.shape & row_exists) == 0) {
+        w.of->slots_->row_ended(w.slot, commit);
+      }
     } else if (w.fresh) {
       undo(w);
       continue;
+    } else if (w.revives) {
+      w.of->slots_->revive_no_more(w.slot);
     }
     // release → the acquires in lock_row(): the row as it is now.
     w.place.head->lock.store_release(w.birth);
@@ -426,6 +433,7 @@ void transaction::undo(pending_write& w) noexcept {
     t.give_slot(w.slot);
   } else {
     // No memory to take the key out: it keeps its slot, without a row, for the next insertion.
+    t.slots_->row_ended(w.slot, 0);
     w.place.head->lock.store_release(born_before_all);  // → the acquires in lock_row()
   }
 }
@@ -455,7 +463,11 @@ verdict transaction::reads_hold(std::uint64_t drawn) const {
   census::ticket now;  // announced when it is needed
   verdict v = verdict::holds;
   const auto look_at_rows = [&](const range_read& r, std::uint64_t below = table_read::all) {
-    for (std::uint64_t slot = 0, end = std::min(below, r.of->row_slots()); slot < end; ++slot) {
+    const slot_chunks& slots = *r.of->slots_;
+    const std::uint64_t end = std::min(below, slots.end());
+    const std::uint64_t time = timestamp();
+    for (std::uint64_t slot = slots.next_shown(0, end, time); slot < end;
+         slot = slots.step(slot, end, time)) {
       v = slot_holds(r, slot, drawn, now);
       if (v != verdict::holds) return;
     }

@@ -17,6 +17,7 @@
 
 #include <spolia/base/unwind.hpp>
 
+#include "db/catalog/slot_chunks.hpp"
 #include "db/files/storage.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -194,7 +195,7 @@ checkpoint_report storage::write_rows(storage_file& file, const checkpoint_sourc
                                                               .log_follows = from.log_follows}));
   for (const frozen_table& t : from.tables) {
     put_table(out.body(), t.spec);
-    out.end({.kind = block_kind::table, .table = t.of->number_, .rows = t.of->row_slots()});
+    out.end({.kind = block_kind::table, .table = t.of->number_, .rows = t.of->slots_->taken()});
   }
   pace slowly(engine_, how == checkpoint_pace::shared ? options_.checkpoint_share : 100);
   for (const frozen_table& frozen : from.tables) {

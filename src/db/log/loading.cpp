@@ -14,9 +14,9 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
-constexpr std::uint64_t loading = 1;         // in a row's lock
-constexpr std::size_t at_once = 64;          // rows that are fetched beside each other
-constexpr std::uint32_t most_expected = 16;  // words of one
+constexpr std::uint64_t loading = born_before_all;  // in a row's lock
+constexpr std::size_t at_once = 64;                 // rows that are fetched beside each other
+constexpr std::uint32_t most_expected = 16;         // words of one
 constexpr std::uint64_t slots_at_once = 64;
 constexpr std::uint64_t shares = 8;  // of what is left: so little is left over in the end
 
@@ -70,8 +70,12 @@ void loader::take_slots(table& t, range& mine) {
   mine.of = &t;
   mine.bare = t.layout().apart() == 0;
   if (!mine.bare) {  // when the table goes, it looks for values in all slots
-    mine.next = t.take_fresh(slots_at_once, loading);
-    mine.end = mine.next + slots_at_once;
+    std::uint64_t some = slots_at_once;
+    mine.next = t.take_bare(some);
+    mine.end = mine.next + some;
+    for (std::uint64_t slot = mine.next; slot != mine.end; slot += rows_per_block) {
+      t.construct_block(slot);
+    }
     return;
   }
   const std::uint64_t left = t.expected_ - std::min(t.expected_, t.row_slots());
@@ -178,8 +182,10 @@ void loader::erase(table& t, const row_edit& e, std::uint64_t slot) {
   if (slot == no_slot) throw malformed("a row is erased that does not exist");
   if (!t.primary_->remove(key_of(e), slot)) throw std::bad_alloc();
   ++erased_;
-  engine_.values.free_row(t.layout(), t.at(slot), every_column);
-  t.at(slot).head->stamp.store_relaxed(0);
+  const row_place place = t.at(slot);
+  engine_.values.free_row(t.layout(), place, every_column);
+  place.head->stamp.store_relaxed(0);
+  place.head->shape.store_relaxed(0);
   t.give_slot(slot);
 }
 

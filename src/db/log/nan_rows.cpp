@@ -132,6 +132,7 @@ class nan_rows::work {
     engine_.values.free_row(s_, table_.at(c.slot), every_column);
     row_head& head = *table_.at(c.slot).head;
     head.stamp.store_relaxed(0);
+    head.shape.store_relaxed(0);
     table_.give_slot(c.slot);
   }
   void forget_key(const candidate& c) {

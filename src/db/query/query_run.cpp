@@ -9,6 +9,7 @@
 #include <spolia/base/processors.hpp>
 #include <spolia/base/unwind.hpp>
 
+#include "db/catalog/slot_chunks.hpp"
 #include "db/versions/block.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -122,7 +123,10 @@ query_run::worker::worker(query_run& of) : groups(*of.plan_), of_(of) {
 }
 
 bool query_run::worker::take(std::uint64_t from, std::uint64_t end) {
-  for (; from < end; from += rows_at_once()) {
+  const slot_chunks& slots = *of_.of_.slots_;
+  for (;; from += rows_at_once()) {
+    from = slots.next_shown(from, end, of_.at_.timestamp());
+    if (from >= end) return !of_.at_.ended();  // then chunks may have been passed over that it saw
     if (of_.over()) return true;
     if (!copy(from, std::min(end, from + rows_at_once()))) return false;
     figures.looked_at += batch_.count;
@@ -135,7 +139,6 @@ bool query_run::worker::take(std::uint64_t from, std::uint64_t end) {
     figures.rows += left;
     groups.add(batch_);
   }
-  return true;
 }
 
 /// A step: copies the rows from..end as the snapshot has them. Both are at the ends of blocks.
@@ -251,7 +254,8 @@ std::uint32_t query_run::helpers() const noexcept {
   const std::uint64_t morsels = (slots_ + options_.morsel - 1) / options_.morsel;
   std::uint64_t threads = options_.threads;
   if (threads == 0) {
-    threads = std::min<std::uint64_t>(processors(), 1 + slots_ / rows_worth_a_thread);
+    const std::uint64_t rows = slots_ < rows_worth_a_thread ? slots_ : of_.slots_->taken();
+    threads = std::min<std::uint64_t>(processors(), 1 + rows / rows_worth_a_thread);
   }
   return static_cast<std::uint32_t>(std::max<std::uint64_t>(std::min(threads, morsels), 1) - 1);
 }

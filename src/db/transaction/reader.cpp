@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "db/catalog/slot_chunks.hpp"
 #include "db/engine.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -219,8 +220,10 @@ void reader::scan_table(const table& t, const row_visitor& f, const selection& o
   if (notes) session_->reads.tables.push_back({&t, 0});
   const scanning now(*this);
   const arena::mark here = session_->images.here();
-  const std::uint64_t end = t.row_slots();
-  for (std::uint64_t slot = 0; slot < end; ++slot) {
+  const slot_chunks& slots = *t.slots_;
+  const std::uint64_t end = slots.end();
+  for (std::uint64_t slot = slots.next_shown(0, end, timestamp()); slot < end;
+       slot = slots.step(slot, end, timestamp())) {
     std::uint64_t* const image = room_for(t);
     const std::uint64_t shape = read_step(t, slot, wanted, image, now.level());
     if (notes && shape != 0) session_->reads.tables[noted].end = slot + 1;
@@ -229,6 +232,7 @@ void reader::scan_table(const table& t, const row_visitor& f, const selection& o
     session_->images.rewind(here);
     if (!more) return;
   }
+  must_go_on(!ended());  // else chunks may have been passed over that it saw
   if (notes) session_->reads.tables[noted].end = table_read::all;
 }
 

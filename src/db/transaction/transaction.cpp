@@ -13,6 +13,7 @@
 #include <spolia/base/backoff.hpp>
 
 #include "db/at_work.hpp"
+#include "db/catalog/slot_chunks.hpp"
 #include "db/engine.hpp"
 #include "db/log/journal.hpp"
 
@@ -229,6 +230,10 @@ std::optional<status> transaction::take_over(table& t, std::uint64_t slot, const
     return outcome::duplicate_key;
   }
   pending_write& w = touch(*number);
+  if (!w.fresh && !w.revives && (place.head->shape.load_relaxed() & row_exists) == 0) {
+    t.slots_->revive(slot);
+    w.revives = true;
+  }
   const pending_write before = w;
   w.image = image;
   w.shape = shape;
@@ -496,7 +501,7 @@ bool transaction::wait_for_lock(row_head& row, std::uint32_t number) {
 /// has returned.
 bool transaction::is_locked_by_caller(const row_head& row) const noexcept {
   const std::uint64_t lock = row.lock.load_relaxed();  // our caller's is there if it is
-  return !is_unlocked(lock) && lock < buried_row && is_caller(holder_of(lock));
+  return is_held(lock) && is_caller(holder_of(lock));
 }
 
 /// The same for the transaction with this record.

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// large_memory.cpp: asking for huge pages.
+// large_memory.cpp: what the system is told of memory.
 #include "db/versions/large_memory.hpp"
+
+#include <unistd.h>
+
+#include <cstdint>
 
 #if defined(__linux__)
 #include <sys/mman.h>
+#endif
+#if defined(__GLIBC__)
+#include <malloc.h>
 #endif
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -13,6 +20,38 @@ void ask_for_huge_pages([[maybe_unused]] void* memory,
                         [[maybe_unused]] std::size_t bytes) noexcept {
 #if defined(__linux__)
   ::madvise(memory, bytes, MADV_HUGEPAGE);
+#endif
+}
+
+void ask_for_small_pages([[maybe_unused]] void* memory,
+                         [[maybe_unused]] std::size_t bytes) noexcept {
+#if defined(__linux__)
+  ::madvise(memory, bytes, MADV_NOHUGEPAGE);
+#endif
+}
+
+void give_free_memory_back() noexcept {
+#if defined(__GLIBC__)
+  ::malloc_trim(0);
+#endif
+}
+
+std::size_t page_bytes() noexcept {
+  static const auto bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+bool give_pages_back([[maybe_unused]] std::byte* memory,
+                     [[maybe_unused]] std::size_t bytes) noexcept {
+#if defined(__linux__)
+  const auto at = reinterpret_cast<std::uintptr_t>(memory);
+  const std::uintptr_t page = page_bytes();
+  const std::uintptr_t from = (at + page - 1) / page * page;
+  const std::uintptr_t end = (at + bytes) / page * page;
+  // The system refuses it for memory that is locked.
+  return from < end && ::madvise(memory + (from - at), end - from, MADV_DONTNEED) == 0;
+#else
+  return false;
 #endif
 }
 
