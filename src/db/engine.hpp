@@ -180,9 +180,8 @@ struct alignas(cache_line) session {
   tally commits;
   tally conflicts;
   tally limits;
-  // When a holder last worked for the cleaner, in ticks. Holders set it when they have given the
-  // session back.
-  atomic<std::uint64_t> cleaned{0};
+  // See upkeep::after_commit(). Holders set it when they have given the session back.
+  atomic<std::uint64_t> rested{0};
 
   [[nodiscard]] std::uint64_t lock_word(std::size_t number) const noexcept {
     return lock_word_of(record->number(), number);

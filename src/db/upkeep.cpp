@@ -86,7 +86,7 @@ void upkeep::add(note_queue& notes) noexcept {
 }
 
 /// Apart, so that commits, which mostly find nothing that waits, save no registers for it.
-SPOLIA_NOINLINE void upkeep::work(std::uint64_t left, atomic<std::uint64_t>& last) noexcept {
+SPOLIA_NOINLINE void upkeep::work(std::uint64_t left, atomic<std::uint64_t>& rested) noexcept {
   const std::uint64_t every = look_every_.load_relaxed();
   const bool due =
       queued_.load_relaxed() >= every || calls_.fetch_add_relaxed(1) % every == every - 1;
@@ -98,10 +98,12 @@ SPOLIA_NOINLINE void upkeep::work(std::uint64_t left, atomic<std::uint64_t>& las
   if (todo_.count == 0) return;
   const std::uint64_t now = ticks::read();
   // As signed numbers: the counter of another processor may be a little behind.
-  const auto since = static_cast<std::int64_t>(now - last.load_relaxed());
+  const auto since = static_cast<std::int64_t>(now - rested.load_relaxed());
+  if (since <= 0) return;
   const auto most = static_cast<std::int64_t>(in_ticks(longest_step));
-  if (since > 0) examine_until(now + static_cast<std::uint64_t>(std::min(since, most)));
-  last.store_relaxed(ticks::read());
+  examine_until(now + static_cast<std::uint64_t>(std::min(since, most)));
+  const std::uint64_t end = ticks::read();
+  rested.store_relaxed(end + (end - now));
 }
 
 /// Only a snapshot at which much hangs is worth a look of its own.

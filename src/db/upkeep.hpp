@@ -23,7 +23,8 @@
 //              Otherwise a key that comes and goes all the time beside a reader would leave a note
 //              each time.
 // Pace:        a commit examines twice as many notes as it has left; then, of what else is ready,
-//              for as long as has passed since its session last did, and for a millisecond at most.
+//              for as long as its session has done other things since, and for a millisecond at
+//              most: so while much is ready, commits have half of the time.
 //              That comes after its own snapshot has ended. Where there are no commits, readers
 //              that begin or end go on, a millisecond at a time. A snapshot at which more than a
 //              few notes hang has the next look made when it ends.
@@ -206,10 +207,10 @@ class upkeep {
 
   /// Takes the notes over, whose `until` is known.
   void add(note_queue& notes) noexcept;
-  /// A transaction that has left so many notes is over, and so is its snapshot. `last`: when notes
-  /// were last examined here for its session, in ticks.
-  void after_commit(std::uint64_t left, atomic<std::uint64_t>& last) noexcept {
-    if (waiting() != 0) work(left, last);
+  /// A transaction that has left so many notes is over, and so is its snapshot. `rested`: when its
+  /// session has done for itself as long as it last examined notes here, in ticks.
+  void after_commit(std::uint64_t left, atomic<std::uint64_t>& rested) noexcept {
+    if (waiting() != 0) work(left, rested);
   }
   /// A snapshot of this time has ended.
   void after_snapshot(std::uint64_t time) noexcept {
@@ -256,7 +257,7 @@ class upkeep {
   };
   class turn;
 
-  void work(std::uint64_t left, atomic<std::uint64_t>& last) noexcept;
+  void work(std::uint64_t left, atomic<std::uint64_t>& rested) noexcept;
   void snapshot_ended(std::uint64_t time) noexcept;
   void go_on() noexcept;
   // For the thread whose turn it is:

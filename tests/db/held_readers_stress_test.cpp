@@ -164,6 +164,37 @@ TEST_P(held_readers_stress, show_one_content) {
   EXPECT_EQ(base.stats().cleaning, 0U);
 }
 
+/// A key that comes and goes, and is buried, beside transactions that find it, and are refused its
+/// insertion: what they see of it is there for all that they do. (A refused insertion may have the
+/// key in the index by then.)
+TEST_P(held_readers_stress, a_refused_insertion_hides_no_row) {
+  constexpr std::int64_t key = 7;
+  std::thread others([&] {
+    for (std::int64_t n = 0; !stop.load_relaxed(); ++n) {
+      static_cast<void>(base.transact([&](transaction& tx) -> status {
+        const status s = tx.erase(rows, {key});
+        return s == db::outcome::not_found ? tx.insert(rows, {key, n % values}) : s;
+      }));
+    }
+  });
+  std::thread collects([&] {
+    while (!stop.load_relaxed()) base.collect();
+  });
+  const auto end = std::chrono::steady_clock::now() + long_enough;
+  while (std::chrono::steady_clock::now() < end && !HasFailure()) {
+    transaction tx = base.begin();
+    if (!tx.find(rows, {key})) continue;
+    if (tx.insert(rows, {key, 0}) != db::outcome::duplicate_key) continue;  // a conflict
+    EXPECT_NE(tx.edit(rows, {key}).code(), db::outcome::not_found) << "it has found the row";
+    if (tx.state()) {
+      EXPECT_TRUE(tx.find(rows, {key}));
+    }
+  }
+  stop.store_relaxed(true);
+  others.join();
+  collects.join();
+}
+
 INSTANTIATE_TEST_SUITE_P(
     each, held_readers_stress,
     testing::Combine(testing::Values(db::version_storage::one_shot,

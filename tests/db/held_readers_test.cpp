@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <ctime>
 #include <functional>
 #include <map>
 #include <memory>
@@ -22,6 +23,7 @@
 
 #include "db/snapshot_list.hpp"
 #include "db/storages.hpp"
+#include "db/upkeep.hpp"
 #include "support/resident.hpp"
 
 namespace {
@@ -205,6 +207,7 @@ void play(db::database& base, db::table& rows, std::uint64_t seed,
     std::unique_ptr<reader> at;
     content then;
   };
+  const std::uint64_t index_bytes = base.stats().index_bytes;
   changer c(base, rows, seed);
   content now;
   std::vector<held> readers;
@@ -225,6 +228,12 @@ void play(db::database& base, db::table& rows, std::uint64_t seed,
   expect(base.snapshot(), now);
   base.collect();
   EXPECT_EQ(base.stats().cleaning, 0U) << "no reader is left";
+  for (std::int64_t key = 0; key < keys; ++key) {
+    ASSERT_NE(base.transact([&](transaction& tx) { return tx.erase(rows, {key}); }),
+              outcome::conflict);
+  }
+  base.collect();
+  EXPECT_LE(base.stats().index_bytes, index_bytes + 2048) << "no entry is left";
 }
 
 TEST_P(held_readers, show_what_there_was) {
@@ -667,6 +676,40 @@ TEST_P(burials, are_seen_by_transactions_of_before) {
   }
 }
 
+/// Notes are found by what they are about, whichever others come and go: also where many have one
+/// home.
+TEST(kept_notes, are_found_until_they_are_taken) {
+  db::database base = db::database::open();
+  db::table& rows =
+      base.create_table({.name = "rows", .columns = {{"k", db::int64, db::primary_key}}});
+  db::kept_notes all;
+  std::map<std::uint64_t, db::note*> there;
+  std::mt19937_64 random(9);
+  for (int n = 0; n < 20000; ++n) {
+    const std::uint64_t slot = random() % 200 + (std::uint64_t{random() % 2} << 35U);
+    db::note* const like = db::note::of_row(rows, slot);
+    ASSERT_EQ(like->slot(), slot);
+    const auto found = there.find(slot);
+    ASSERT_EQ(all.find(*like), found == there.end() ? nullptr : found->second);
+    const bool growing = n / 2500 % 2 == 0;
+    if (found == there.end() && random() % 4 < (growing ? 3U : 1U)) {
+      all.put(*like);
+      there[slot] = like;
+      continue;
+    }
+    db::note::free(like);
+    if (found == there.end() || random() % 4 < (growing ? 3U : 1U)) continue;
+    all.take(*found->second);
+    db::note::free(found->second);
+    there.erase(found);
+  }
+  for (const auto& [slot, n] : there) {
+    EXPECT_EQ(all.find(*n), n);
+    all.take(*n);
+    db::note::free(n);
+  }
+}
+
 /// Each life of a key is buried by itself, and goes with its reader; so do its slot and its entry.
 TEST_P(burials, of_many_lives_leave_nothing) {
   const reader oldest = base.snapshot();  // sees none of them
@@ -819,6 +862,38 @@ TEST_F(ages, do_not_slow_the_next_reader) {
   EXPECT_LT(quickest(), 4 * without + std::chrono::microseconds(50));
   for (int n = 0; n < 1000; n += 2) all[static_cast<std::size_t>(n)].reset();
   EXPECT_LT(quickest(), 4 * without + std::chrono::microseconds(50));
+}
+
+/// While what a reader held is taken away, commits have half of the time.
+TEST_F(ages, commits_go_on_while_much_is_cleaned) {
+  constexpr std::int64_t count = 60000;
+  const auto cpu = [] { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };
+  insert(0, count);
+  insert(count, 100);
+  std::int64_t n = 0;
+  const auto commit = [&] {
+    ASSERT_TRUE(base.transact(
+        [&](transaction& tx) { return tx.update(rows, {count + n++ % 100}, {{"v", n}}); }));
+  };
+  const auto commits_in = [&](auto&& until) {
+    const double begin = cpu();
+    const std::int64_t first = n;
+    while (!until(cpu() - begin)) commit();
+    return static_cast<double>(n - first) / (cpu() - begin);
+  };
+  const double without = commits_in([](double seconds) { return seconds > 0.05; });
+  auto held = std::unique_ptr<reader>(new reader(base.snapshot()));
+  erase(0, count);
+  for (int looks = 0; looks < 3; ++looks) base.collect();
+  ASSERT_GE(base.stats().cleaning, std::uint64_t{count});
+  held.reset();
+  double seconds = 0;
+  const double meanwhile = commits_in([&](double now) {
+    seconds = now;
+    return base.stats().cleaning < 1000;
+  });
+  EXPECT_GT(meanwhile, without / 6) << "half, and this machine may be busy";
+  EXPECT_LT(seconds, 4.0 * count / 250000 + 0.2);
 }
 
 /// What is needed by many snapshots is asked about a few times, in whatever order these end.

@@ -231,7 +231,7 @@ status transaction::commit() {
   floor.withdraw();
   end();
   const status durable = record.acknowledge();
-  engine_.cleaner.after_commit(left, s.cleaned);
+  engine_.cleaner.after_commit(left, s.rested);
   if (engine_.shown) engine_.shown->after_commit();
   if (seen_ != 0 && durable) [[unlikely]]
     return seen_is_durable();

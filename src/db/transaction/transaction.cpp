@@ -554,10 +554,14 @@ result<std::uint32_t> transaction::lock_key(table& t, values key) {
     if (*number == slot_is_gone) continue;
     const pending_write& w = session_->writes[*number];
     if ((w.shape & row_exists) != 0) return number;
-    if (held) return outcome::not_found;
-    note_key(t, wanted);
-    unlock(*w.place.head, w.birth);
-    session_->writes.pop_back();
+    // A slot of ours that never had a row, of an insertion that was refused, hides no row.
+    const bool own_end = held && !w.fresh;
+    if (!held) {
+      unlock(*w.place.head, w.birth);
+      session_->writes.pop_back();
+    }
+    if (!own_end && sees_buried(t, wanted)) return fail(outcome::conflict);  // it has gone since
+    if (!held) note_key(t, wanted);
     return outcome::not_found;
   }
 }
