@@ -22,7 +22,7 @@
 //              began. Such a thing has one note: that of a later end goes into the one that hangs.
 //              Otherwise a key that comes and goes all the time beside a reader would leave a note
 //              each time.
-// Pace:        a commit examines twice as many notes as it has left; then, of what else is ready,
+// Pace:        a commit, or a rollback, examines twice as many notes as it has left; then, of what else is ready,
 //              for as long as its session has done other things since, and for a millisecond at
 //              most: so while much is ready, commits have half of the time.
 //              That comes after its own snapshot has ended. Where there are no commits, readers
@@ -207,7 +207,7 @@ class upkeep {
 
   /// Takes the notes over, whose `until` is known.
   void add(note_queue& notes) noexcept;
-  /// A transaction that has left so many notes is over, and so is its snapshot. `rested`: when its
+  /// A transaction, committed or not, that has left so many notes is over, and so is its snapshot. `rested`: when its
   /// session has done for itself as long as it last examined notes here, in ticks.
   void after_commit(std::uint64_t left, atomic<std::uint64_t>& rested) noexcept {
     if (waiting() != 0) work(left, rested);

@@ -323,11 +323,12 @@ status transaction::withdraw(std::uint64_t mark) noexcept {
   for (note* n = s.notes; n != nullptr; n = n->next) {
     if (n->what == note::kind::revived) n->until = commit;
   }
-  finish(0);
+  const std::uint64_t left = finish(0);
   engine_.old->published(s.record->number(), commit);
   s.conflicts.add(1);
   state_ = outcome::conflict;
   end();
+  engine_.cleaner.after_commit(left, s.rested);
   return outcome::conflict;
 }
 
@@ -347,8 +348,10 @@ void transaction::roll_back() noexcept {
     return;
   }
   state_ = outcome::ended;
-  finish(0);
+  const std::uint64_t left = finish(0);
+  atomic<std::uint64_t>& rested = session_->rested;
   end();
+  engine_.cleaner.after_commit(left, rested);
 }
 
 /// Sorts out the notes, and lets go of the rows. `commit` is 0 for a rollback. Returns how many
