@@ -10,10 +10,10 @@
 namespace bench {
 namespace {
 
-// Looks of this thread at the others' parts. Read by the thread itself, at its end.
+// How often this thread has read the others' parts. The thread itself reads this, at its end.
 thread_local std::uint64_t looks = 0;
 
-/// The other threads' parts, each look at one of them counted.
+/// The other threads' parts. Each read of one of them is counted.
 template <class Peers>
 struct counting_peers {
   Peers peers;
@@ -33,7 +33,8 @@ struct counting_peers {
   std::uint64_t existing() const noexcept { return peers.existing(); }
 };
 
-/// A scheme whose looks at other threads are counted where it makes them to find safe blocks.
+/// A scheme whose reads of other threads' parts are counted, where it makes them to find safe
+/// blocks.
 template <class Scheme>
 class counted : public Scheme {
  public:
@@ -90,7 +91,7 @@ class replacing {
     looks = 0;
     for (std::uint32_t i = 0; i < operations; ++i) {
       replace(mine);
-      // More threads than cores: nobody runs for a whole time slice while the others wait.
+      // More threads than cores: no thread runs for a whole time slice while the others wait.
       if (i % 64 == 0) std::this_thread::yield();
     }
     looked_.fetch_add_relaxed(looks);

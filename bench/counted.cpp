@@ -22,7 +22,7 @@
 namespace bench {
 namespace {
 
-/// Leaks what it is told to forget: a bound for all others, not a correct program.
+/// Leaks what it should free: a bound for all others, not a correct program.
 struct raw_family {
   template <class T>
   using pointer = T*;
@@ -77,8 +77,8 @@ struct private_family : Family {
 using private_shared = private_family<spolia::shared_family>;
 using private_thin = private_family<spolia::thin_family>;
 
-/// The nodes and locations of shared_family, looked at as raw pointers are: so it tells what counts
-/// beside the objects cost, and what pins do. Only while nobody changes anything.
+/// The nodes and locations of shared_family, read as raw pointers are. So it shows what counts
+/// beside the objects cost, and what pins cost. Precondition: no thread changes anything meanwhile.
 struct unpinned_family : spolia::shared_family {
   template <class T>
   using view = T*;
@@ -186,7 +186,7 @@ counted_result routing(const counted_options& o, std::uint32_t threads) {
                   {"allocate", allocation<atomic_family>}}});
   add_tests_of_maps<atomic_family>(all.back());
   all.push_back({"shared",
-                 "spolia::shared_ptr, which nobody changes meanwhile",
+                 "spolia::shared_ptr, which no thread changes meanwhile",
                  {{"contention", contention<shared_plain_family>},
                   {"set", setting<shared_plain_family>},
                   {"allocate", allocation<shared_plain_family>}}});

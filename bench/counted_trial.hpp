@@ -5,8 +5,8 @@
 // Each kind is a family of pointers as counted/families.hpp says; the simple ones are made of the
 // two templates below.
 //
-//   contention   all threads look at one object, each time by a local pointer of its own
-//   set          each thread sets a pointer of its own to one object and to another, in turns
+//   contention   all threads read one object, each time by a new local pointer
+//   set          each thread has a pointer, and sets it to one object and to another by turns
 //   allocate     each thread fills an array of pointers with new objects, and empties it
 //   read, hot, insert, remove: see counted_maps.hpp; strings, mixed: counted_strings.hpp;
 //   destroy: counted_pauses.hpp; parts, stream, burst: counted_inside.hpp
@@ -99,7 +99,7 @@ struct loaded_family {
   }
 };
 
-/// Pointers that nobody changes while others look.
+/// Pointers that no thread changes while others read them.
 template <template <class> class Pointer>
 struct plain_family {
   template <class T>
@@ -157,7 +157,7 @@ counted_result setting(const counted_options& o, std::uint32_t threads) {
   });
 }
 
-/// For pointers that only look: one local pointer, set from two locations in turns.
+/// For pointers that only read: one local pointer, set from two locations by turns.
 template <class P>
 counted_result looking(const counted_options& o, std::uint32_t threads) {
   using location = typename P::template location<long>;

@@ -102,7 +102,7 @@ class trial {
     for (std::uint32_t n = 0; n < o_.threads; ++n) fill(*workers_[n]->share, shape_.share(n));
     reset_peak_rss();
     rss_filled_ = rss_bytes();
-    crew working;
+    worker_pool working;
     for (const auto& w : workers_) working.add([&, mine = w.get()] { work(working, *mine); });
     if (o_.checkpoint) working.add([&] { take_checkpoints(working); });
     working.begin();
@@ -160,7 +160,7 @@ class trial {
     if (!s) throw std::runtime_error(fmt::format("a transaction has ended: {}", s.message()));
   }
 
-  void work(const crew& working, worker& mine) {
+  void work(const worker_pool& working, worker& mine) {
     auto change = with_conflicts([&](db::transaction& tx) { return mine.share->change(tx); });
     while (!working.stopped()) {
       const std::uint64_t begin = spolia::ticks::read();
@@ -171,7 +171,7 @@ class trial {
     }
   }
 
-  void take_checkpoints(const crew& working) {
+  void take_checkpoints(const worker_pool& working) {
     while (!working.stopped()) {
       base_.checkpoint();
       if (measuring_.load_relaxed()) checkpoints_.add();
@@ -179,14 +179,14 @@ class trial {
   }
 
   /// Takes the readers, at even distances in time.
-  void warm_up(const crew& working) {
+  void warm_up(const worker_pool& working) {
     for (std::uint32_t n = 0; n < with_.hold && !working.stopped(); ++n) {
       sleep_until(working, o_.warm_up * n / with_.hold);
       hold(n == 0);
     }
     sleep_until(working, o_.warm_up);
   }
-  static void sleep_until(const crew& working, double seconds) {
+  static void sleep_until(const worker_pool& working, double seconds) {
     const double left = seconds - working.seconds();
     if (left > 0) std::this_thread::sleep_for(std::chrono::duration<double>(left));
   }
@@ -204,7 +204,7 @@ class trial {
     }
   }
 
-  void measure(const crew& working) {
+  void measure(const worker_pool& working) {
     measuring_.store_relaxed(true);
     const moment begin = now(working);
     moment last = begin;
@@ -251,7 +251,7 @@ class trial {
     return std::chrono::duration<double>(steady::now() - start).count();
   }
 
-  [[nodiscard]] moment now(const crew& working) const {
+  [[nodiscard]] moment now(const worker_pool& working) const {
     moment made{working.seconds(), static_cast<double>(std::clock()) / CLOCKS_PER_SEC, 0};
     for (const auto& w : workers_) made.transactions += w->transactions.value();
     return made;

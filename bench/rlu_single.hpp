@@ -4,11 +4,11 @@
 //
 // Source:  Matveev, Shavit, Felber, Marlier: Read-Log-Update, SOSP 2015. A section that wrote says
 //          at which time it commits, waits for all sections that began before, writes its copies
-//          back, and gives up its locks. Who begins meanwhile reads the copies.
+//          back, and gives up its locks. A section that begins meanwhile reads the copies.
 //          With deferring (section 3.6 there) a thread keeps its copies and locks for several of
-//          its sections, which it alone sees until then, and does all this for them at once: when
-//          they are as many as it was told, when another thread wants a lock of its own, and when
-//          it ends.
+//          its sections, and only it sees them until then. It does all this for them at once: when
+//          there are as many as its domain was made for, when another thread wants one of its
+//          locks, and when it ends.
 // Promises: with deferring a section sees what its own thread has done and one instant of what
 //          others have given up; what others have just done it may not see. Without, all of it.
 // Repairs: drawing the time of a commit and showing it are one step, under a lock; otherwise a
@@ -16,9 +16,9 @@
 // Departs: a section that writes what its thread has a copy of from a deferred one makes a copy of
 //          that, so that the deferred one stays as it is if the section is abandoned.
 // Not here: sections within sections, forks, memory running out inside of a section, and freeing
-//          what was made in the same section (which would begin anew for ever). A thread that
-//          neither ends nor begins sections keeps what it has deferred, and whoever wants that
-//          waits, as with the authors' own.
+//          what was made in the same section (which would begin anew forever). A thread that
+//          neither ends nor begins sections keeps what it has deferred, and a thread that wants
+//          that waits. So it is with the authors' own program.
 #pragma once
 
 #include <spolia/base/atomic.hpp>
@@ -158,7 +158,7 @@ class rlu_single final : private spolia::threads::listener {
     spolia::rlu::view<T> read(spolia::rlu::ptr<T> p) {
       whole<T>* const o = access::master(p);
       if (o == nullptr) return {};
-      // acquire ← the release of who has written the last copy back.
+      // acquire ← the release of the thread that wrote the last copy back.
       const std::uintptr_t seen = o->lock.load_acquire();
       if (seen == 0 || (seen & 1U) != 0) return access::look(*o, o->body, me_.turn);
       const head& c = *reinterpret_cast<const head*>(seen);
@@ -172,9 +172,9 @@ class rlu_single final : private spolia::threads::listener {
    protected:
     friend rlu_single;
     reader(rlu_single& d, context& me) noexcept
-        : home_(d), me_(me), time_(me.local.load_relaxed()) {}
+        : domain_(d), me_(me), time_(me.local.load_relaxed()) {}
     ~reader() = default;
-    rlu_single& home_;
+    rlu_single& domain_;
     context& me_;
     const std::uint64_t time_;
   };
@@ -263,10 +263,12 @@ class rlu_single final : private spolia::threads::listener {
       }
       return ::new (me_.logs[me_.now].append(body)) head(me_, o, seen);
     }
-    /// What is unlocked is the newest: whoever commits waits for us before it unlocks.
+    /// An object without a lock is the newest: a thread that commits waits for this section before
+    /// it unlocks.
     bool publish(object& o, head& c) {
       std::uintptr_t seen = c.before;
-      // release → the acquire in read: the head. acquire ← the release of who had the lock.
+      // release → the acquire in read: the head. acquire ← the release of the thread that had the
+      // lock.
       if (o.lock.cas_strong_acq_rel(seen, reinterpret_cast<std::uintptr_t>(&c))) return true;
       me_.logs[me_.now].written.pop_back();
       doom(seen);
@@ -276,7 +278,7 @@ class rlu_single final : private spolia::threads::listener {
     void doom(std::uintptr_t seen) noexcept {
       me_.doomed = true;
       const head* const c = head_of(seen);
-      if (home_.most_ == 1 || c == nullptr || SPOLIA_FAULT("rlu_single.asks_nobody")) return;
+      if (domain_.most_ == 1 || c == nullptr || SPOLIA_FAULT("rlu_single.asks_nobody")) return;
       context& owner = *c->owner.load_relaxed();
       if (!owner.asked.load_relaxed()) owner.asked.store_relaxed(true);
     }
@@ -326,13 +328,13 @@ class rlu_single final : private spolia::threads::listener {
   spolia::rlu::ptr<T> make(const T& body) {
     return access::pointer<T>(spolia::rlu::detail::make_whole<T>(0, fixed_of<T>(), body));
   }
-  /// With `count` values of T::tail behind the body, which are zero at first.
+  /// With `count` values of T::tail after the body, which are zero at first.
   template <class T>
   spolia::rlu::ptr<T> make(fixed_of<T> fixed, const T& body, std::size_t count) {
     return access::pointer<T>(spolia::rlu::detail::make_whole<T>(
         0, std::move(fixed), body, spolia::rlu::detail::tail_of<T>(count)));
   }
-  /// These three: nobody else uses the object any more.
+  /// Precondition of these two: no other thread uses the object any more.
   template <class T>
   void discard(spolia::rlu::ptr<T> p) noexcept {
     if (!p) return;
@@ -380,8 +382,8 @@ class rlu_single final : private spolia::threads::listener {
       me.used = true;
     }
     if (me.asked.load_relaxed()) give_up(me);
-    // release → the acquire in wait_for_older: who sees us in this section need not wait for what
-    // was read in the one before.
+    // release → the acquire in wait_for_older: a thread that sees us in this section need not wait
+    // for what we read in the one before.
     if (SPOLIA_FAULT("rlu_single.enters_relaxed")) {
       me.run.store_relaxed(me.run.load_relaxed() + 1);
     } else {
@@ -390,8 +392,8 @@ class rlu_single final : private spolia::threads::listener {
     // ↔ the one in wait_for_older: it waits for us, or we see its time.
     if (!SPOLIA_FAULT("rlu_single.enters_unfenced")) spolia::fence::full();
     // acquire ← the release in draw. release → the acquire of `local` in wait_for_older: as with
-    // `run`, for who saw that of the section before, and now the time of this one. The fence would
-    // do for that, too; but the race detector sees no fences.
+    // `run`, for a thread that saw `run` of the section before, and now the time of this one. The
+    // fence would do for that, too; but the race detector sees no fences.
     me.local.store_release(clock_.load_acquire());
     return me;
   }
@@ -429,7 +431,8 @@ class rlu_single final : private spolia::threads::listener {
       ++copies;
     }
     me.written_back.add(copies);
-    me.commits_at.store_release(never);  // after the locks: who still finds a copy may take it
+    // After the locks: a reader that still finds a copy may take it.
+    me.commits_at.store_release(never);
     for (const ending& f : me.freed) f.destroy(*f.of);
     me.freed.clear();
     me.now ^= 1U;
@@ -438,12 +441,12 @@ class rlu_single final : private spolia::threads::listener {
 
   /// The time from which on others see what `me` has written.
   std::uint64_t draw(context& me) noexcept {
-    // acquire ← the release below: the clock of who had the lock.
+    // acquire ← the release below: the clock of the thread that had the lock.
     for (spolia::backoff busy; drawing_.exchange_acquire(true);) busy.pause();
     const std::uint64_t time = clock_.load_relaxed() + 1;
     if (SPOLIA_FAULT("rlu_single.shows_late")) clock_.store_release(time);
     me.commits_at.store_release(time);  // → the acquire in read: the copies
-    clock_.store_release(time);         // → the acquire in enter: who sees it sees commits_at
+    clock_.store_release(time);         // → the acquire in enter: commits_at
     drawing_.store_release(false);      // → the acquire above
     return time;
   }
@@ -474,7 +477,7 @@ class rlu_single final : private spolia::threads::listener {
       head* const c = mine.written[i];
       c->of->lock.store_release(c->before);  // as in give_up
     }
-    mine.written.resize(mine.deferred);  // and no more: somebody may look at a head
+    mine.written.resize(mine.deferred);  // and no more: another thread may read a head
     for (const ending& f : me.fresh) f.destroy(*f.of);
     me.fresh.clear();
     me.freed.resize(me.freed_before);

@@ -72,7 +72,7 @@ db::durability_level durability_of(const std::string& name) {
   throw usage_error(fmt::format("--durability has {}; there are memory, none, async, sync", name));
 }
 
-void crew::add(std::function<void()> work) {
+void worker_pool::add(std::function<void()> work) {
   working_.fetch_add_relaxed(1);
   threads_.emplace_back([this, does = std::move(work)] {
     // acquire ← the release in begin(): what was loaded.
@@ -88,12 +88,12 @@ void crew::add(std::function<void()> work) {
   });
 }
 
-void crew::begin() {
+void worker_pool::begin() {
   start_ = steady::now();
   go_.store_release(true);  // → the acquire in add()
 }
 
-void crew::end() noexcept {
+void worker_pool::end() noexcept {
   stop_.store_relaxed(true);
   go_.store_release(true);  // → the acquire in add()
   for (std::thread& t : threads_) {
@@ -101,21 +101,21 @@ void crew::end() noexcept {
   }
 }
 
-void crew::stop() {
+void worker_pool::stop() {
   end();
   if (failed_) std::rethrow_exception(std::exchange(failed_, nullptr));
 }
 
-void crew::wait() {
+void worker_pool::wait() {
   for (std::thread& t : threads_) t.join();
   stop();
 }
 
-double crew::seconds() const noexcept {
+double worker_pool::seconds() const noexcept {
   return std::chrono::duration<double>(steady::now() - start_).count();
 }
 
-void history::watch(const crew& working, double seconds, std::uint32_t looks,
+void history::watch(const worker_pool& working, double seconds, std::uint32_t looks,
                     const std::function<std::uint64_t()>& transactions,
                     const std::function<std::optional<db::delta_stats>()>& versions) {
   const double pause = seconds > 0 ? seconds / looks : 0.01;

@@ -28,7 +28,7 @@ inline constexpr const char* floor_name = "floor";
 /// By name. `changes`: versions have the changed columns only, where they can. Throws usage_error,
 /// with the names that there are.
 void choose_versions(spolia::db::options& o, const std::string& name, bool changes);
-/// Throws usage_error. `old_are_read`: by somebody who cannot begin anew.
+/// Throws usage_error. `old_are_read`: by a reader that cannot begin anew.
 void check_versions(const std::vector<std::string>& names, bool old_are_read);
 
 /// f, for transact(): a scan that has no result is tried again after a conflict, too.
@@ -47,19 +47,19 @@ spolia::db::hash_kind hash_kind_of(const std::string& name);
 /// By name: none, async, sync. Throws usage_error.
 spolia::db::durability_level durability_of(const std::string& name);
 
-/// Threads that begin to work at the same moment and end when they are told.
-class crew {
+/// Threads that begin to work at the same moment, and end on stop() or by themselves.
+class worker_pool {
  public:
-  crew() = default;
-  ~crew() { end(); }
-  crew(const crew&) = delete;
-  crew& operator=(const crew&) = delete;
+  worker_pool() = default;
+  ~worker_pool() { end(); }
+  worker_pool(const worker_pool&) = delete;
+  worker_pool& operator=(const worker_pool&) = delete;
 
   /// `work` runs on a thread of its own once begin() is called. What it throws comes out of end().
   void add(std::function<void()> work);
   void begin();
   [[nodiscard]] bool stopped() const noexcept { return stop_.load_relaxed(); }
-  /// Tells them, and waits.
+  /// Asks them to end, and waits until they have.
   void stop();
   /// Waits until they are done by themselves.
   void wait();
@@ -80,14 +80,14 @@ class crew {
   std::chrono::steady_clock::time_point start_;
 };
 
-/// Milliseconds since the start, transactions a second since the look before, bytes of old
-/// versions, old versions alive, and partitions with versions in them; the last three null where
-/// nobody tells.
+/// Points over time: milliseconds since the start, transactions a second since the point before,
+/// bytes of old versions, old versions alive, and partitions with versions in them. The last three
+/// are null where the store under test does not count versions.
 class history {
  public:
-  /// Looks about `looks` times until the crew has worked for so long, or is done; 0 seconds: no
-  /// limit.
-  void watch(const crew& working, double seconds, std::uint32_t looks,
+  /// Takes about `looks` points until the threads have worked for so long, or are done. 0 seconds:
+  /// no limit; then a point each 10 ms.
+  void watch(const worker_pool& working, double seconds, std::uint32_t looks,
              const std::function<std::uint64_t()>& transactions,
              const std::function<std::optional<spolia::db::delta_stats>()>& versions);
   [[nodiscard]] const nlohmann::json& points() const noexcept { return points_; }
@@ -104,7 +104,7 @@ class history {
 /// Quantiles in nanoseconds of what was recorded in ticks: {p50, p99, p999, max, distribution}, the
 /// last pairs of a share and the nanoseconds that it did not pass.
 nlohmann::json latencies(const spolia::histogram_snapshot& ticks);
-/// What all records tell of a version storage.
+/// What all records say of a version storage.
 nlohmann::json version_figures(const spolia::db::delta_stats& now);
 
 }  // namespace bench

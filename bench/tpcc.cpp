@@ -69,9 +69,9 @@ class trial {
     for (std::uint32_t i = 0; i < o_.hold; ++i) {
       held.emplace_back(new db::reader(base_.snapshot("held")));
     }
-    crew scanners;
+    worker_pool scanners;
     for (std::uint32_t i = 0; i < o_.scanners; ++i) scanners.add([&] { scan(scanners); });
-    crew workers;
+    worker_pool workers;
     for (const auto& c : clients_) workers.add([&, mine = c.get()] { work(workers, *mine); });
     scanners.begin();
     workers.begin();
@@ -124,7 +124,7 @@ class trial {
     loaded_ = base_.stats();
   }
 
-  void work(const crew& working, tpcc_client& mine) {
+  void work(const worker_pool& working, tpcc_client& mine) {
     for (std::uint64_t n = 0; !working.stopped(); ++n) {
       if (o_.transactions != 0 && n == o_.transactions) return;
       mine.run(draw_kind(mine.random(), o_.mix));
@@ -132,7 +132,7 @@ class trial {
   }
 
   /// The paper's long reader: adds up columns of a whole table at one snapshot, again and again.
-  void scan(const crew& scanning) {
+  void scan(const worker_pool& scanning) {
     const tpcc_stock& t = world_.tables.stock;
     std::int64_t sum = 0;
     while (!scanning.stopped()) {

@@ -165,7 +165,7 @@ void load_tpcc(db::database& base, tpcc_tables& to, const tpcc_scale& scale, std
   const std::vector<job> jobs = all.jobs();
   spolia::atomic<std::uint64_t> next{0};
   spolia::atomic<std::uint64_t> done{0};
-  crew loaders;
+  worker_pool loaders;
   for (std::uint32_t n = 0; n < threads; ++n) {
     loaders.add([&] {
       while (!loaders.stopped()) {

@@ -12,7 +12,7 @@
 //     w.insert(key), w.erase(key)   true if they changed something
 //     w.contains(key)
 //     subject.stall(park)           calls park once, or more often, where it holds up freeing;
-//                                   left out where nobody could go on beside such a thread
+//                                   left out where no other thread could go on then
 //     subject.count(on), counts()   for --count; left out where calls of free are not counted
 //     subject.counted()             sums since the beginning; garbage() blocks not yet freed
 //     subject.look()                figures to be seen over time, for --over-time; may be left out
@@ -98,7 +98,7 @@ class set_trial {
     stop_.store_release(true);
     const double elapsed = std::chrono::duration<double>(steady::now() - start).count();
     if (!options_.trace.empty()) spolia::trace::stop();
-    // Before the threads end and leave their blocks behind.
+    // Before the threads end and leave their blocks to others.
     const sums after = subject_.counted();
     subject_.describe(result_, workers.size());
     count(false);
@@ -187,7 +187,8 @@ class set_trial {
     return true;
   }
 
-  /// Looks at the garbage every 5 ms; every millisecond where epochs are looked at, too.
+  /// Records the garbage every 5 ms. With --count or a trace, reads it every millisecond, to find
+  /// the first reading after each epoch's beginning.
   void watch(steady::time_point start, const std::optional<std::uint64_t>& first_epoch) {
     const auto end = start + std::chrono::duration<double>(options_.seconds);
     const unsigned often = options_.count || !options_.trace.empty() ? 5 : 1;
@@ -221,8 +222,8 @@ class set_trial {
     }
   }
 
-  /// The garbage at the first look after an epoch began. Epochs shorter than the time between two
-  /// looks are passed over.
+  /// The garbage when it was first read after an epoch began. Epochs shorter than the time between
+  /// two readings are left out.
   void note_epoch(std::uint64_t epoch, std::uint64_t garbage) {
     auto& seen = result_.garbage_per_epoch;
     if (seen.empty() || seen.back().first != epoch) seen.emplace_back(epoch, garbage);

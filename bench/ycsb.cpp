@@ -89,7 +89,7 @@ struct plan {
     shape.directory = o.directory;
   }
   [[nodiscard]] bool paper() const { return asked.workload == "paper"; }
-  /// Threads for which there are rows, also where nobody works and all is scanned.
+  /// Threads for which there are rows. At least one: a run without workers scans all rows.
   [[nodiscard]] std::uint32_t sharers() const { return std::max(1U, asked.threads); }
 
   const ycsb_options& asked;
@@ -101,7 +101,7 @@ struct plan {
   ycsb_shape shape;
 };
 
-/// Keys that one thread draws from, or all. Rows are inserted behind the last one.
+/// Keys that one thread draws from, or all threads do. New rows come after the last key.
 struct alignas(64) key_range {
   std::uint64_t first = 0;
   spolia::atomic<std::uint64_t> next{0};   ///< to be inserted, counted from `first`
@@ -203,7 +203,7 @@ class trial {
     reset_peak_rss();
     for (std::uint32_t i = 0; i < o_.hold; ++i) engine_->hold();
     for (std::uint32_t n = 0; n < o_.threads; ++n) workers_.push_back(std::make_unique<worker>());
-    crew working;
+    worker_pool working;
     for (std::uint32_t n = 0; n < o_.threads; ++n) working.add([&, n] { work(working, n); });
     if (o_.checkpoint) working.add([&] { take_checkpoint(working); });
     if (!o_.scan.empty()) working.add([&] { scan(working); });
@@ -245,7 +245,7 @@ class trial {
     }
   }
 
-  void work(const crew& working, std::uint32_t n) {
+  void work(const worker_pool& working, std::uint32_t n) {
     worker& mine = *workers_[n];
     // By its own thread: some engines tie a connection to it.
     mine.session = engine_->open();
@@ -262,7 +262,7 @@ class trial {
     }
   }
 
-  void scan(const crew& working) {
+  void scan(const worker_pool& working) {
     const std::uint32_t threads = o_.scan == "query" ? o_.scan_threads : 0;
     while (!working.stopped()) {
       const auto rows = engine_->scan(threads);
@@ -273,7 +273,7 @@ class trial {
   }
 
   /// After a quarter of the time.
-  void take_checkpoint(const crew& working) {
+  void take_checkpoint(const worker_pool& working) {
     using clock = std::chrono::steady_clock;
     const auto then = clock::now() + std::chrono::duration<double>(o_.seconds / 4);
     while (clock::now() < then && !working.stopped()) {

@@ -57,9 +57,9 @@ struct ycsb_shape {
 
 /// Tries that were not committed, by cause.
 struct ycsb_aborts {
-  spolia::tally conflict;    ///< somebody else changed a row first, or has it locked
+  spolia::tally conflict;    ///< another client changed a row first, or has it locked
   spolia::tally limit;       ///< no memory for versions
-  spolia::tally no_history;  ///< the engine forgot too much to tell whether there is a conflict
+  spolia::tally no_history;  ///< the engine has dropped what it needs to find a conflict
   spolia::tally given_up;    ///< transactions that were dropped after a thousand tries
 };
 
@@ -85,12 +85,13 @@ class ycsb_engine {
   ycsb_engine(const ycsb_engine&) = delete;
   ycsb_engine& operator=(const ycsb_engine&) = delete;
   virtual std::unique_ptr<ycsb_session> open() = 0;
-  /// Opens a snapshot of everything and keeps it; throws usage_error where nobody could write then.
+  /// Opens a snapshot of everything and keeps it. Throws usage_error where that would keep all
+  /// threads from writing.
   virtual void hold() = 0;
   /// Adds up a column of all rows as of now: row by row, or, with threads, by a query. How many
   /// rows there were; none where there is no such thing.
   virtual std::optional<std::uint64_t> scan(std::uint32_t /*threads*/) { return {}; }
-  /// Of the version storage; none where the engine does not tell.
+  /// Of the version storage. None: the engine has no such figures.
   [[nodiscard]] virtual std::optional<spolia::db::delta_stats> versions() const { return {}; }
   [[nodiscard]] virtual std::optional<std::uint64_t> table_bytes() const { return {}; }
   [[nodiscard]] virtual std::optional<spolia::db::log_stats> log() const { return {}; }

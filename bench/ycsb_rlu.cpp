@@ -86,7 +86,7 @@ class section_engine final : public ycsb_engine {
       });
       while (!there.load_acquire()) std::this_thread::yield();
     } else {
-      throw usage_error("--hold with one copy of each row: nobody could write");
+      throw usage_error("--hold with one copy of each row: no thread could write");
     }
   }
 
@@ -177,7 +177,7 @@ class locked_engine final : public ycsb_engine {
   explicit locked_engine(const ycsb_shape& shape) : shape_(shape) {}
   std::unique_ptr<ycsb_session> open() override { return std::make_unique<session>(*this); }
   void hold() override {
-    throw usage_error("--hold with a readers-writer lock: nobody could write");
+    throw usage_error("--hold with a readers-writer lock: no thread could write");
   }
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cds_rcu.cpp: the sets of libcds under its RCU: with a buffer of retired blocks that whoever fills
-// it waits for and frees, or that a thread of the library frees.
+// cds_rcu.cpp: the sets of libcds under its RCU, which collects retired blocks in a buffer. Either
+// the thread that fills the buffer waits for a grace period and frees the blocks, or a thread of
+// the library does.
 #include <cds/urcu/general_buffered.h>
 #include <cds/urcu/general_threaded.h>
 // Only now what is built on them.

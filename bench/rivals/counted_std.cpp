@@ -40,7 +40,7 @@ using atomic_std = makes_shared<loaded_family<shared, atomic_shared>>;
 [[maybe_unused]] const bool told = [] {
   auto& all = counted_pointers();
   all.push_back({"std-plain",
-                 "std::shared_ptr, which nobody changes meanwhile",
+                 "std::shared_ptr, which no thread changes meanwhile",
                  {{"contention", contention<plain_std>},
                   {"set", setting<plain_std>},
                   {"allocate", allocation<plain_std>}}});

@@ -10,13 +10,13 @@ set(standard_library "with ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION
 find_package(PkgConfig QUIET)
 set(liburcu "")
 if(PkgConfig_FOUND)
-  # The plain one is the memb flavour.
+  # The plain one is the variant memb.
   pkg_check_modules(LIBURCU QUIET IMPORTED_TARGET liburcu-qsbr liburcu liburcu-bp liburcu-cds)
 endif()
 if(LIBURCU_FOUND)
   set(liburcu "${LIBURCU_liburcu-cds_VERSION}")
-  foreach(flavour IN ITEMS qsbr memb bp)
-    set(source "${CMAKE_CURRENT_BINARY_DIR}/rivals/urcu_${flavour}.cpp")
+  foreach(variant IN ITEMS qsbr memb bp)
+    set(source "${CMAKE_CURRENT_BINARY_DIR}/rivals/urcu_${variant}.cpp")
     configure_file("${here}/urcu.cpp.in" "${source}" @ONLY)
     target_sources(spolia-bench PRIVATE "${source}")
   endforeach()

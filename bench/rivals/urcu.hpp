@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// urcu.hpp: sets over liburcu, in the way its users write them. The headers of liburcu name one
-// flavour a translation unit, which is why urcu.cpp.in says which.
+// urcu.hpp: sets over liburcu, in the way its users write them. The headers of liburcu declare one
+// variant of RCU (a `flavor` there) for each translation unit, so urcu.cpp.in is compiled once for
+// each variant.
 //
-// A Flavour has name, head (a block's place in a queue), thread (registers one while it lives),
+// A Variant has name, head (a block's place in a queue), thread (registers one while it lives),
 // lock(), unlock(), quiescent(), call(head*, f), barrier(), and api() for the hash table.
 #pragma once
 
@@ -20,21 +21,21 @@
 
 namespace bench {
 
-/// A read section, as long as this lives. After it the thread says that it holds nothing, which
-/// the qsbr flavour needs from time to time and the others ignore.
-template <class Flavour>
+/// A read section, as long as this lives. After it the thread says that it is in a quiescent state:
+/// the variant qsbr needs that from time to time, and the others ignore it.
+template <class Variant>
 struct urcu_section {
-  urcu_section() noexcept { Flavour::lock(); }
+  urcu_section() noexcept { Variant::lock(); }
   ~urcu_section() {
-    Flavour::unlock();
-    Flavour::quiescent();
+    Variant::unlock();
+    Variant::quiescent();
   }
   urcu_section(const urcu_section&) = delete;
   urcu_section& operator=(const urcu_section&) = delete;
 };
 
 /// Blocks on their way from erase to delete. call_rcu has one thread of the library free them.
-template <class Flavour, class Node>
+template <class Variant, class Node>
 class urcu_bin {
  public:
   /// One thread's count of what it retired.
@@ -44,7 +45,7 @@ class urcu_bin {
   }
 
   static void retire(Node* n) {
-    Flavour::call(&n->later, [](typename Flavour::head* h) {
+    Variant::call(&n->later, [](typename Variant::head* h) {
       delete reinterpret_cast<Node*>(reinterpret_cast<char*>(h) - offsetof(Node, later));
       freed_.add();
     });
@@ -59,7 +60,7 @@ class urcu_bin {
   std::uint64_t freed() const { return freed_.value() - freed_before_; }
 
  private:
-  // Of all sets of this flavour and kind that there ever were; only the library's thread adds.
+  // Of all sets of this variant and kind that there ever were. Only the library's thread adds.
   static inline spolia::tally freed_;
   const std::uint64_t freed_before_ = freed_.value();
   std::mutex mutex_;
@@ -67,44 +68,44 @@ class urcu_bin {
 };
 
 /// What all sets here have in common. Set has insert, erase and contains, called in a read section.
-template <class Flavour, class Set, class Node>
+template <class Variant, class Set, class Node>
 class urcu_set {
  public:
   class worker {
    public:
     explicit worker(urcu_set& s) : set_(s.set_), retired_(s.bin_.count()) {}
     bool insert(std::uint64_t key) {
-      const urcu_section<Flavour> inside;
+      const urcu_section<Variant> inside;
       return set_.insert(key);
     }
     bool erase(std::uint64_t key) {
-      const urcu_section<Flavour> inside;
+      const urcu_section<Variant> inside;
       Node* const n = set_.erase(key);
       if (n == nullptr) return false;
       retired_.add();
-      urcu_bin<Flavour, Node>::retire(n);
+      urcu_bin<Variant, Node>::retire(n);
       return true;
     }
     bool contains(std::uint64_t key) {
-      const urcu_section<Flavour> inside;
+      const urcu_section<Variant> inside;
       return set_.contains(key);
     }
 
    private:
-    typename Flavour::thread here_;
+    typename Variant::thread here_;
     Set& set_;
     spolia::tally& retired_;
   };
 
   explicit urcu_set(const set_options& o) : set_(o.keys / 2) {}
-  ~urcu_set() { Flavour::barrier(); }
+  ~urcu_set() { Variant::barrier(); }
   urcu_set(const urcu_set&) = delete;
   urcu_set& operator=(const urcu_set&) = delete;
 
   template <class Park>
   void stall(Park&& park) {
-    const typename Flavour::thread here;
-    const urcu_section<Flavour> inside;
+    const typename Variant::thread here;
+    const urcu_section<Variant> inside;
     park();
   }
 
@@ -119,22 +120,22 @@ class urcu_set {
 
  private:
   Set set_;
-  urcu_bin<Flavour, Node> bin_;
+  urcu_bin<Variant, Node> bin_;
 };
 
-template <class Flavour>
+template <class Variant>
 struct urcu_list_node {
   cds_list_head link;
-  typename Flavour::head later;
+  typename Variant::head later;
   std::uint64_t key;
   std::uint64_t value;
 };
 
 /// The textbook's list: sorted, read without locks, written under one.
-template <class Flavour>
+template <class Variant>
 class urcu_list {
  public:
-  using node = urcu_list_node<Flavour>;
+  using node = urcu_list_node<Variant>;
 
   explicit urcu_list(std::uint64_t) { CDS_INIT_LIST_HEAD(&head_); }
   ~urcu_list() {
@@ -183,22 +184,23 @@ class urcu_list {
   alignas(spolia::cache_line) std::mutex writing_;
 };
 
-template <class Flavour>
+template <class Variant>
 struct urcu_hash_node {
   cds_lfht_node link;
-  typename Flavour::head later;
+  typename Variant::head later;
   std::uint64_t key;
   std::uint64_t value;
 };
 
-/// The hash table of liburcu, made with a bucket for each key and told not to count: its best case.
-template <class Flavour>
+/// The hash table of liburcu, with a bucket for each key and without a count of keys: its best
+/// case.
+template <class Variant>
 class urcu_hash {
  public:
-  using node = urcu_hash_node<Flavour>;
+  using node = urcu_hash_node<Variant>;
 
   explicit urcu_hash(std::uint64_t keys)
-      : table_(cds_lfht_new_flavor(buckets(keys), 1, 0, 0, Flavour::api(), nullptr)) {
+      : table_(cds_lfht_new_flavor(buckets(keys), 1, 0, 0, Variant::api(), nullptr)) {
     if (table_ == nullptr) throw std::bad_alloc();
   }
   ~urcu_hash() {
@@ -244,10 +246,10 @@ class urcu_hash {
   }
 
   void clear() {
-    const typename Flavour::thread here;
+    const typename Variant::thread here;
     std::vector<node*> gone;
     {
-      const urcu_section<Flavour> inside;
+      const urcu_section<Variant> inside;
       cds_lfht_iter at;
       cds_lfht_first(table_, &at);
       for (; cds_lfht_iter_get_node(&at) != nullptr; cds_lfht_next(table_, &at)) {
@@ -255,65 +257,65 @@ class urcu_hash {
         if (cds_lfht_del(table_, link) == 0) gone.push_back(of(link));
       }
     }
-    for (node* const n : gone) delete n;  // nobody else is left who could look at it
+    for (node* const n : gone) delete n;  // no other thread is left that could read it
   }
 
   cds_lfht* table_;
 };
 
-template <class Flavour>
+template <class Variant>
 void add_urcu_probes(std::vector<probe>& all) {
-  auto here = std::make_shared<typename Flavour::thread>();
+  auto here = std::make_shared<typename Variant::thread>();
   // Lives as long as the program.
   auto source = std::make_shared<int*>(new int);
-  all.push_back({Flavour::name,
+  all.push_back({Variant::name,
                  "enter+leave",
                  [here] {
                    return ns_each([] {
-                     Flavour::lock();
+                     Variant::lock();
                      touch();
-                     Flavour::unlock();
+                     Variant::unlock();
                    });
                  },
                  {}});
-  all.push_back({Flavour::name,
+  all.push_back({Variant::name,
                  "enter+leave+quiescent",
                  [here] {
                    return ns_each([] {
-                     const urcu_section<Flavour> inside;
+                     const urcu_section<Variant> inside;
                      touch();
                    });
                  },
                  {}});
-  all.push_back({Flavour::name,
+  all.push_back({Variant::name,
                  "protect",
                  [here, source] {
-                   const urcu_section<Flavour> inside;
+                   const urcu_section<Variant> inside;
                    return ns_each([&] { use(rcu_dereference(*source)); });
                  },
                  {}});
-  all.push_back({Flavour::name,
+  all.push_back({Variant::name,
                  "enter+protect+leave",
                  [here, source] {
                    return ns_each([&] {
-                     Flavour::lock();
+                     Variant::lock();
                      use(rcu_dereference(*source));
-                     Flavour::unlock();
+                     Variant::unlock();
                    });
                  },
                  {}});
 }
 
 /// Called before main by each generated source.
-template <class Flavour>
+template <class Variant>
 bool add_urcu() {
-  rival_probes().push_back(add_urcu_probes<Flavour>);
-  using list = urcu_list<Flavour>;
-  using hash = urcu_hash<Flavour>;
-  return add_rival("urcu_list", Flavour::name,
-                   run_trial<urcu_set<Flavour, list, typename list::node>>) &&
-         add_rival("urcu_hash", Flavour::name,
-                   run_trial<urcu_set<Flavour, hash, typename hash::node>>);
+  rival_probes().push_back(add_urcu_probes<Variant>);
+  using list = urcu_list<Variant>;
+  using hash = urcu_hash<Variant>;
+  return add_rival("urcu_list", Variant::name,
+                   run_trial<urcu_set<Variant, list, typename list::node>>) &&
+         add_rival("urcu_hash", Variant::name,
+                   run_trial<urcu_set<Variant, hash, typename hash::node>>);
 }
 
 }  // namespace bench
