@@ -205,7 +205,8 @@ def _stop(_number: int, _frame: object) -> None:
 
 
 def main() -> None:
-    # Whoever ends this also ends the trial, which is in a process group of its own.
+    # These signals end the trial, too. It is in a process group of its own, so that the signal
+    # itself does not reach it.
     for one in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(one) != signal.SIG_IGN:  # by nohup, say
             signal.signal(one, _stop)

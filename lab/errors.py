@@ -7,5 +7,5 @@ class LabError(Exception):
 
 
 def one_of(what: str, name: str, allowed, source: str = "") -> LabError:
-    """The error for a name that nobody knows, with the names that are known."""
+    """The error for an unknown name, with the names that are known."""
     return LabError(f"{source}unknown {what} '{name}'; known: {', '.join(allowed)}")

@@ -5,7 +5,8 @@ Replays counted events; it measures nothing. Each thread repeats: so many operat
 blocks freed. Blocks go into the thread's buffer; each time the buffer runs over it is flushed: the
 blocks in it belong to threads at random, and for each lock that guards some of them the thread
 takes that lock, first come first served, and holds it for a base time and a time for each block.
-How often a freed block leads to a flush is counted, for either policy; only the crowd is modelled.
+How often a freed block leads to a flush is counted, for either policy. Only the many threads are
+modelled.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Events:
     flushes: float
     """Flushes for each block freed."""
     flush_ns: float
-    """A flush with nobody in the way."""
+    """A flush that waits for no other thread."""
     threads: int = 2
     """So many threads were counted: what they cost each other is in the figures above."""
     flushed: float = 96
@@ -53,7 +54,7 @@ class Machine:
     lines: float = 4
     """Lines that giving back one block touches: its page's entry, header and bitmap, and itself."""
     wake_ns: float = 4_000
-    """Waking a thread that slept for a lock, paid by whoever waited longer than this."""
+    """Waking a thread that slept for a lock. A thread that waited longer than this pays it."""
     one_lock: bool = False
     """One list for all threads (tcmalloc) in place of one for each thread's arena (jemalloc)."""
 
@@ -124,7 +125,7 @@ class _Replay:
         first = [sum(column) for column in zip(*before, strict=True)]
         free_ns, wait_ns = (b - a for a, b in zip(first, total, strict=True))
         all_ns = span * self.m.threads
-        # So many operations stand behind each flush; they themselves come in lumps.
+        # Operations are computed from the flushes, since they themselves come in lumps.
         flushed = (self.flush_count - flushes) / span * 1e9
         return Outcome(
             ops_per_s=flushed / self.e.flushes / self.e.frees,
@@ -163,7 +164,8 @@ class _Replay:
             self.taken += 1
             begin = max(now, self.free_at[lock])
             wait = begin - now
-            # Whoever slept is late by the time it takes to be woken; the lock is not held for it.
+            # A thread that slept is late by the time it takes to wake it. The lock is not held
+            # during that time.
             late = self.m.wake_ns if wait > self.m.wake_ns else 0.0
             self.free_at[lock] = begin + self.hold_ns
             done = begin + self.hold_ns + late

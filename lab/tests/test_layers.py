@@ -30,7 +30,7 @@ def test_each_layer_is_run_and_drawn(tmp_path):
     assert "45.0\N{NO-BREAK SPACE}×" in pointers["cards"][0]["words"]
     store = next(s for s in sections if s["key"] == "store")
     named = figures.made[store["cards"][1]["figure"]]["layout"]["annotations"]
-    # All that the program has, also those that nobody here has heard of.
+    # All that the program has, also those that the laboratory does not know by name.
     assert {note["text"] for note in named} == set(STORAGES)
     tpcc = next(s for s in sections if s["key"] == "tpcc")
     assert [card["title"] for card in tpcc["cards"]] == [

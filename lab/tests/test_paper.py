@@ -215,7 +215,7 @@ def test_what_a_held_snapshot_keeps_is_judged(filled):
     assert page.show(Found(filled, [], HELD[:1])).verdict == SHOWN
     leaking = [{**HELD[1], "versions_live": 5000}]
     assert page.show(Found(filled, [], leaking)).verdict == NOT_SEEN
-    # Blocks that nobody needs and that do not wait to be freed: no version, yet a leak.
+    # Blocks that no snapshot needs and that do not wait to be freed: no versions, yet a leak.
     heavy = {**HELD[1], "bytes": 160_000}
     assert page.show(Found(filled, [], [heavy])).verdict == NOT_SEEN
     waiting = {**heavy, "bytes_waiting": 150_000}
@@ -352,7 +352,7 @@ def test_what_read_transactions_cost_is_judged(filled):
     assert verdict(filled, "snapshots-large", [*MANY, {**UNEVEN[1], "bytes_peak": 400}]) == SEEN
 
 
-def test_versions_that_nobody_needs_are_held_against_the_bound(filled):
+def test_versions_that_no_snapshot_needs_are_held_against_the_bound(filled):
     assert verdict(filled, "snapshots-bound", COUNTED) == SEEN
     # 34 threads: 5 * 34 * 204 and 6 * 204 of the bound, and twice the 50 that snapshots needed
     most = {**COUNTED[1], "versions_excess_peak": 36004}

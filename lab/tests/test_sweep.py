@@ -149,7 +149,7 @@ def test_a_killed_laboratory_goes_on_where_it_was(small_sweep):
     process.wait()
     before = len(trials(out))
     assert 2 <= before < 18
-    # The trial that was under way belongs to nobody now; it writes only to its own folder.
+    # No process waits for the trial that was under way. It writes only to its own folder.
     assert run("--trials", "9").returncode == 0
     assert len(trials(out)) == 18
 
