@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What serializable transactions did not find: keys whose place in the table goes to others while
-// they run, and what is left in indexes of rows that never were or are no more.
+// What serializable transactions did not find: keys whose slot in the table goes to other rows
+// while they run, and what is left in indexes of rows that never were or are no more.
 
 #include <gtest/gtest.h>
 
@@ -61,7 +61,7 @@ class absence : public over_storages {
   struct named_look {
     const char* name;
     look f;
-    bool locks = false;  // or wants to: it meets whoever holds the row
+    bool locks = false;  // or wants to: it meets a transaction that has the row locked
     bool orders = false;
   };
   /// All ways not to find a row with this key, whose `a` would be 40.

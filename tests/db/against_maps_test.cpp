@@ -82,7 +82,7 @@ class against_maps : public testing::TestWithParam<spolia::test::storage_kind>,
     const auto found = at.find(what);
     return found != at.end() && found->second >= r.began;
   }
-  /// Somebody else has it, or has changed it since, if only to what it was.
+  /// Another transaction has it locked, or one has changed it since, if only to what it was.
   bool may_meet(const running& r, const key& k) const {
     return must_meet(r, k) || since(touched_rows, k, r);
   }
@@ -90,8 +90,9 @@ class against_maps : public testing::TestWithParam<spolia::test::storage_kind>,
     return since(changed_rows, k, r) ||
            another(r, [&](const running& other) { return other.locked.contains(k); });
   }
-  /// Once a row had the value, and somebody has a lock, or has changed something since. (Places of
-  /// rows that are gone go to others, which may be locked, before their entries are gone.)
+  /// Once a row had the value, and another transaction has a lock, or one has changed something
+  /// since. (The slot of a row that is gone goes to another row, which may be locked, before the
+  /// entries of the former are gone.)
   bool may_meet(const running& r, std::int64_t v) const {
     return had.contains(v) &&
            (r.began < history.size() ||
@@ -233,7 +234,7 @@ class against_maps : public testing::TestWithParam<spolia::test::storage_kind>,
     r.view = r.marks.back().view;
     r.changed = r.marks.back().changed;
   }
-  /// An index that nobody looks at comes or goes.
+  /// Creates an index that no step reads, or drops it.
   void change_catalogue() {
     more = !more;
     if (!more) {

@@ -123,7 +123,7 @@ class callbacks : public own_place {
     EXPECT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {1}); }));
     EXPECT_TRUE(base.sync());
   }
-  /// What waits for nobody.
+  /// Calls that wait for no other thread.
   static void is_looked_at(database& base) {
     static_cast<void>(base.stats());
     static_cast<void>(base.readers());

@@ -20,5 +20,5 @@ grep -q "$place/run: another run uses it" "$place/said" || exit 1
 
 kill -TERM $first
 wait $first
-# Its child is killed by the system, a moment later. It would have worked for ever.
+# The system kills its child a moment later. The child would have worked forever.
 until "$1" --seconds 0 --directory "$place/run"; do sleep 0.02; done

@@ -369,7 +369,7 @@ class directories_in_memory : public directories {
   const std::filesystem::path there_ = std::filesystem::path("/dev/shm") / root_.filename();
 };
 
-/// So that nobody waits for it.
+/// So that no commit waits for the file to become longer.
 TEST_F(directories_in_memory, have_a_log_that_is_made_longer_beforehand) {
   database base = database::open(there_ / "base", over(nullptr));
   table& big = make_big(base);

@@ -400,11 +400,10 @@ TEST(durability, one_writer_or_any_number_of_readers) {
   EXPECT_THROW(database::open(place, over(files)), storage_error);
 }
 
-/// Rows come and go in transactions that all look at many rows first, so that they take long to be
-/// settled and many are taken back, while the log is cut again and again. A commit that is in a
-/// checkpoint and behind it, too, or in neither, shows when the row that it erases is not there:
-/// each checkpoint is opened with the log behind it. And in the end the files say what the tables
-/// said.
+/// Rows come and go in transactions that all read many rows first. So their validation takes long,
+/// and many are undone, while the log is cut again and again. Each checkpoint is opened with the
+/// log after it: a commit that is in both, or in neither, shows when the row that it erases is not
+/// there. In the end the files say what the tables said.
 TEST(durability, serializable_commits_and_checkpoints_are_one_history) {
   constexpr std::int64_t rows = 64;
   const disk files = new_disk();

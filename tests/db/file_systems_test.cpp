@@ -140,7 +140,7 @@ void expect_guarded(const options& o, const std::function<bool(const options&)>&
     const database two = database::open("bank", look);
     EXPECT_EQ(elsewhere(o), readers_count);
   }
-  EXPECT_FALSE(elsewhere(o)) << "nobody has it any more";
+  EXPECT_FALSE(elsewhere(o)) << "no process has it any more";
 }
 
 TEST_F(file_systems, without_flock_have_other_locks) {
@@ -185,7 +185,7 @@ TEST_F(file_systems, without_any_locks_have_files_that_say_who_has_them) {
   EXPECT_EQ(in_child([&] { return says_open_elsewhere(o) ? 7 : 8; }), 7);
   EXPECT_EQ(in_child([&] { return base.reset(), 7; }), 7);
   EXPECT_TRUE(says_open_elsewhere(o)) << "a child has ended what its parent has";
-  // A copy of the directory has nobody, whatever was copied with it.
+  // No process has the copy of the directory open, whatever was copied with it.
   fs::copy("bank", "copy");
   {
     options look = o;
@@ -214,7 +214,7 @@ TEST_F(file_systems, without_any_locks_forget_processes_that_have_ended) {
     EXPECT_EQ(lock_files("bank").size(), 0U);
     if (!asked_for) ::waitpid(child, nullptr, 0);
   }
-  // One whose first thread alone has ended is called a zombie, too.
+  // A process of which only the first thread has ended is called a zombie, too.
   const pid_t lives = process_that_has_it(o, true);
   const std::string state = "/proc/" + std::to_string(lives) + "/stat";
   while (text_of(state).find(") Z ") == std::string::npos) std::this_thread::yield();
@@ -230,7 +230,7 @@ TEST_F(file_systems, without_any_locks_forget_processes_that_have_ended) {
   }
 }
 
-TEST_F(file_systems, without_any_locks_are_refused_where_nobody_can_tell) {
+TEST_F(file_systems, without_any_locks_are_refused_where_the_owner_may_live) {
   options o = without_locks();
   for (const std::size_t part : {1U, 3U}) {
     const std::string name = other_lock(part);

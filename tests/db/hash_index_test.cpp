@@ -198,7 +198,7 @@ TYPED_TEST(hash_index_of, guesses_lead_to_the_rows) {
   EXPECT_GE(absent, 490U) << "few that are not there look as if they were";
 }
 
-/// Keys of one shard, and of one place in it, which no larger array would tell apart.
+/// Keys of one shard and of one position in it, which no larger array would spread.
 TYPED_TEST(hash_index_of, keys_that_are_alike_are_found) {
   key_column rows;
   typename TestFixture::template table<same_in> index(this->nodes, 1, same_in{&rows});
@@ -313,7 +313,7 @@ TYPED_TEST(hash_index_of, keys_that_stay_are_found_beside_writers) {
   EXPECT_EQ(left, stay);
 }
 
-/// Histories of a few keys beside a crowd that keeps their buckets full.
+/// Histories of a few keys, beside many others that keep the buckets full.
 TYPED_TEST(hash_index_of, is_linearizable) {
   constexpr unsigned threads = 3;
   constexpr std::size_t each = 600;

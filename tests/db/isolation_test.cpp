@@ -142,8 +142,8 @@ TEST_P(histories, of_serializable_transactions_are_serial) {
 class banks : public over_storages {};
 SPOLIA_OVER_STORAGES(banks);
 
-/// Money goes from account to account; accounts are opened and closed; whoever looks finds it all,
-/// through the table and through an index, however long the look takes.
+/// Money goes from account to account, and accounts are opened and closed. Every reader finds all
+/// of it, through the table and through an index, however long it reads.
 TEST_P(banks, keep_their_sum) {
   constexpr std::int64_t accounts = 20;
   for (std::int64_t i = 0; i < accounts; ++i) ASSERT_TRUE(put(i, 100));
@@ -186,7 +186,8 @@ TEST_P(banks, keep_their_sum) {
             if (self.random().chance(1, 4)) return tx.erase(items, {from});
             return one->set(a, 0);
           },
-          // Who has a lock may be kept off the processor for longer than a thousand tries take.
+          // The thread that has a lock may be kept off the processor for longer than a thousand
+          // tries take.
           {.tries = 1'000'000, .begin = {.isolation = level}});
       EXPECT_TRUE(s) << s.message();
     }

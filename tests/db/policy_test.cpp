@@ -56,7 +56,7 @@ TEST(policy, a_deadline_ends_a_reader) {
   ASSERT_TRUE(tx.update(s.t, {1}, {{"v", 7}}));
   EXPECT_TRUE(now.find(s.t, {1}));
   std::this_thread::sleep_for(5ms);
-  EXPECT_TRUE(now.find(s.t, {1})) << "it is in nobody's way";
+  EXPECT_TRUE(now.find(s.t, {1})) << "it is in no commit's way";
   int rows = 0;
   EXPECT_THROW(now.for_each(s.t,
                             [&](const row&) {
@@ -114,7 +114,7 @@ TEST(policy, the_program_says_who_is_ended) {
   EXPECT_TRUE(s.bump(1));
   EXPECT_EQ(old.find(s.t, {1}).code(), outcome::ended_by_policy);
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(s.bump(1));
-  EXPECT_EQ(asked, 2U) << "nobody else is in the way";
+  EXPECT_EQ(asked, 2U) << "no other reader is in the way";
 }
 
 TEST(policy, the_program_may_end_its_reader_itself) {
@@ -205,7 +205,7 @@ TEST_P(budgets, deletions_have_a_reserve) {
     }
     EXPECT_EQ(done, outcome::limit) << "the reserve is used up";
     EXPECT_GT(dropped, 200) << "each is a version, a row that waits, and what names it";
-    // Consolidation counts what waits for who may be walking over it.
+    // Consolidation counts versions that wait for readers that may be walking over them, too.
     EXPECT_LE(s.base.stats().versions.bytes, budget + reserve + budget);
     EXPECT_TRUE(s.put(rows));
     std::int64_t seen = 0;
@@ -217,7 +217,7 @@ TEST_P(budgets, deletions_have_a_reserve) {
   EXPECT_LE(s.base.stats().versions.bytes, budget);
 }
 
-/// And who does anything else besides gets nothing of it.
+/// A transaction that does anything besides deleting gets nothing of the reserve.
 TEST_P(budgets, the_reserve_is_for_deletions_only) {
   shop s(
       {.versions = GetParam(), .changes_only = GetParam().changes_only, .version_budget = 400000});
@@ -255,7 +255,7 @@ TEST(policy, memory_is_taken_as_rows_come) {
   EXPECT_LE(most, 65536U);
 }
 
-/// Readers see one moment, or are told that they were ended; whoever writes never waits for them.
+/// Readers see one moment, or are told that they were ended. Writers never wait for them.
 TEST(policy, readers_are_ended_beside_writers) {
   shop s({.versions = version_storage::steam});
   constexpr std::int64_t rows = 8;
@@ -333,7 +333,7 @@ struct tight_shop {
   table& t;
 };
 
-TEST(policy, who_is_overdue_is_ended_for_an_insertion_beyond_the_budget) {
+TEST(policy, a_reader_that_is_overdue_is_ended_for_an_insertion_beyond_the_budget) {
   tight_shop s({});
   std::uint64_t at_first = 0;
   auto deadline = 150ms;
@@ -346,7 +346,7 @@ TEST(policy, who_is_overdue_is_ended_for_an_insertion_beyond_the_budget) {
     }
     if (round == 1) at_first = test::resident_bytes();
     std::this_thread::sleep_for(deadline);
-    EXPECT_TRUE(report.find(s.t, {1})) << "it is in nobody's way yet";
+    EXPECT_TRUE(report.find(s.t, {1})) << "it is in no commit's way yet";
     const std::uint64_t before = s.base.stats().ended_by_policy;
     EXPECT_TRUE(round % 2 == 0 ? s.put(1000 + round) : s.reword(1));
     EXPECT_EQ(report.find(s.t, {1}).code(), outcome::ended_by_policy);
@@ -440,7 +440,7 @@ TEST(policy, an_insertion_beyond_the_budget_passes_on_what_the_program_throws) {
   EXPECT_TRUE(tx.commit());
 }
 
-/// And less often than asked for with slow_after, which commits look at.
+/// The time slow_after is for commits: however short it is, insertions ask at most every 10 ms.
 TEST(policy, insertions_beyond_the_budget_ask_no_more_often_with_a_short_time) {
   int asked = 0;
   tight_shop s({.on_slow_reader =
@@ -472,8 +472,8 @@ TEST(policy, what_a_reader_has_held_makes_room_for_an_insertion_when_it_has_ende
   EXPECT_TRUE(tx.commit());
 }
 
-/// There are pauses between two looks for memory, which who is overdue does not get.
-TEST(policy, who_is_overdue_is_ended_by_the_first_insertion_after_that) {
+/// Insertions look for memory at most every 10 ms. A reader that is overdue gets no such delay.
+TEST(policy, a_reader_that_is_overdue_is_ended_by_the_first_insertion) {
   tight_shop s({});
   auto deadline = 100ms;
   for (int round = 0; round < 3;) {
@@ -583,7 +583,8 @@ TEST(policy, a_commit_is_not_asked_about_itself) {
   EXPECT_EQ(asked, "");
 }
 
-/// A transaction that has waited for the first row begins when it gets it, and is as far behind.
+/// A transaction that has waited for its first row begins when it gets that row. How far it is
+/// behind counts from there.
 TEST(policy, one_that_begins_late_is_not_behind_by_what_came_before) {
   std::atomic<bool> counts{false};
   std::uint64_t behind = 0;

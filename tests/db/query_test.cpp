@@ -363,7 +363,7 @@ TEST(queries, threads_that_do_not_come) {
         throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
       }),
       1U);
-  EXPECT_EQ(asked, 1) << "nobody is asked again";
+  EXPECT_EQ(asked, 1) << "it is not asked again";
   std::vector<std::function<void()>> late;
   EXPECT_EQ(sum_with([&](std::function<void()> f) { late.push_back(std::move(f)); }), 1U);
   ASSERT_EQ(late.size(), 3U);
@@ -393,7 +393,7 @@ TEST(queries, are_stopped) {
   EXPECT_TRUE(slow.run({.longest = 1min})) << "the reader goes on";
 }
 
-/// Ended in the midst of it, by a writer that nobody holds up.
+/// Ended in the midst of the query, by a collection that does not wait for it.
 TEST(queries, the_reader_is_ended) {
   sales s(2000);
   const reader now = s.base.snapshot({.label = "report", .deadline = 1ms});
@@ -423,7 +423,7 @@ TEST(queries, transactions_see_their_own_changes) {
   EXPECT_EQ(rows_of(tx.query(s.t), {.threads = 3, .morsel = 8}), 101);
   EXPECT_EQ(rows_of(q), 3);
   EXPECT_EQ(rows_of(s.base.snapshot().query(s.t)), 100);
-  // It has read the whole table, so nobody else may change it.
+  // It has read the whole table, so any later change of that is a conflict.
   ASSERT_TRUE(s.base.transact([&](transaction& other) { return other.erase(s.t, {50}); }));
   EXPECT_EQ(tx.commit(), outcome::conflict);
   EXPECT_EQ(query(q).aggregate(count()).run().code(), outcome::ended);

@@ -69,7 +69,7 @@ class refused_openings : public own_place {
     if (file.has_parent_path()) fs::create_directories(file.parent_path());
     std::ofstream(file, std::ios::binary) << text;
   }
-  /// One with a checkpoint and log behind it, with a torn end and files that were not finished.
+  /// One with a checkpoint and a log after it, with a torn end and files that were not finished.
   static void make_bank(const fs::path& at) {
     {
       database base = database::open(at, small_segments());
@@ -233,7 +233,7 @@ TEST_F(refused_openings, where_the_file_system_has_no_locks) {
   {
     const database base = database::open("bank", without);
   }
-  // Of another machine, which nobody can tell anything of.
+  // Of another machine: whether its process lives is not known here.
   const auto number = fs::directory_entry("bank/SPOLIA").hard_link_count();
   ASSERT_EQ(number, 1U);
   struct stat is{};

@@ -102,7 +102,7 @@ class world {
   step any_step(const running& r) {
     step s{.row = {any(ids), any(ids), any(3), any(1000)}};
     if (gaps_) {
-      // Keys that come and go, and are looked for; their values are in nobody's way.
+      // Keys that come and go, and are looked for. Their values seldom clash with each other.
       static constexpr kind few[] = {kind::find,   kind::find,   kind::edit,
                                      kind::insert, kind::insert, kind::erase};
       s.what = few[random_.below(std::size(few))];

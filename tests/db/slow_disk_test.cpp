@@ -24,7 +24,7 @@ using namespace spolia;
 using namespace spolia::db;
 using namespace spolia::test;
 
-/// Commits on a thread of its own until told to stop.
+/// Commits on a thread of its own until end().
 class writer {
  public:
   writer(database& base, table& ledger)
@@ -41,8 +41,8 @@ class writer {
     return done_.load();
   }
   std::int64_t done() const { return done_.load(); }
-  /// How many there are when no more come; -1: they come and come.
-  std::int64_t settled() const {
+  /// How many there are when no more come. -1: they come and come.
+  std::int64_t when_stalled() const {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(120);
     std::int64_t before = -1;
     while (before != done()) {
@@ -72,8 +72,8 @@ std::int64_t acknowledged_within(std::chrono::milliseconds window) {
     table& ledger = make_ledger(base);
     slow.stop();
     writer work(base, ledger);
-    acknowledged = work.settled();
-    EXPECT_GE(acknowledged, 0) << "nobody waits";
+    acknowledged = work.when_stalled();
+    EXPECT_GE(acknowledged, 0) << "no commit waits";
     if (acknowledged > 0) {
       EXPECT_LT(base.stats().log.durable, base.stats().log.sequence);
     }
@@ -85,8 +85,8 @@ std::int64_t acknowledged_within(std::chrono::milliseconds window) {
   return acknowledged;
 }
 
-/// Up to the window nobody waits, and then all do. On a busy machine one commit may take longer
-/// than a short window, and waits then.
+/// Within the window no commit waits, and after it all do. On a busy machine one commit may take
+/// longer than a short window, and then waits.
 TEST(slow_disk_promises, commits_wait_while_the_disk_takes_longer_than_the_loss_window) {
   std::int64_t acknowledged = 0;
   for (int ms = 20; ms < 10'000 && acknowledged == 0; ms *= 4) {
@@ -106,7 +106,7 @@ TEST(slow_disk_promises, what_waits_for_the_disk_is_bounded) {
   const std::string much(60000, 'x');
   ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {0, much}); }));
   slow.stop();
-  // What the log's thread has taken may be as much as what waits behind it: 32 MiB of 60 kB each.
+  // What the log's thread has taken may be as much as what waits after it: 32 MiB of 60 kB each.
   constexpr int most = 2 * 560;
   std::atomic<int> done{0};
   std::atomic<bool> stop{false};
@@ -169,7 +169,7 @@ struct own_use {
   }
 };
 
-TEST(slow_disk, a_checkpoint_gives_way_to_commits_and_to_nobody_else) {
+TEST(slow_disk, a_checkpoint_gives_way_to_commits_and_to_nothing_else) {
   const disk files = new_disk();
   options o = over(files);
   o.durability = durability_level::none;
@@ -201,7 +201,7 @@ TEST(slow_disk, a_checkpoint_gives_way_to_commits_and_to_nobody_else) {
     return r.took;
   };
   take(checkpoint_pace::shared);
-  EXPECT_LT(used.waits, blocks / 2) << "nobody commits";
+  EXPECT_LT(used.waits, blocks / 2) << "no transaction commits";
   commits = true;
   EXPECT_GT(take(checkpoint_pace::shared), 5 * used.worked) << "a twentieth is its share";
   // Where the processor is taken away for as long as a wait would be, there is none.
@@ -210,7 +210,7 @@ TEST(slow_disk, a_checkpoint_gives_way_to_commits_and_to_nobody_else) {
   EXPECT_LT(used.waits, blocks / 2);
 }
 
-/// It holds versions: to give way for longer would be no help to those who need room.
+/// It holds versions: to give way for longer would be no help to commits that need room.
 TEST(slow_disk, a_checkpoint_hurries_when_versions_take_half_of_their_budget) {
   options o = over(new_disk());
   o.durability = durability_level::none;

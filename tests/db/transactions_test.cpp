@@ -190,7 +190,7 @@ TEST_P(transactions, a_snapshot_stays) {
   EXPECT_GE(readers[0].behind, 1000U);
 }
 
-TEST_P(transactions, versions_go_when_nobody_needs_them) {
+TEST_P(transactions, versions_go_when_no_snapshot_needs_them) {
   if (GetParam() == version_storage::none) return;
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(put(i, i));
   std::uint64_t most = 0;
@@ -224,7 +224,8 @@ TEST_P(transactions, slots_and_entries_of_deleted_rows_are_used_again) {
   now.scan(items.index("by_a"), {}, {}, [&](const row&) { FAIL(); });
 }
 
-/// A row that was deleted twice has two notes; while somebody has it locked they change places.
+/// A row that was deleted twice has two clean-up records. While another transaction has the row
+/// locked, they change places.
 TEST_P(transactions, deletions_that_change_places_are_both_cleaned_up) {
   table& keys = base.create_table({.name = "keys", .columns = {{"k", int64, primary_key}}});
   const auto insert = [&](std::int64_t k) {
@@ -243,7 +244,7 @@ TEST_P(transactions, deletions_that_change_places_are_both_cleaned_up) {
   transaction locks = base.begin();
   ASSERT_TRUE(locks.insert(keys, {1}));
   needs_them.reset();
-  // A commit does two notes, and learns now and then which ones nobody needs.
+  // A commit works off two clean-up records, and learns now and then which ones no snapshot needs.
   for (std::int64_t k = 2; base.stats().cleaning == 3; ++k) insert(k);
   EXPECT_EQ(base.stats().cleaning, 2U) << "the second waits before the first";
   locks.rollback();
@@ -459,8 +460,9 @@ TEST_P(transactions, versions_have_a_budget) {
   }
 }
 
-/// Nobody needs the versions: then the budget stands in nobody's way, however late a storage looks.
-TEST_P(transactions, a_budget_is_no_limit_where_nobody_reads) {
+/// Where no snapshot needs the versions, the budget refuses no commit, however late a storage
+/// collects.
+TEST_P(transactions, a_budget_is_no_limit_without_snapshots) {
   if (GetParam() == version_storage::none) return;
   database small = database::open({.versions = GetParam(), .version_budget = 600000});
   table& t =

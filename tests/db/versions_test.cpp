@@ -59,12 +59,12 @@ TEST_P(figures, tell_what_readers_look_at) {
 class cold_rows : public testing::TestWithParam<version_storage> {
  protected:
   static constexpr std::int64_t hot = 10;
-  static constexpr std::int64_t turn = 16;
+  static constexpr std::int64_t period = 16;
 
   cold_rows() : cold_rows(256) {}
   explicit cold_rows(std::uint32_t partitions)
       : base(database::open({.versions = GetParam(),
-                             .partition_transactions = turn,
+                             .partition_transactions = period,
                              .most_partitions = partitions})),
         items(base.create_table(
             {.name = "items", .columns = {{"id", int64, primary_key}, {"a", int64}}})),
@@ -79,13 +79,13 @@ class cold_rows : public testing::TestWithParam<version_storage> {
     ASSERT_TRUE(
         base.transact([&](transaction& tx) { return tx.update(items, {key}, {{"a", x}}); }));
   }
-  /// How many versions there may be where `needed` are seen by somebody.
-  static std::uint64_t bound(std::int64_t needed, std::int64_t turns) {
+  /// How many versions there may be where snapshots see `needed` of them.
+  static std::uint64_t bound(std::int64_t needed, std::int64_t periods) {
     // As delta_range.hpp says, for one thread; hot rows have a newest one each.
     if (GetParam() == version_storage::range) {
       return static_cast<std::uint64_t>(3 * needed + 6 * 512 + hot);
     }
-    return static_cast<std::uint64_t>(needed + turns * turn);
+    return static_cast<std::uint64_t>(needed + periods * period);
   }
   /// Changes hot rows, and now and then the next cold one.
   void work(std::int64_t rounds) {
@@ -97,8 +97,8 @@ class cold_rows : public testing::TestWithParam<version_storage> {
       most = std::max(most, v.versions_made - v.versions_dropped);
     }
   }
-  /// So many turns of partitions.
-  void work_for(std::int64_t turns) { work(turns * turn * 5 / 6); }
+  /// So many allocation periods of partitions.
+  void work_for(std::int64_t periods) { work(periods * period * 5 / 6); }
   [[nodiscard]] std::uint64_t alive() const {
     const delta_stats v = base.stats().versions;
     return v.versions_made - v.versions_dropped;
@@ -121,13 +121,14 @@ TEST_P(cold_rows, a_held_snapshot_costs_what_it_sees) {
   fill(hot + rounds);
   const reader then = base.snapshot();
   work(rounds);
-  // Each row that was changed, once; and the partitions of a few turns.
+  // Each row that was changed, once; and the partitions of a few allocation periods.
   EXPECT_LE(most, bound(hot + rounds / 5, 12));
   EXPECT_LE(base.stats().versions.partitions_used, 16U);
   for (std::int64_t i = 0; i < hot + rounds; ++i) ASSERT_EQ(value(then, i), 0) << i;
 }
 
-/// More of them than there are lanes. None but the last sees much that its elder does not.
+/// More of them than there are allocation streams. None but the last sees many versions that the
+/// one before it does not see.
 TEST_P(cold_rows, many_held_snapshots_cost_what_they_see) {
   constexpr std::int64_t rounds = 1000;
   constexpr std::int64_t snapshots = 9;
@@ -167,11 +168,11 @@ TEST_P(cold_rows, many_held_snapshots_cost_what_they_see) {
   EXPECT_EQ(v.versions_made, v.versions_dropped);
 }
 
-/// Long readers follow each other while one is held for ever: what they needed goes with them.
+/// Long readers follow each other while one is held forever: what they needed goes with them.
 TEST_P(cold_rows, what_long_readers_needed_goes_with_them) {
   constexpr std::int64_t rounds = 200;
   fill(hot + rounds * 60);
-  const reader for_ever = base.snapshot();
+  const reader forever = base.snapshot();
   for (int i = 0; i < 60; ++i) {
     const reader scan = base.snapshot();
     const std::int64_t seen = value(scan, 5);
@@ -179,19 +180,19 @@ TEST_P(cold_rows, what_long_readers_needed_goes_with_them) {
     EXPECT_EQ(value(scan, 5), seen);
   }
   EXPECT_LE(most, bound(hot + cold, 40));
-  EXPECT_EQ(value(for_ever, 5), 0);
+  EXPECT_EQ(value(forever, 5), 0);
 }
 
 /// Writers on several threads, a snapshot that reads all the time, and some that come and go.
 TEST_P(cold_rows, snapshots_stay_right_beside_writers) {
   constexpr std::int64_t rows = 3000;
   fill(rows);
-  const reader for_ever = base.snapshot();
+  const reader forever = base.snapshot();
   test::run_stress({.threads = 4, .share = 0.5}, [&](test::stress_thread& self) {
     if (self.index() == 0) {
       while (self.running()) {
         const auto key = static_cast<std::int64_t>(self.random().below(rows));
-        EXPECT_EQ(value(for_ever, key), 0);
+        EXPECT_EQ(value(forever, key), 0);
       }
       return;
     }
@@ -212,7 +213,7 @@ TEST_P(cold_rows, snapshots_stay_right_beside_writers) {
     }
   });
   std::int64_t sum = 0;
-  for_ever.for_each(items, [&](const row& r) { sum += r.get(a); });
+  forever.for_each(items, [&](const row& r) { sum += r.get(a); });
   EXPECT_EQ(sum, 0);
 }
 
@@ -221,7 +222,7 @@ TEST_P(cold_rows, snapshots_stay_right_beside_writers) {
 TEST_P(cold_rows, sums_stay_beside_writers) {
   constexpr std::int64_t rows = 16;
   fill(rows);
-  const reader for_ever = base.snapshot();
+  const reader forever = base.snapshot();
   const auto sum_at = [&](const reader& at) {
     std::int64_t sum = 0;
     at.for_each(items, [&](const row& r) { sum += r.get(a); });
@@ -255,7 +256,7 @@ TEST_P(cold_rows, sums_stay_beside_writers) {
       }));
     }
   });
-  EXPECT_EQ(sum_at(for_ever), 0);
+  EXPECT_EQ(sum_at(forever), 0);
   EXPECT_EQ(sum_at(base.snapshot()), 0);
   // Not what was written, by far: threads may be interrupted where they hold things up.
   const delta_stats v = base.stats().versions;
@@ -278,8 +279,8 @@ TEST_P(patience, is_twice_as_long_as_snapshots_lived) {
   constexpr std::int64_t lives = 40;
   constexpr std::int64_t stays = 300;
   fill(4500);
-  const auto most_for = [](std::int64_t turns, std::int64_t waits) {
-    return bound(hot + turns * turn / 6, waits + 8);
+  const auto most_for = [](std::int64_t periods, std::int64_t waits) {
+    return bound(hot + periods * period / 6, waits + 8);
   };
   {
     const reader first = base.snapshot();
@@ -290,7 +291,7 @@ TEST_P(patience, is_twice_as_long_as_snapshots_lived) {
     const reader second = base.snapshot();
     const std::int64_t seen = value(second, 5);
     work_for(lives);
-    EXPECT_GE(alive(), static_cast<std::uint64_t>((lives - 1) * turn));
+    EXPECT_GE(alive(), static_cast<std::uint64_t>((lives - 1) * period));
     work_for(stays - lives);
     EXPECT_LE(alive(), most_for(stays, 2 * lives));
     EXPECT_EQ(value(second, 5), seen);
@@ -308,7 +309,8 @@ class little_room : public cold_rows {
 };
 INSTANTIATE_TEST_SUITE_P(consolidated, little_room, consolidated_alone);
 
-/// When half of the partitions is in use, nobody waits for snapshots to end by themselves.
+/// When half of the partitions are in use, the storage no longer waits for snapshots to end by
+/// themselves.
 TEST_P(little_room, ends_patience) {
   constexpr std::int64_t stays = 300;
   fill(1500);
@@ -318,11 +320,11 @@ TEST_P(little_room, ends_patience) {
   }
   const reader held = base.snapshot();
   const std::int64_t seen = value(held, 5);
-  for (std::int64_t turns = 0; turns < stays; turns += 5) {
+  for (std::int64_t periods = 0; periods < stays; periods += 5) {
     work_for(5);
     EXPECT_LE(base.stats().versions.partitions_used, partitions / 2 + 8);
   }
-  EXPECT_LE(alive(), bound(hot + stays * turn / 6, partitions / 2 + 8));
+  EXPECT_LE(alive(), bound(hot + stays * period / 6, partitions / 2 + 8));
   EXPECT_EQ(value(held, 5), seen);
 }
 
@@ -488,7 +490,7 @@ TEST(columns_of_other_tables, are_noticed) {
 #endif
 }
 
-/// Collects nothing, and has nothing for whom the table is too new.
+/// Collects nothing, and has no version for a snapshot for which the table is too new.
 class forgetful final : public delta {
  public:
   explicit forgetful(std::uint64_t& asked) : asked_(asked) {}
