@@ -35,8 +35,8 @@ set(SPOLIA_SOURCES
     src/db/log/checksum.cpp
     src/db/log/journal.cpp
     src/db/log/loading.cpp
-    src/db/log/loading_crew.cpp
     src/db/log/loading_indexes.cpp
+    src/db/log/loading_pool.cpp
     src/db/log/loading_rows.cpp
     src/db/log/log_format.cpp
     src/db/log/log_writer.cpp

@@ -3,36 +3,38 @@
 // transaction become visible in one instant.
 //
 // Source:      MV2PL of Raza et al., SIGMOD 2023, sections 2 and 7.1, put right (D1, D2). The
-//              unresolved mark is the one of MV-RLU; that readers settle what is ready is the idea
-//              of versioned CAS objects (Wei et al., PPoPP 2021).
+//              unresolved mark is the one of MV-RLU; that readers complete a commit which is
+//              ready is the idea of versioned CAS objects (Wei et al., PPoPP 2021).
 // Idea:        a writer holds the locks of all its rows. It puts its mark in each row's stamp, says
 //              `ready`, draws a commit timestamp from the clock, and writes it into its record: one
 //              store that makes all its rows visible. Then it replaces the marks.
-//              A reader that meets a mark looks at the record. Not ready: the commit timestamp will
-//              be above the reader's, so the row is not for it. Ready: the reader settles the
-//              timestamp itself. Nobody waits.
+//              A reader that meets a mark reads the record. Not ready: the commit timestamp will be
+//              above the reader's, so the row is not for it. Ready: the reader draws the timestamp
+//              itself. No thread waits.
 // Why a snapshot at time T sees all or nothing of a commit with timestamp c:
 //   c <= T: the reader's clock reading comes after the drawing of c in the clock's order of
 //     modifications, all of which are read-modify-writes; so it happens after `ready`, and that
 //     after all marks. The reader meets the mark (or the final stamp) in each row, and finds
 //     `ready` or c in the record.
 //   c > T: whatever the reader finds says so, or is `not ready`, or is `ready` and gets its time
-//   now. c is settled once, by a compare-and-swap from a word that names this one commit.
+//   now. c is decided once, by a compare-and-swap from a word that names this one commit.
 // Serializable transactions: what they have read must still be so at their commit timestamp c. So c
-//   is drawn first and the reads are looked at afterwards (publish_if); in between the commit is
-//   undecided. It is right at c: who has committed between the transaction's snapshot and c had his
-//   marks in place before he drew, and so before c was drawn; whoever looks then sees the mark, or
-//   the stamp that replaced it. All that is committed so is serial in the order of the commit
-//   timestamps, and a snapshot is a place in that order: read-only transactions need no check.
-//   What a row was at c can be told unless it was committed again after c. Then the check asks for
-//   a later time (verdict::later): the commit draws anew, and all is looked at again. A reader at T
-//   >= c that meets an undecided commit does not wait: it takes c away. The commit is then later
-//   than T, and its writer draws and looks anew; `most_draws` times, then it gives up.
+//   is drawn first and the reads are checked afterwards (publish_if). In between the commit is
+//   undecided. The check is right at c: a transaction that has committed between this one's
+//   snapshot and c had its marks in place before it drew its time, and so before c was drawn. So
+//   the check sees the mark, or the stamp that replaced it. All that is committed so is serial in
+//   the order of the commit timestamps, and a snapshot is a position in that order: read-only
+//   transactions need no check.
+//   What a row was at c can be found out unless it was committed again after c. Then the check asks
+//   for a later time (verdict::later): the commit draws anew, and everything is checked again. A
+//   reader at T >= c that meets an undecided commit does not wait: it takes c away. The commit is
+//   then later than T, and its writer draws and checks anew. It gives up after `most_draws` times.
 // Cost:        a commit: two stores, one increment of the shared clock, one compare-and-swap on a
 //              line of its own. A snapshot: the census's announcement. A reader of a plain stamp: a
 //              comparison.
 // Progress:    wait-free, but for a reader that meets the marks of ever new transactions in one
-// row. Memory:      a cache line for each transaction that was ever open at the same time.
+//              row.
+// Memory:      a cache line for each transaction that was ever open at the same time.
 //
 // Departures from the paper and its system:
 //   D1  The commit timestamp is drawn when all locks are held, not at the start; a writer whose row
@@ -59,7 +61,7 @@ class commit_clock {
   static constexpr bool advances_alone = false;
 
   // acquire ← the release half of tick(), and of every tick before it (they are all
-  // read-modify-writes): who reads t sees what was done before each tick up to t.
+  // read-modify-writes): a thread that reads t sees what was done before each tick up to t.
   [[nodiscard]] std::uint64_t now() const noexcept { return value_.load_acquire(); }
   // release → the acquire in now(); acquire: the log's order of commits is that of their causes.
   std::uint64_t tick() noexcept { return value_.fetch_add_acq_rel(1) + 1; }
@@ -87,14 +89,14 @@ constexpr bool is_mark(std::uint64_t stamp) noexcept { return (stamp & mark_flag
 
 /// Above every timestamp: the transaction has not committed as far as this reader is concerned.
 inline constexpr std::uint64_t not_yet = ~std::uint64_t{0};
-/// The mark's transaction is over, and the row has its final stamp: look again.
+/// The mark's transaction is over, and the row has its final stamp: read that again.
 inline constexpr std::uint64_t look_again = not_yet - 1;
 
 /// What a serializable transaction's check says of its commit at the time that was drawn.
 enum class verdict : std::uint8_t {
   holds,   ///< what was read is so at that time
   broken,  ///< it is not
-  later    ///< that cannot be told any more: a later time has to be drawn
+  later    ///< that cannot be found out any more: a later time has to be drawn
 };
 
 /// The records of open transactions, the clock and the census: what all rows of a database share.
@@ -122,7 +124,8 @@ class commit_board {
 
   commit_clock clock;
   census living;
-  /// Serializable commits whose reads are looked at: each since a time before it draws its own.
+  /// Serializable commits whose reads are being checked. Each is announced with a time before its
+  /// own.
   census validating;
 
   /// A record for the calling thread alone. Throws std::bad_alloc.
@@ -131,7 +134,7 @@ class commit_board {
     record& mine = records_.of(me);
     if (try_to_take(mine, me)) return mine;
     // It has a reader or transaction already. The record that it gave back last is mostly free
-    // yet: a thread that holds a thousand readers need not look at theirs to begin another one.
+    // yet: a thread that holds a thousand readers need not read their records to begin another one.
     if (const std::uint32_t last = mine.given_back_.load_relaxed(); last != 0) {
       record& r = records_.of(last - 1);
       if (try_to_take(r, last - 1)) return r;
@@ -164,8 +167,9 @@ class commit_board {
   /// Begins a commit: the mark to put into the rows.
   static std::uint64_t begin(record& r) noexcept {
     const std::uint64_t serial = (r.serial_.load_relaxed() + 1) & serial_mask;
-    // release → the acquires in resolve(): who sees this serial sees the final stamps of the commit
-    // before it; who sees the mark, which is stored later, sees this state or a later one.
+    // release → the acquires in resolve(): a reader that sees this serial sees the final stamps of
+    // the commit before it. One that sees the mark, which is stored later, sees this state or a
+    // later one.
     r.serial_.store_release(serial);
     r.state_.store_release(serial << code_bits | installing);
     return mark_flag | std::uint64_t{r.number()} << serial_bits | serial;
@@ -175,32 +179,33 @@ class commit_board {
   std::uint64_t publish(record& r) noexcept {
     std::uint64_t mine = r.serial_.load_relaxed() << code_bits | ready;
     const std::uint64_t early = SPOLIA_FAULT("commit.time_before_ready") ? clock.tick() : 0;
-    // release → the acquire in resolve(): who sees `ready` sees all marks, and what lies behind.
+    // release → the acquire in resolve(): a reader that sees `ready` sees all marks, and what they
+    // lead to.
     r.state_.store_release(mine);
     const std::uint64_t drawn = early != 0 ? early : clock.tick();
     // release → the acquire in resolve(), as above, since this replaces `ready`.
-    if (r.state_.cas_strong_acq_rel(mine, drawn << code_bits | settled)) return drawn;
+    if (r.state_.cas_strong_acq_rel(mine, drawn << code_bits | resolved)) return drawn;
     return mine >> code_bits;  // a reader was faster
   }
 
-  /// The same, if valid(drawn), a verdict, says `holds` after that time was drawn. If it says
-  /// `broken`, or if readers took the time away, or it asked for a later one, too often, returns 0:
-  /// nothing is to be seen, and the caller takes back what he has put into the rows and then calls
-  /// publish(). What valid() throws comes out, with the same to do. The last step is made by
-  /// settle(drawn, step), which returns what step() does, or false without it if it wants a later
-  /// time.
-  template <class Valid, class Settle>
-  std::uint64_t publish_if(record& r, Valid&& valid, Settle&& settle) {
+  /// The same, if valid(drawn), a verdict, says `holds` after that time was drawn. Returns 0 if it
+  /// says `broken`, or if too often readers took the time away or it asked for a later one. Then
+  /// nothing can be seen: the caller undoes what it has put into the rows, and then calls
+  /// publish(). What valid() throws comes out, and the caller has the same to do.
+  /// complete(drawn, step) makes the last step: it returns what step() does, or false without
+  /// calling that if it wants a later time.
+  template <class Valid, class Complete>
+  std::uint64_t publish_if(record& r, Valid&& valid, Complete&& complete) {
     const std::uint64_t asks = r.serial_.load_relaxed() << code_bits | asked;
     for (unsigned n = 0; n < most_draws; ++n) {
       const bool early = SPOLIA_FAULT("commit.valid_before_draw");
       if (early && valid(clock.now()) == verdict::broken) return 0;
-      // release → the acquire in resolve(): who sees `asked` sees all marks.
+      // release → the acquire in resolve(): a reader that sees `asked` sees all marks.
       r.state_.store_release(asks);
       const std::uint64_t drawn = clock.tick();
       std::uint64_t mine = asks;
-      // Both release → the acquire in resolve(), and acquire ← the release there of who took the
-      // time away: the next one is drawn after that reader's snapshot.
+      // Both release → the acquire in resolve(), and acquire ← the release there of a reader that
+      // took the time away: the next one is drawn after that reader's snapshot.
       if (!r.state_.cas_strong_acq_rel(mine, drawn << code_bits | undecided)) continue;
       const verdict v = early ? verdict::holds : valid(drawn);
       if (v == verdict::broken) return 0;
@@ -208,9 +213,9 @@ class commit_board {
       const auto step = [&] {
         mine = drawn << code_bits | undecided;
         // As above.
-        return r.state_.cas_strong_acq_rel(mine, drawn << code_bits | settled);
+        return r.state_.cas_strong_acq_rel(mine, drawn << code_bits | resolved);
       };
-      if (settle(drawn, step)) return drawn;
+      if (complete(drawn, step)) return drawn;
     }
     return 0;
   }
@@ -221,7 +226,7 @@ class commit_board {
   }
 
   /// When the version with this mark, which was read (acquire) from a row's stamp, was committed;
-  /// or not_yet: after `time`, or never; or look_again. Settles it if the commit is ready.
+  /// or not_yet: after `time`, or never; or look_again. Draws that time if the commit is ready.
   std::uint64_t resolve(std::uint64_t mark, std::uint64_t time) noexcept {
     record& r = *records_.find(static_cast<std::uint32_t>((mark & ~mark_flag) >> serial_bits));
     const std::uint64_t serial = mark & serial_mask;
@@ -231,7 +236,7 @@ class commit_board {
     for (;;) {
       if (r.serial_.load_acquire() != serial) return look_again;
       switch (state & code_mask) {
-        case settled:
+        case resolved:
           return state >> code_bits;
         case installing:
           return not_yet;
@@ -239,7 +244,7 @@ class commit_board {
           if (SPOLIA_FAULT("commit.no_help")) return not_yet;
           const std::uint64_t drawn = clock.tick();
           // release → the acquire above, for what this reader has seen of the writer.
-          if (r.state_.cas_strong_acq_rel(state, drawn << code_bits | settled)) return drawn;
+          if (r.state_.cas_strong_acq_rel(state, drawn << code_bits | resolved)) return drawn;
           break;
         }
         default:
@@ -265,7 +270,8 @@ class commit_board {
     return true;
   }
 
-  /// Whether an undecided commit will be after `time`; sees to it. False: look at `state` again.
+  /// Sees to it that an undecided commit will be after `time`. False: it was decided meanwhile, or
+  /// changed otherwise; `state` is what it is now.
   static bool stands_back(record& r, std::uint64_t& state, std::uint64_t serial,
                           std::uint64_t time) noexcept {
     if ((state & code_mask) == undecided && state >> code_bits > time) return true;
@@ -277,14 +283,14 @@ class commit_board {
   // A state: a serial or a timestamp, and what it is in the lowest bits.
   static constexpr unsigned code_bits = 3;
   static constexpr std::uint64_t code_mask = 7;
-  static constexpr std::uint64_t settled = 0;     // a timestamp
+  static constexpr std::uint64_t resolved = 0;    // a timestamp
   static constexpr std::uint64_t installing = 1;  // a serial: not before the present time
-  static constexpr std::uint64_t ready = 2;       // a serial: who needs the time may draw it
-  static constexpr std::uint64_t asked = 3;       // a serial: its time is being drawn
-  static constexpr std::uint64_t undecided = 4;   // a timestamp, if at all
+  static constexpr std::uint64_t ready = 2;  // a serial: a reader that needs the time may draw it
+  static constexpr std::uint64_t asked = 3;  // a serial: its time is being drawn
+  static constexpr std::uint64_t undecided = 4;  // a timestamp, if at all
   static constexpr unsigned most_draws = 16;
   // At a million commits a second, one record's serials last for a hundred days, and wrap: a reader
-  // would have to sleep that long between two looks at one row.
+  // would have to sleep that long between two readings of one row.
   static constexpr unsigned serial_bits = 43;
   static constexpr std::uint64_t serial_mask = (std::uint64_t{1} << serial_bits) - 1;
 

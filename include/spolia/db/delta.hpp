@@ -19,9 +19,9 @@
 //   find(chain, row, T)         the newest version in the chain not after T; null if there is none
 //
 // A version is a whole row, or the columns that its successor has changed: options::changes_only.
-// Who looks for one of those takes the row as it is now, and lets each version on the way take back
-// what it knows of. So nothing on the way may be missing that another one further on does not have,
-// too; and consolidation, which drops whatever lies between, keeps whole rows.
+// A reader that looks for one of those takes the row as it is now, and lets each version on the way
+// undo the columns that it has. So a version on the way may be missing only if one further on has
+// its columns, too. Consolidation, which drops any version between two others, keeps whole rows.
 //
 // What a storage must keep. A version is current from `since` on and before the time when it ended,
 // c. It is needed by the snapshots T with since <= T < c. The chain leads a reader only over
@@ -35,11 +35,11 @@
 // Errors:      reserve throws std::bad_alloc, and returns false if all versions would take more
 //              than `most` bytes, also after collecting; nothing has changed then. find may throw
 //              std::bad_alloc where it needs a guard; and one that forgets what snapshots need
-//              (none of ours does) a no_result, which comes out of whoever reads.
-// Budgets:     whoever asks says how many bytes there may be in all, and may say it otherwise the
-//              next time: some commits may have more than others. Memory that was taken for one who
-//              may have more is not given to one who may not, while there is more than that one may
-//              have: storages that take memory ahead look at the sum before each commit.
+//              (none of ours does) a no_result, which comes out of the reader's call.
+// Budgets:     each call of reserve says how many bytes there may be in all. Some commits may have
+//              more than others. Memory that was taken for a commit that may have more is not given
+//              to one that may have less, while the sum is above what the latter may have. So
+//              storages that take memory ahead check the sum before each commit.
 #pragma once
 
 #include <algorithm>
@@ -157,7 +157,7 @@ class chain_lengths {
   std::array<part, 8> parts_;
 };
 
-/// Walks a chain: `at(handle)` is the version behind a handle.
+/// Walks a chain: `at(handle)` is the version that a handle leads to.
 template <class At>
 const version* walk(const atomic<std::uint64_t>& chain, std::uint64_t time,
                     const taking_back* on_the_way, chain_lengths& lengths, At&& at) noexcept {
@@ -213,7 +213,7 @@ class delta {
  public:
   delta(const delta&) = delete;
   delta& operator=(const delta&) = delete;
-  /// Nobody reads or writes any more.
+  /// Precondition: no thread reads or writes any more.
   virtual ~delta() = default;
 
   /// There may be `most` bytes of versions then; 0: any number.
@@ -229,7 +229,8 @@ class delta {
   /// it; its slot goes to another row next. The caller holds the row's lock. For storages that find
   /// what they let go of by rows' chains: they do not find it there later.
   virtual void row_gone(atomic<std::uint64_t>& /*chain*/, std::uint64_t /*until*/) noexcept {}
-  /// Lets go of all that nobody needs now, also of what other threads have left.
+  /// Lets go of all versions that no snapshot needs now, also of those that other threads have
+  /// left.
   virtual void collect() noexcept = 0;
   [[nodiscard]] delta_stats stats() const noexcept {
     delta_stats all = figures();
@@ -237,8 +238,8 @@ class delta {
     all.versions_looked_at = lengths_.versions();
     return all;
   }
-  /// Whether it may look at rows at any time, by what it was asked for: then they stay where they
-  /// are until it ends, those of dropped tables too.
+  /// Whether it may read rows at any time, by what it was asked for: then they stay where they are
+  /// until it ends, those of dropped tables too.
   [[nodiscard]] virtual bool looks_at_rows() const noexcept { return false; }
   /// Whether versions have the changed columns only; as was said before the first one.
   [[nodiscard]] bool changes_only() const noexcept { return changes_only_; }

@@ -80,7 +80,7 @@ struct checkpoint_report {
   std::uint64_t sequence = 0;  ///< of the last change that is in it
   std::uint64_t rows = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t removed_files = 0;  ///< older checkpoints, and segments that nobody needs now
+  std::uint64_t removed_files = 0;  ///< older checkpoints, and segments that are not needed now
   std::chrono::nanoseconds took{0};
 };
 

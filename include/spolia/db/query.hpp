@@ -13,28 +13,30 @@
 //     }
 //
 // Source:      Leis, Boncz, Kemper, Neumann: Morsel-Driven Parallelism, SIGMOD 2014 (a morsel is a
-//              run of rows, taken from a shared counter by whoever has nothing to do); Boncz,
-//              Zukowski, Nes: MonetDB/X100, CIDR 2005 (some hundred values at a time go through
-//              each step).
+//              run of rows, which a thread that has nothing to do takes from a shared counter);
+//              Boncz, Zukowski, Nes: MonetDB/X100, CIDR 2005 (some hundred values at a time go
+//              through each step).
 // Idea:        the rows of a table lie in blocks, column by column. A thread copies the columns
-//              that it needs of some hundred rows (block.hpp), without looking for versions of rows
-//              that nobody has changed since the snapshot; filters leave a list of row numbers;
+//              that it needs of some hundred rows (block.hpp). It looks for no versions of rows
+//              that were not changed since the snapshot. Filters leave a list of row numbers, and
 //              sums go over that. Each thread has sums and groups of its own, which are put
 //              together at the end.
 // Nulls:       no comparison is true of a null; sums, min, max, avg and count(column) pass it over,
 //              and are null (count: 0) where nothing is left. Nulls make one group.
 // Integers:    a sum has 128 bits inside, which no table fills. One that does not fit into 64 is
-//              std::overflow_error for who asks for an integer, and a double for who asks for that.
+//              std::overflow_error if the program asks for an integer, and a double if it asks for
+//              that.
 //              Results are the same however many threads there are.
 //              So are sums of decimals, which have the digits of their column.
 // Doubles:     sums carry what was lost by rounding (Neumaier), so how many threads there were
 //              shows in the last digit at most, unless the numbers cancel each other out. NaN and
 //              the infinities are ordered as in indexes: NaN, of which there is one, above all. It
 //              is equal to itself, and one group. Sums are the processor's: where it flushes small
-//              numbers to zero, so do they; filters, groups, min and max look at bits.
+//              numbers to zero, so do they; filters, groups, min and max use the bits.
 // Long values: of texts without a limit and of blobs a query knows only whether they are null.
-// Threads:     those of one query end with it. It holds no lock, no guard, and nobody up; a reader
-//              that may be ended is in a step only while some hundred rows are copied.
+// Threads:     those of one query end with it. It holds no lock and no guard, and no thread waits
+//              for it. A reader that may be ended is in a step only while some hundred rows are
+//              copied.
 // Errors:      std::invalid_argument for columns that do not exist and types that do not fit,
 //              std::bad_alloc, and what a condition of the program throws: then there is no answer.
 #pragma once

@@ -99,8 +99,8 @@ class [[nodiscard]] result {
   explicit operator bool() const noexcept { return value_.has_value(); }
   [[nodiscard]] status why() const noexcept { return why_; }
   [[nodiscard]] outcome code() const noexcept { return why_.code(); }
-  // Precondition of these four: there is a T. The checked flavour names the mistake otherwise, and
-  // throws no_result if the program goes on.
+  // Precondition of these four: there is a T. Otherwise the checked build variant names the
+  // mistake, and throws no_result if the program goes on.
   T& operator*() noexcept(!SPOLIA_CHECKS) {
     must_have();
     return *value_;

@@ -2,22 +2,22 @@
 // row.hpp: one row of the main storage: its head, how a snapshot reads it, how a commit changes it.
 //
 // Idea:        the newest version lies in place, in words that readers copy while a writer may be
-//              changing them: a reader looks at the stamp before and after (a sequence lock whose
+//              changing them: a reader reads the stamp before and after (a sequence lock whose
 //              sequence is the commit timestamp). No latch, no store by readers.
 // Why a copy is whole: the writer stores its mark before the first word, and each word with
-// release.
-//   A reader that got one of the new words (acquire) then sees the mark, or what replaced it, and
-//   not the stamp that it saw before: stamps never come back, for timestamps and marks are unique.
-//   But 0 comes back, when the memory of free slots is given back (table.cpp): so a reader that
-//   finds it believes nothing else. No snapshot that is there sees a row in such a slot, nor one
-//   that was there before: who sees a row's commit sees its mark, or what replaced that.
-// Why what was taken back is whole, where versions have the changed columns only: the reader copies
-//   the words in place, torn or not, before it looks for the chain. A word of a commit that it got
-//   (acquire) comes after that commit's link, so the chain has that commit's before-image, and all
-//   later ones on the way to it: the last of them that has the column gives the value. What no
-//   version on the way has, no commit after the snapshot has changed.
-// Why a reader finds its version: the before-image is linked (`older`) before the mark is stored;
-//   who sees a stamp after its snapshot therefore sees the chain that leads to its version.
+//   release. A reader that got one of the new words (acquire) then sees the mark, or what replaced
+//   it, and not the stamp that it saw before: stamps never come back, for timestamps and marks are
+//   unique. But 0 comes back, when the memory of free slots is given back (table.cpp). So a reader
+//   that finds 0 uses nothing else of what it has read. No snapshot that is alive sees a row in
+//   such a slot, nor one that was there before: a reader that sees a row's commit sees its mark, or
+//   what replaced that.
+// Why a row is whole after changes were undone in it, where versions have the changed columns only:
+//   the reader copies the words in place, torn or not, before it looks for the chain. A word of a
+//   commit that it got (acquire) comes after that commit's link, so the chain has that commit's
+//   before-image, and all later ones on the way to it: the last of them that has the column gives
+//   the value. What no version on the way has, no commit after the snapshot has changed.
+// Why a reader finds its version: the before-image is linked (`older`) before the mark is stored. A
+//   reader that sees a stamp after its snapshot therefore sees the chain that leads to its version.
 // Cost:        a read: one acquire load more than the words. Progress: a read is repeated only when
 //              a commit got in between, and then goes to the chain: wait-free but for commit.hpp.
 #pragma once
@@ -74,7 +74,7 @@ struct row_place {
       }
     }
   }
-  /// Copies them to their places in a row image. For who holds the row's lock.
+  /// Copies them to their positions in a row image. Precondition: the caller has the row's lock.
   void load(std::span<const column_run> columns, std::uint64_t* out) const noexcept {
     each_word(columns, [&](std::size_t i, auto& word) { out[i] = word.load_relaxed(); });
   }
@@ -82,7 +82,8 @@ struct row_place {
     atomic<std::uint64_t>* const at = column(c.first, c.words);
     for (std::uint32_t i = 0; i < c.words; ++i) out[i] = at[i].load_relaxed();
   }
-  /// For who knows that nobody reads the row, or nobody who will believe it.
+  /// Precondition: no thread reads the row, unless it finds out by the stamp that it must not use
+  /// what it has read.
   void store(std::span<const column_run> columns, const std::uint64_t* image) const noexcept {
     each_word(columns, [&](std::size_t i, auto& word) { word.store_relaxed(image[i]); });
   }
@@ -107,9 +108,7 @@ template <class Since>
 std::uint64_t read_version(commit_board& board, const delta& old, const row_place& row,
                            std::uint64_t time, const column_set& wanted, std::uint64_t* out,
                            Since&& since) {
-  const auto copy = [&] {
-    copy_whole(row, wanted.runs, out);
-  };
+  const auto copy = [&] { copy_whole(row, wanted.runs, out); };
   for (;;) {
     // acquire ← the releases in install() and restamp(): the chain, the words, the record.
     const std::uint64_t stamp = row.head->stamp.load_acquire();
@@ -154,11 +153,12 @@ inline std::uint64_t read_row(commit_board& board, const delta& old, const row_p
   return read_version(board, old, row, time, wanted, out, [](std::uint64_t) {});
 }
 
-/// Whether nobody has committed the row after `time`, or is about to. Who is may come to nothing,
-/// or after us; but to find that out would take waiting for him.
+/// Whether no transaction has committed the row after `time`, and none is about to. One that is
+/// about to may fail, or commit after the caller; but to find that out the caller would have to
+/// wait for it.
 inline bool unchanged_since(commit_board& board, const row_head& row, std::uint64_t time) noexcept {
   for (;;) {
-    // acquire ← the releases in install() and restamp(): the record behind a mark.
+    // acquire ← the releases in install() and restamp(): the record that a mark leads to.
     const std::uint64_t when = board.time_of(row.stamp.load_acquire(), time);
     if (when != look_again) return when <= time;
   }
@@ -166,7 +166,7 @@ inline bool unchanged_since(commit_board& board, const row_head& row, std::uint6
 
 /// Whether something that a snapshot at `time` has read of the table is so at `drawn`, as far as it
 /// depends on this row, which is not unchanged: neither the row that the snapshot sees is part of
-/// it, nor the row as it is at `drawn`. `part()` tells it of a row, by the columns in `out`.
+/// it, nor the row as it is at `drawn`. `part()` says that of a row, by the columns in `out`.
 /// `later()` is a snapshot that was announced after `drawn` was drawn.
 ///
 /// What that one sees is the row at `drawn`, unless there was a commit of it in between. A commit
@@ -221,7 +221,7 @@ inline void install(const row_place& row, std::uint64_t mark, std::uint64_t olde
   // release → the acquire in read_row(): the record, and the chain.
   row.head->stamp.store_release(mark);
   if (late) row.head->older.store_release(older);
-  // release, all → the acquires in read_row(): who copies one of these sees the mark.
+  // release, all → the acquires in read_row(): a reader that copies one of these sees the mark.
   row.head->shape.store_release(shape);
   const auto put = [&](std::size_t i, atomic<std::uint64_t>& word) {
     if (word.load_relaxed() == image[i]) return;

@@ -17,8 +17,8 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
 /// One version of a row. Precondition of all members: it is not empty, as what row() makes is, and
-/// it is there yet, for as long as transaction.hpp says. The checked flavour names the use of an
-/// empty one.
+/// it is there yet, for as long as transaction.hpp says. The checked build variant names the
+/// use of an empty one.
 class row {
  public:
   row() = default;

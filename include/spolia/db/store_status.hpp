@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// store_status.hpp: what a database in a directory does right now, for other processes to look at:
+// store_status.hpp: what a database in a directory does right now, for other processes to read, as
 // `spolia top` does. The database writes it to the file `status` of its directory if
 // options::publish_status says so.
 //
-// Idea:        one page of fixed layout, written whole with one pwrite, with a checksum: who reads
-//              a page of which only a part is new, reads again. No memory is shared, so whoever
-//              cuts the file short or writes rubbish to it harms the readers and not the database.
+// Idea:        one page of fixed layout, written whole with one pwrite, with a checksum. A reader
+//              that meets a page of which only a part is new reads again. No memory is shared, so
+//              a program that cuts the file short or writes rubbish to it harms the readers and not
+//              the database.
 // When:        by a commit, if the last time is 100 ms ago; by database::publish_status(); no
 //              thread of its own. The file goes when the database is closed; after a kill it stays,
 //              and says which process it was.

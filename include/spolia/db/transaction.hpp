@@ -2,28 +2,27 @@
 // transaction.hpp: snapshots of a database, and transactions that change it.
 //
 // Isolation:   snapshot isolation, unless a transaction asks for more. It sees what was committed
-// when it began, and its own
-//              changes. Of two that change the same row at the same time, the first to lock it
-//              wins; one that would change a row which was committed after its snapshot gives up.
-//              Write skew is possible, as snapshot isolation allows: lock() the rows that were only
-//              read. A reader never gives up, never waits, and makes nobody wait.
+//              when it began, and its own changes. Of two that change the same row at the same
+//              time, the first to lock it wins; one that would change a row which was committed
+//              after its snapshot gives up. Write skew is possible, as snapshot isolation allows:
+//              lock() the rows that were only read. A reader never gives up, never waits, and makes
+//              no other thread wait.
 // Serializable: a transaction that is begun so gives up at commit if anything that it has read, or
 //              looked for in vain, or found by a scan, was changed since its snapshot. Those that
 //              are begun so happened as if one after the other, in the order of their commits, and
 //              what any snapshot sees is a moment between two of them: so one that changes nothing
 //              is a snapshot, and never gives up. Others, which ask for snapshot isolation, are
 //              seen whole, but may decide on what a serializable one has changed meanwhile.
-// Locks:       taken by the first change of a row, held until the end; who meets one gives up at
-//              once (no-wait), or, if it was begun so, waits for those that are younger
+// Locks:       taken by the first change of a row, held until the end. A transaction that meets one
+//              gives up at once (no-wait), or, if it was begun so, waits for those that are younger
 //              (row_lock.hpp): there are no deadlocks. One that had to wait for the first thing it
-//              asked for gets its snapshot after the wait, so that this was not for nothing.
-// Changes:     are kept apart until commit, and then put in place: see row.hpp and commit.hpp. A
-//              snapshot begun after commit() has returned sees them.
+//              asked for gets its snapshot after the wait, so that the wait was not in vain.
+// Changes:     lie in the transaction until commit, and are then put in place: see row.hpp and
+//              commit.hpp. A snapshot begun after commit() has returned sees them.
 // Guards:      each lookup takes one for as long as it runs in an index. None is held while the
 //              program's code runs. What holds versions is the announced timestamp alone.
-// Scans:       show what was there when they began, each row once: the transaction's own changes
-// made
-//              before, and none that the function makes, nor what it takes back. find() in the
+// Scans:       show what was there when they began, each row once. They show the transaction's own
+//              changes made before, and none that the function makes or undoes. find() in the
 //              function sees the newest state, and so does a scan that the function begins.
 // Rows:        what find() and edit() return stays until the transaction ends; what a scan shows,
 //              and what find() returns to the function of a scan, until that function returns.
@@ -161,7 +160,7 @@ class SPOLIA_EXPORT reader {
   reader(engine& of, const char* label);
   reader(engine& of, const reader_options& o);
 
-  /// While it lives, what the snapshot sees stays. For everything that looks at versions.
+  /// While it lives, what the snapshot sees stays. For everything that reads versions.
   class step {
    public:
     explicit step(const reader& of) noexcept;
@@ -233,7 +232,7 @@ class SPOLIA_EXPORT reader {
 
 /// A row that the transaction changes. Precondition of all members: the transaction object is
 /// there. When the transaction has ended, set() returns how, and get() and null() must not be
-/// called: the checked flavour names the mistake, and they say that the row has nothing.
+/// called: the checked build variant names the mistake, and they say that the row has nothing.
 class SPOLIA_EXPORT editor {
  public:
   template <class T>
@@ -287,7 +286,7 @@ class SPOLIA_EXPORT editor {
                 std::uint64_t word) noexcept;
   status set_column(std::uint32_t number, std::uint32_t table, const value& v);
   void is_of(std::uint32_t table) const noexcept;
-  /// In the checked flavour; the native one does not look.
+  /// In the checked build variant. The native one does not check, and says no.
   [[nodiscard]] bool is_over() const noexcept {
     if constexpr (SPOLIA_CHECKS) return has_ended();
     return false;
@@ -326,8 +325,8 @@ class SPOLIA_EXPORT transaction : public reader {
     return erase(t, values(key.begin(), key.size()));
   }
   status erase(table& t, values key);
-  /// Reads the row, and makes sure that nobody changes it before this transaction ends: what it was
-  /// decided on still holds when the decision is committed.
+  /// Reads the row, and makes sure that no other transaction changes it before this one ends: what
+  /// was decided on it still holds when the decision is committed.
   result<row> lock(table& t, std::initializer_list<value> key) {
     return lock(t, values(key.begin(), key.size()));
   }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// lock_file.hpp: who has a directory where the file system has no locks. Internal.
+// lock_file.hpp: which process has a directory where the file system has no locks. Internal.
 //
-// Idea:        an empty file whose name says which opening of which process it belongs to: so it is
-//              made whole at once, and a name that nobody else makes again can be removed by
-//              anybody who knows that its process has ended. Whoever opens makes its own first and
-//              then looks for others: of two that open at one time, one sees the other at least
-//              (and both may, and be refused).
-// Bounds:      processes of one machine, that see each other's numbers, are kept apart. Of another
-//              machine or container nothing can be told, so its file is in the way until somebody
-//              removes it. Openings that only read make none, and are kept out by one, but keep out
-//              nobody.
+// Idea:        an empty file whose name says which opening of which process it belongs to. So it is
+//              made whole at once. No other opening makes the same name again, so any process that
+//              knows that the owner has ended can remove the file. An opening makes its own file
+//              first and then looks for others: of two openings at one time, one sees the other at
+//              least (and both may, and be refused).
+// Bounds:      processes of one machine that see each other's numbers are kept apart. Whether a
+//              process of another machine or container lives cannot be known, so its file is in the
+//              way until a user removes it. Openings that only read make no file: a file keeps them
+//              out, and they keep out no other opening.
 #pragma once
 
 #include <unistd.h>
@@ -31,10 +31,10 @@ class lock_file {
   /// What stands in the way of an opening.
   struct obstacle {
     std::string name;     ///< of another's file
-    const char* unknown;  ///< why nobody can tell whether its process lives; null: it does
+    const char* unknown;  ///< why it is not known whether its process lives; null: it does
   };
 
-  /// What tells a process from all others.
+  /// What distinguishes a process from all others.
   struct process {
     std::uint64_t machine = 0;
     std::uint64_t boot = 0;     // which start of the machine

@@ -2,7 +2,7 @@
 // reserve_file.hpp: the file that becomes the next segment where the disk is full. Internal.
 //
 // An opening that may write needs another segment, and a disk that is full has no room for one.
-// So a file of zeros lies ready, whose room nobody else gets: with a header at its beginning and
+// So a file of zeros lies ready, whose room no other file gets. With a header at its beginning and
 // another name it is a segment.
 #pragma once
 

@@ -79,7 +79,7 @@ store_status::reader shown_reader(const census::entry& e, std::uint64_t now) noe
   return r;
 }
 
-/// The ones that are furthest behind, without allocating.
+/// The readers that are furthest behind, without allocating.
 void fill_readers(store_status& s, const commit_board& board) {
   s.readers = 0;
   s.oldest = {};
@@ -199,7 +199,7 @@ void status_file::publish() noexcept {
   const uncancelled whole;  // others leave it to this one
   page_.written = now_ns();
   {
-    // Nobody waits for who changes the catalogue: the next one will tell.
+    // Waits for no thread that changes the catalogue: the next page will have the new figures.
     const std::unique_lock hold(engine_.catalog_lock, std::try_to_lock);
     if (hold) {
       page_.tables = 0;
@@ -245,7 +245,8 @@ std::optional<store_status> read_status(const std::filesystem::path& directory) 
       throw storage_error(file, 0, "this is no status that this version knows");
     }
     if (got == static_cast<::ssize_t>(sizeof p) && p.sum == sum_of(p)) {
-      for (store_status::reader& r : p.what.oldest) r.label.back() = '\0';  // whoever wrote it
+      // The writer may have been any program.
+      for (store_status::reader& r : p.what.oldest) r.label.back() = '\0';
       return p.what;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

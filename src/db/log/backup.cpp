@@ -106,7 +106,7 @@ log_end storage::end_of_backup(folder& copy, const folder_content& has) const {
   return end;
 }
 
-/// But for an end that is torn or empty, which who reads only has left there.
+/// Leaves out an end that is torn or empty, which an opening that only reads has left in place.
 std::uint64_t storage::copy_file(const std::string& name, folder& to) {
   const std::string temporary = name + ".tmp";
   std::uint64_t done = 0;
@@ -136,10 +136,10 @@ std::uint64_t storage::copy_file(const std::string& name, folder& to) {
   return done;
 }
 
-/// Copies the segments behind `from`, up to where the log is cut now. False: the first of them is
+/// Copies the segments after `from`, up to where the log is cut now. False: the first of them is
 /// not there any more.
 bool storage::copy_segments(folder& to, const log_end& from, backup_report& report) {
-  // Nobody writes to a directory that is read.
+  // A directory that is open to be read has no log to cut: no process writes to it.
   const log_end now = log_ != nullptr ? log_->cut([] { return std::uint64_t{0}; }) : end_;
   const std::uint64_t end = now.sequence;
   refuse_ahead(to, from, end);

@@ -2,8 +2,9 @@
 // checkpoint.cpp: all rows of a snapshot in one file, and what that makes superfluous.
 //
 // The snapshot is begun at the moment when a record gets its place in the log which ends a segment.
-// So the rows are exactly what the log up to there makes, and the log behind it begins with a file.
-// The writer is a reader like any other: nobody waits for it, and it holds what versions it sees.
+// So the rows are exactly what the log up to there makes, and the log after it begins with a file.
+// The writer is a reader like any other: no thread waits for it, and it holds the versions that it
+// sees.
 // Tables and indexes are those that the records up to there have made and not dropped, whatever has
 // become of them since: catalog.hpp.
 #include <time.h>
@@ -87,7 +88,7 @@ class pace {
     const std::uint64_t seen = std::exchange(seen_, engine_.board.clock.now());
     const std::chrono::nanoseconds before = std::exchange(had_, own_time());
     const auto now = clock::now();
-    // Who slept too long makes up for some of it.
+    // A writer that slept too long makes up for some of it.
     due_ = std::max(due_ + (had_ - before) * 100 / share_, now - most_ahead);
     if (seen == seen_ || pressed()) {
       due_ = now;
@@ -176,7 +177,7 @@ checkpoint_report storage::write_checkpoint(folder& to, const checkpoint_source&
   try {
     to.sync();
   } catch (...) {
-    remove_quietly(to, name);  // whole, and of use to nobody: the log before it stays
+    remove_quietly(to, name);  // whole, but of no use: the log before it stays
     throw;
   }
   report.took = std::chrono::steady_clock::now() - start;

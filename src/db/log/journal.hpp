@@ -52,7 +52,7 @@ namespace db {
 /// What became of a record that ends a segment.
 struct cut_result {
   std::uint32_t crc = 0;
-  bool begun = false;                   ///< there is a segment behind it
+  bool begun = false;                   ///< there is a segment after it
   std::optional<storage_error> reason;  ///< why not; empty if there was no memory
 };
 
@@ -88,7 +88,7 @@ class log_writer {
   log_writer(const log_writer&) = delete;
   log_writer& operator=(const log_writer&) = delete;
 
-  /// Begins a segment behind `end`. Calls `before_name` before it gets its name.
+  /// Begins a segment after `end`. Calls `before_name` before that gets its name.
   void start(const log_end& end, const std::function<void()>& before_name);
   /// Not so in a child of the process that has opened it: the file is its parent's.
   [[nodiscard]] bool at_home() const noexcept { return home_ == ::getpid(); }
@@ -116,10 +116,11 @@ class log_writer {
   }
   template <class Ready>
   void sleep(Ready&& ready, std::uint32_t times) noexcept {
-    // acquire ← the release in wake(): who finds the new number is ready.
+    // acquire ← the release in wake(): a thread that finds the new number is ready.
     std::uint32_t round = round_.load(std::memory_order_acquire);
     if (ready() || pause(times)) return;
-    // Who wakes looks for the mark alone: those that it has woken may not run for a long time.
+    // A thread that wakes others looks for the mark alone: those that it has woken may not run for
+    // a long time.
     if ((round & asleep) == 0 &&
         !round_.compare_exchange_strong(round, round | asleep, std::memory_order_relaxed)) {
       return;
@@ -140,17 +141,18 @@ class log_writer {
   /// What is put into the window is in the file.
   [[nodiscard]] bool in_place() const noexcept { return in_place_.load_relaxed(); }
   bool at_once(log_entry& e) noexcept;
-  /// Where the window comes to its end: makes the file longer, while others go on. For whoever has
-  /// nothing to wait for.
+  /// Where the window comes to its end: makes the file longer, while others go on. For a thread
+  /// that has nothing to wait for.
   void look_ahead() noexcept {
-    // relaxed, both: what is to be done is looked at under the lock.
+    // relaxed, both: what is to be done is read under the lock.
     if (ahead_wanted_.load_relaxed() && ahead_wanted_.exchange_relaxed(false)) make_ahead();
   }
 
   /// An empty record, with room for the header. Throws std::bad_alloc.
   log_entry* take();
   void give_back(log_entry* e) noexcept;
-  /// The same, of what the session with this number has had before: no lock, and a warm cache.
+  /// The same, of what the thread record with this number has had before: no lock, and a warm
+  /// cache.
   log_entry* take(std::uint32_t session);
   void give_back(log_entry* e, std::uint32_t session) noexcept;
   /// Room for a record that will be appended, or given back. False: there is none; refusal() says
@@ -183,7 +185,7 @@ class log_writer {
     std::string temporary;
     std::string name;
     std::unique_ptr<storage_file> file;
-    std::uint64_t room = 0;  // behind the header
+    std::uint64_t room = 0;  // after the header
     bool passing = false;    // the other name is nothing that stays
   };
 
@@ -236,7 +238,7 @@ class log_writer {
   const bool collects_;
   std::size_t used_ = 0;   // of it
   bool dirty_ = false;     // something was written and not synced
-  bool in_doubt_ = false;  // nobody knows whether the name of another segment is there
+  bool in_doubt_ = false;  // it is not known whether the name of another segment is there
   std::optional<storage_error> failure_;
   atomic<bool> quick_{true};
   atomic<bool> in_place_{false};
@@ -250,19 +252,19 @@ class log_writer {
   atomic<std::uint64_t> bytes_{0};
   atomic<std::uint64_t> flushes_{0};
 
-  // The segment's file is written to by who has the lead; but one thread at a time may make it
+  // The thread that has the lead writes to the segment's file; but one thread at a time may make it
   // longer meanwhile. The lock is over that: what follows, up to refusal_, and which file
-  // `segment_` is, which only who leads changes.
+  // `segment_` is, which only the thread with the lead changes.
   alignas(cache_line) std::mutex room_lock_;
   std::unique_ptr<storage_file> segment_;
   std::uint64_t room_ = 0;      // the segment has room up to here
   std::uint64_t mapped_ = 0;    // and is memory up to here: window_, behind_, ahead_
-  std::span<std::byte> ahead_;  // what was made behind those two
+  std::span<std::byte> ahead_;  // what was made after those two
   bool ask_ = false;            // for ahead_
   std::optional<storage_error> refusal_;
   atomic<bool> ahead_wanted_{false};
   reserve_file reserve_;
-  // What each commit changes, where it is not its turn yet.
+  // What each commit changes, also while it does not have the lead.
   alignas(cache_line) log_room room_left_;
 
   spolia::detail::short_lock free_lock_;
@@ -278,7 +280,7 @@ class log_writer {
   static constexpr int patience = 8;  // a leader waits for others for the eighth of a write
   static constexpr std::chrono::nanoseconds longest_patience{2000000};
 
-  static constexpr std::uint32_t asleep = 1;  // in the number: somebody waits for the next one
+  static constexpr std::uint32_t asleep = 1;  // in the number: a thread waits for the next one
   std::atomic<std::uint32_t> round_{0};
 };
 
@@ -292,7 +294,7 @@ class journal {
   journal(const journal&) = delete;
   journal& operator=(const journal&) = delete;
 
-  /// Behind what recovery has found. When there is a segment that lacks its name alone, calls
+  /// After what recovery has found. When there is a segment that lacks its name alone, calls
   /// `before_name`; after what that throws, the log is as it was.
   void start(const log_end& end, const std::function<void()>& before_name);
 
@@ -318,7 +320,7 @@ class journal {
     e.complete();
     return queue_.append_if(e, where, time, std::forward<Step>(step));
   }
-  /// False: the log has failed; what was appended is not durable, as far as anybody knows.
+  /// False: the log has failed; what was appended is not durable, as far as is known.
   bool acknowledge(const queue::place& where) noexcept;
   bool sync() noexcept { return queue_.wait(queue_.last()); }
   /// Waits until it is durable, whatever the level of durability. False: the log has failed.
@@ -330,7 +332,7 @@ class journal {
   /// storage_error, std::bad_alloc.
   void write_alone(bytes_view changes);
 
-  /// Ends the segment behind all that was published so far; calls f() at that moment, which returns
+  /// Ends the segment after all that was published so far; calls f() at that moment, which returns
   /// the time of a snapshot that it has begun, or 0. Where the log ends then. Throws storage_error
   /// if the log has failed; and this or std::bad_alloc if another segment could not be begun: then
   /// the log goes on as it was.

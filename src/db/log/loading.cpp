@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// loading.cpp: putting rows into tables that nobody else uses yet.
+// loading.cpp: putting rows into tables that no transaction uses yet.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -38,7 +38,7 @@ struct loader::group {
   std::array<std::uint64_t, at_once> hashes;
   std::array<std::uint64_t, at_once> slots;
   std::array<row_place, at_once> places;  // of the slots
-  std::array<bytes_view, at_once> rests;  // of the rows, behind their keys, and behind what is set
+  std::array<bytes_view, at_once> rests;  // of the rows, after their keys, and after what is set
   std::array<set_columns, at_once> sets;
 
   [[nodiscard]] table& of() const noexcept { return *edits[0].of; }
@@ -69,7 +69,7 @@ loader::range& loader::range_of(const table& t) {
 void loader::take_slots(table& t, range& mine) {
   mine.of = &t;
   mine.bare = t.layout().apart() == 0;
-  if (!mine.bare) {  // when the table goes, it looks for values in all slots
+  if (!mine.bare) {  // when the table goes, it searches all slots for values
     std::uint64_t some = slots_at_once;
     mine.next = t.take_bare(some);
     mine.end = mine.next + some;
@@ -121,7 +121,7 @@ void loader::write_row(const table& t, const row_place& place, std::uint64_t sha
 void loader::finish_row(row_head& head, std::uint64_t shape) noexcept {
   head.shape.store_relaxed(shape);
   head.stamp.store_relaxed(stamp_of_loaded);
-  // release → the acquires of who locks the row when the database is open.
+  // release → the acquires of threads that lock the row when the database is open.
   head.lock.store_release(born_before_all);
 }
 
@@ -140,7 +140,8 @@ void loader::put(table& t, const row_edit& e, std::uint64_t slot) {
   ++inserted_;
 }
 
-/// What a log is mostly made of: `data` is whole numbers for these columns. What is behind them.
+/// What a log is mostly made of: `data` is whole numbers for these columns. Returns what follows
+/// them.
 static bytes_view set_numbers(const schema& s, bytes_view data, std::uint64_t columns,
                               const row_place& place) {
   roomy_decoder from(data);
@@ -150,9 +151,9 @@ static bytes_view set_numbers(const schema& s, bytes_view data, std::uint64_t co
   return from.rest();
 }
 
-/// `data` is what is behind the key and `set`. The row's head, which is a line of the caches by
+/// `data` is what follows the key and `set`. The row's head, which is a line of the caches by
 /// itself, stays as it is unless some of the columns may be null. Others see it all by
-/// loading_crew::finish().
+/// loading_pool::finish().
 void loader::set(const table& t, bytes_view data, set_columns set, const row_place& place) {
   const schema& s = t.layout();
   if (set.nulls == 0 && (set.columns & ~s.numbers()) == 0) {

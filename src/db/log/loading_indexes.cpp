@@ -47,7 +47,7 @@ void loader::index(table& t, std::uint64_t first, std::uint64_t end) {
 bool recovery::settle() {
   std::atomic<bool> good{true};
   for (const auto& t : engine_.tables) {
-    const std::size_t parts = t->row_slots() > worth_threads ? crew_.size() : 1;
+    const std::size_t parts = t->row_slots() > worth_threads ? pool_.size() : 1;
     in_parts(parts, [&](std::size_t part) {
       if (!loader::settle(*t, static_cast<unsigned>(part), static_cast<unsigned>(parts))) {
         good.store(false, std::memory_order_relaxed);
@@ -64,8 +64,8 @@ void recovery::fill_indexes() {
     if (!loader::indexed(*t)) continue;
     try {
       const std::uint64_t slots = t->row_slots();
-      const std::uint64_t share = slots / crew_.size() + 1;
-      in_parts(crew_.size(), [&](std::size_t i) {
+      const std::uint64_t share = slots / pool_.size() + 1;
+      in_parts(pool_.size(), [&](std::size_t i) {
         loader(engine_).index(*t, std::min(slots, i * share), std::min(slots, (i + 1) * share));
       });
     } catch (const malformed& e) {

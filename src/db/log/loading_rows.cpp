@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// loading_rows.cpp: putting the rows of a checkpoint into tables that nobody else uses yet.
+// loading_rows.cpp: putting the rows of a checkpoint into tables that no transaction uses yet.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -46,7 +46,7 @@ bool loader::put_block(table& t, decoder& from, Key* keys, std::uint64_t* slots)
   const row_place first = t.at(mine.next);
   const std::size_t length = rows.size() / rows_per_block;
   const std::size_t keyed = s.key().size();
-  // Others see it all by loading_crew::finish().
+  // Others see it all by loading_pool::finish().
   for (std::size_t i = 0; i < rows_per_block; ++i) {
     ::new (first.head + i)
         row_head{word(born_before_all), word(stamp_of_loaded), word(0), word(row_exists)};

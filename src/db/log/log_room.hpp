@@ -4,9 +4,9 @@
 // Idea:        a commit can only be refused before it is published. So the room for its record is
 //              promised before: one number says how many bytes were made and promised to none, and
 //              a promise takes from it by compare-and-swap. What was promised stays promised until
-//              the record is written, or its commit ends otherwise and gives it back; whoever moves
-//              on to another file brings at least as much room as the old one has left.
-// Reserve:     some bytes are kept for those who free room. The number counts from there: it is
+//              the record is written, or its commit ends otherwise and gives it back. A thread that
+//              moves on to another file brings at least as much room as the old one has left.
+// Reserve:     some bytes are kept for commits that free room. The number counts from there: it is
 //              negative where some of them were promised.
 // Progress:    lock-free.
 #pragma once
@@ -26,7 +26,7 @@ class log_room {
   log_room(const log_room&) = delete;
   log_room& operator=(const log_room&) = delete;
 
-  /// True: there is room for so many bytes, and nobody else gets it.
+  /// True: there is room for so many bytes, and no other record gets it.
   bool promise(std::size_t bytes) noexcept { return take(static_cast<std::int64_t>(bytes), 0); }
   /// The same, of what is kept as well.
   bool promise_kept(std::size_t bytes) noexcept {
@@ -40,7 +40,7 @@ class log_room {
   void made(std::uint64_t bytes) noexcept {
     left_.fetch_add_release(static_cast<std::int64_t>(bytes));
   }
-  /// The first file has so much. Nobody else uses it yet.
+  /// The first file has so much. Precondition: no other thread uses this yet.
   void begin(std::uint64_t bytes) noexcept {
     left_.store_relaxed(static_cast<std::int64_t>(bytes) - kept_);
   }

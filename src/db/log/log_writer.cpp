@@ -18,8 +18,8 @@ constexpr std::chrono::microseconds quick_flush{50};
 constexpr std::uint32_t slow_enough = 4;  // syncs, one after the other
 constexpr std::uint64_t most_ahead = 1U << 20U;
 constexpr const char* write_call = "a write to the log";
-/// For those who free room: some thousand deletions, one by one, or ten thousand together. A small
-/// segment has as much as it is long.
+/// For commits that free room: some thousand deletions, one by one, or ten thousand together. A
+/// small segment has as much as it is long.
 constexpr std::uint64_t kept_room = 256U << 10U;
 
 }  // namespace
@@ -48,7 +48,7 @@ log_writer::~log_writer() {
 }
 
 log_entry* log_writer::take(std::uint32_t session) {
-  // acquire ← the release in give_back(): what the last who had it did.
+  // acquire ← the release in give_back(): what the last thread that had it did.
   log_entry* const e = spare_[session % most_spare].entry.exchange_acquire(nullptr);
   if (e == nullptr) return take();
   e->data.resize(record_header::bytes);
@@ -57,7 +57,8 @@ log_entry* log_writer::take(std::uint32_t session) {
 
 void log_writer::give_back(log_entry* e, std::uint32_t session) noexcept {
   if (e->data.capacity() > longest_kept) return give_back(e);
-  // release → the acquire in take(); acquire ← the same of another session with this place.
+  // release → the acquire in take(); acquire ← the same of another thread record with this
+  // position.
   give_back(spare_[session % most_spare].entry.exchange_acq_rel(e));
 }
 
@@ -222,7 +223,8 @@ void log_writer::name_segment(fresh_segment& next) {
   in_doubt_ = false;
 }
 
-/// Under the lock of the room, by who has the lead. All that is promised has room in it.
+/// Precondition: the caller has the lead and the lock of the room. All that is promised has room in
+/// the segment.
 void log_writer::use_segment(fresh_segment& next) {
   forget_ahead();
   window_ = {};
@@ -239,7 +241,7 @@ void log_writer::use_segment(fresh_segment& next) {
 /// log.
 ///
 /// What is promised lies in the room that this segment has left. So the next one has as much at
-/// least, and nobody makes this one longer meanwhile.
+/// least, and no thread makes this one longer meanwhile.
 std::optional<storage_error> log_writer::begin_another() {
   fresh_segment next(folder_);
   try {
@@ -302,7 +304,7 @@ void log_writer::next_segment() {
 }
 
 /// The record of a cut was written: another segment begins at once. Where that cannot be made,
-/// whoever cuts is told so, and the log goes on in this one.
+/// `done` says so, and the log goes on in this one.
 void log_writer::end_segment(cut_result& done) {
   done.crc = end_.chain;
   try {
@@ -361,7 +363,7 @@ void log_writer::seal(log_entry& e, std::uint64_t durable) noexcept {
                                     .epoch = end_.epoch,
                                     .kind = e.kind});
   end_.sequence = e.sequence;
-  bytes_.store_relaxed(bytes_.load_relaxed() + e.data.size());  // by who leads alone
+  bytes_.store_relaxed(bytes_.load_relaxed() + e.data.size());  // the lead alone stores it
 }
 
 /// All before it is durable. What needs the system, as another part of the segment, is write()'s.
@@ -395,7 +397,7 @@ void log_writer::make_durable() {
   longest_ns_.store_relaxed(std::max(longest_ns_.load_relaxed(), ns));
 }
 
-/// There is none left that is not promised: makes more, for one who has promised nothing yet. A
+/// There is none left that is not promised: makes more, for a record that has nothing promised. A
 /// whole step where there is room for it, so that this is seldom done and a sync has the data alone
 /// to care for; else as much as is needed. frees_room: the record may have what is kept.
 bool log_writer::make_room(std::size_t bytes, bool frees_room) {
@@ -458,7 +460,8 @@ void log_writer::map_for(std::size_t bytes) noexcept {
   map_all();
 }
 
-/// Under the lock of the room, by who has the lead: all that the segment has left.
+/// Maps all that the segment has left. Precondition: the caller has the lead and the lock of the
+/// room.
 void log_writer::map_all() noexcept {
   forget_ahead();
   window_ = room_ > size_ ? segment_->map(size_, room_ - size_) : std::span<std::byte>();
@@ -467,8 +470,9 @@ void log_writer::map_all() noexcept {
   if (!window_.empty() && room_ < segment_bytes_) ask_at_ = most_ahead / 2;
 }
 
-/// By who has the lead, and waits for nobody: else it is the next one's turn. Not before the last
-/// window but one is done with: it ends when there is another one.
+/// Precondition: the caller has the lead. Waits for no thread: where another one has the lock, the
+/// next leader does this. Not before the last window but one is done with: it ends when there is
+/// another one.
 void log_writer::ask_ahead() noexcept {
   const std::unique_lock hold(room_lock_, std::try_to_lock);
   if (!hold) return;
@@ -477,8 +481,8 @@ void log_writer::ask_ahead() noexcept {
   ahead_wanted_.store_relaxed(true);
 }
 
-/// By somebody who leads nothing, and holds no other lock. If it cannot be done, who needs it will
-/// be told why.
+/// Precondition: the caller does not have the lead, and holds no other lock. If it cannot be done,
+/// a commit that needs the room finds out why.
 void log_writer::make_ahead() noexcept {
   const uncancelled whole;
   const std::lock_guard hold(room_lock_);
@@ -497,7 +501,7 @@ void log_writer::make_ahead() noexcept {
   if (!ahead_.empty()) mapped_ = room_;
 }
 
-/// For so many bytes, by who has the lead. Waits for nobody.
+/// For so many bytes. Precondition: the caller has the lead. Waits for no thread.
 bool log_writer::take_ahead(std::size_t bytes) noexcept {
   const std::unique_lock hold(room_lock_, std::try_to_lock);
   if (!hold || ahead_.empty() || bytes > window_.size() + ahead_.size()) return false;
@@ -505,7 +509,7 @@ bool log_writer::take_ahead(std::size_t bytes) noexcept {
   return true;
 }
 
-/// Under the lock of the room, by who has the lead.
+/// Precondition: the caller has the lead and the lock of the room.
 void log_writer::use_ahead() noexcept {
   (window_.empty() ? window_ : behind_) = std::exchange(ahead_, {});
   if (room_ < segment_bytes_) ask_at_ = most_ahead / 2;
@@ -545,7 +549,7 @@ void log_writer::stage(bytes_view record) {
   used_ += record.size();
 }
 
-/// Into the window, and what is behind it, which are long enough.
+/// Into the window and what follows it, which are long enough.
 void log_writer::put(bytes_view record) noexcept {
   size_ += record.size();
   if (record.size() >= window_.size()) {
@@ -565,8 +569,8 @@ void log_writer::write_staged() {
   used_ = 0;
 }
 
-/// Looking on costs less than sleeping where another's write is nearly over. Whoever gives the
-/// processor away instead gets it back when all others have had their turn.
+/// To spin costs less than to sleep where another thread's write is nearly over. A thread that
+/// yields the processor instead gets it back only when all others have had a time slice.
 bool log_writer::pause(std::uint32_t times) const noexcept {
   constexpr std::uint32_t most = 40;
   constexpr int step = 4;

@@ -34,7 +34,7 @@ class nan_rows {
     std::string lines;
   };
 
-  /// Before secondary indexes are filled, and while nobody else uses the tables. Throws
+  /// Precondition: secondary indexes are not built yet, and no transaction uses the tables. Throws
   /// std::bad_alloc.
   void unify(engine& of);
   [[nodiscard]] const std::vector<left_out>& out() const noexcept { return out_; }

@@ -51,8 +51,8 @@ recovery::recovery(engine& of, folder& where, const options& o, recovery_report&
       folder_(where),
       options_(o),
       report_(report),
-      crew_(of, buffers_, threads_for(o)),
-      batches_(crew_.size()) {}
+      pool_(of, buffers_, threads_for(o)),
+      batches_(pool_.size()) {}
 
 void recovery::refuse(const std::filesystem::path& name, std::uint64_t at, const std::string& why) {
   throw storage_error(name, at, why);
@@ -72,7 +72,7 @@ log_end recovery::run(const folder_content& has, nan_rows& nans) {
     if (newest_failed != nullptr) std::rethrow_exception(newest_failed);
     throw;
   }
-  crew_.finish();
+  pool_.finish();
   // Without its newest checkpoint a database is whole only if the log reaches further.
   if (newest_failed != nullptr && end_.sequence < at_least) std::rethrow_exception(newest_failed);
   engine_.table_numbers = static_cast<std::uint32_t>(numbered_.size());
@@ -99,7 +99,7 @@ std::uint64_t recovery::begin_with(const folder_content& has, std::exception_ptr
 }
 
 void recovery::start_anew() {
-  crew_.abandon();
+  pool_.abandon();
   engine_.tables.clear();
   numbered_.clear();
   end_ = {};
@@ -163,7 +163,7 @@ void recovery::load_blocks(const std::shared_ptr<storage_file>& file,
     if (h.kind == block_kind::rows && h.table < numbered_.size() && numbered_[h.table] != nullptr) {
       rows += h.rows;
       b.block_of = numbered_[h.table];
-      crew_.give(turn++ % crew_.size(), std::move(b));
+      pool_.give(turn++ % pool_.size(), std::move(b));
       tell("checkpoint", at, size);
       continue;
     }
@@ -173,7 +173,7 @@ void recovery::load_blocks(const std::shared_ptr<storage_file>& file,
     } else if (h.kind == block_kind::table) {
       load_table(b, h, header, size - at);
     } else if (h.kind == block_kind::end) {
-      crew_.finish();
+      pool_.finish();
       const bool all = header.tables == numbered_.size() || header.format >= first_with_drops;
       if (h.rows != rows || at != size || !all || header.tables > most_tables) {
         refuse(name, b.at, "a checkpoint ends where it should not");
@@ -333,7 +333,7 @@ void recovery::apply_changes(const file_stream& from, bytes_view body) {
   }
 }
 
-void recovery::give(std::size_t worker) { crew_.give(worker, std::exchange(batches_[worker], {})); }
+void recovery::give(std::size_t worker) { pool_.give(worker, std::exchange(batches_[worker], {})); }
 void recovery::give_all() {
   for (std::size_t i = 0; i < batches_.size(); ++i) {
     if (!batches_[i].changes.empty()) give(i);

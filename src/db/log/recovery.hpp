@@ -24,9 +24,9 @@
 #include <spolia/db/files.hpp>
 
 #include "db/engine.hpp"
+#include "db/files/storage.hpp"
 #include "db/log/journal.hpp"
 #include "db/log/log_format.hpp"
-#include "db/files/storage.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -44,8 +44,8 @@ struct row_edit {
 
 inline constexpr std::uint64_t stamp_of_loaded = 1;  // what the clock says at first
 
-/// Puts rows into tables that nobody else uses yet. What throws malformed or std::bad_alloc leaves
-/// tables that are of no use any more.
+/// Puts rows into tables that no transaction uses yet. A call that throws malformed or
+/// std::bad_alloc leaves tables that are of no use any more.
 class loader {
  public:
   explicit loader(engine& of) noexcept : engine_(of) {}
@@ -55,7 +55,7 @@ class loader {
   /// Makes them in their order. `now` is the one that it is at.
   void make(std::span<const row_edit> edits, const row_edit*& now);
   /// So many rows without their change_header, whose keys are new, into a table that has nothing
-  /// else. They are found once each part of the table is settled, or with `claim_each` at once.
+  /// else. They are found after settle() for each part of the table, or with `claim_each` at once.
   void put_all(table& t, decoder& from, std::uint64_t rows, bool claim_each);
   /// False: a key came twice.
   static bool settle(table& t, unsigned part, unsigned parts);
@@ -205,12 +205,12 @@ struct change_batch {
 };
 
 /// The threads that make them; one is the one that reads.
-class loading_crew {
+class loading_pool {
  public:
-  loading_crew(engine& of, read_buffers& buffers, std::uint32_t threads);
-  ~loading_crew();
-  loading_crew(const loading_crew&) = delete;
-  loading_crew& operator=(const loading_crew&) = delete;
+  loading_pool(engine& of, read_buffers& buffers, std::uint32_t threads);
+  ~loading_pool();
+  loading_pool(const loading_pool&) = delete;
+  loading_pool& operator=(const loading_pool&) = delete;
 
   [[nodiscard]] std::size_t size() const noexcept {
     return std::max<std::size_t>(workers_.size(), 1);
@@ -249,8 +249,8 @@ class loading_crew {
 class recovery {
  public:
   recovery(engine& of, folder& where, const options& o, recovery_report& report);
-  /// Where the log ends; log_end::epoch is that of the last writer. Changes no file. `nans` is told
-  /// which rows are left out.
+  /// Where the log ends; log_end::epoch is that of the last writer. Changes no file. `nans` gets
+  /// the rows that are left out.
   log_end run(const folder_content& has, nan_rows& nans);
 
  private:
@@ -292,7 +292,7 @@ class recovery {
   const options& options_;
   recovery_report& report_;
   read_buffers buffers_;
-  loading_crew crew_;
+  loading_pool pool_;
   log_end end_;
   bool log_follows_ = false;  // the checkpoint says so
   bool claim_each_ = false;   // of the checkpoint's keys: to tell which comes twice

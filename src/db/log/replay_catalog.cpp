@@ -126,7 +126,7 @@ void recovery::create_table(const table_spec& spec) {
 /// Its memory goes at once: the log may have made and dropped many.
 void recovery::drop_table(std::uint32_t number) {
   give_all();
-  crew_.finish();  // some of its rows may have been on their way
+  pool_.finish();  // some of its rows may have been on their way
   table* const gone = std::exchange(numbered_[number], nullptr);
   std::erase_if(engine_.tables, [&](const auto& t) { return t.get() == gone; });
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // query_run.hpp: a query that is being run, by one thread or several. Internal.
 //
-// Idea:        whoever works takes the next morsel from a counter until there is none, and then
+// Idea:        each thread takes the next morsel from a counter until there is none, and then
 //              leaves what it has found. The caller works, too, so the query gets done however few
-//              came to help. When it finds no more morsels, it closes the doors, waits for those
-//              that are inside, and puts together what they left. Who comes later finds the doors
-//              closed and touches nothing; what it needs for that it keeps alive itself.
-// Why the end is safe: being let in and the closing are under one lock.
+//              threads come to help. When the caller finds no more morsels, it closes the doors,
+//              waits for the threads that are inside, and puts together what they left. A thread
+//              that comes later finds the doors closed and touches nothing; what it needs for that
+//              it keeps alive itself.
+// Why the end is safe: to enter and to close the doors are under one lock.
 #pragma once
 
 #include <chrono>
@@ -44,8 +45,8 @@ class query_run : public std::enable_shared_from_this<query_run> {
   [[nodiscard]] const query_figures& figures() const noexcept { return figures_; }
 
  private:
-  /// While it lives, nobody changes the transaction: threads read what it has changed. The level
-  /// keeps the quick way to set a column from doing so.
+  /// While it lives, the transaction cannot be changed, since threads read what it has changed. The
+  /// level keeps the fast path of setting a column from changing it.
   class asking {
    public:
     explicit asking(const reader& of) noexcept

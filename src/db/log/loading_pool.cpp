@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// loading_crew.cpp: the threads that put rows into tables.
+// loading_pool.cpp: the threads that put rows into tables.
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -11,7 +11,7 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-loading_crew::loading_crew(engine& of, read_buffers& buffers, std::uint32_t threads)
+loading_pool::loading_pool(engine& of, read_buffers& buffers, std::uint32_t threads)
     : engine_(of), buffers_(buffers) {
   for (std::uint32_t i = 0; threads > 1 && i < threads; ++i) {
     workers_.push_back(std::make_unique<worker>(engine_));
@@ -27,7 +27,7 @@ loading_crew::loading_crew(engine& of, read_buffers& buffers, std::uint32_t thre
   }
 }
 
-loading_crew::~loading_crew() {
+loading_pool::~loading_pool() {
   for (const auto& w : workers_) {
     {
       const std::lock_guard hold(w->lock);
@@ -38,7 +38,7 @@ loading_crew::~loading_crew() {
   }
 }
 
-void loading_crew::run(worker& w) noexcept {
+void loading_pool::run(worker& w) noexcept {
   std::unique_lock hold(w.lock);
   for (;;) {
     w.changed.wait(hold, [&] { return w.stop || !w.waiting.empty(); });
@@ -63,7 +63,7 @@ void loading_crew::run(worker& w) noexcept {
   }
 }
 
-void loading_crew::make(loader& with, change_batch& b) {
+void loading_pool::make(loader& with, change_batch& b) {
   if (b.block_of != nullptr) return load(with, b);
   const row_edit* now = nullptr;
   try {
@@ -74,7 +74,7 @@ void loading_crew::make(loader& with, change_batch& b) {
   }
 }
 
-void loading_crew::load(loader& with, change_batch& b) {
+void loading_pool::load(loader& with, change_batch& b) {
   b.read_block(buffers_);
   block_header h;
   read_block_header(b.bytes->view(), h);
@@ -90,11 +90,11 @@ void loading_crew::load(loader& with, change_batch& b) {
   }
 }
 
-void loading_crew::look(worker& w) {
+void loading_pool::look(worker& w) {
   if (w.failed) std::rethrow_exception(w.failed);
 }
 
-void loading_crew::give(std::size_t worker_number, change_batch&& b) {
+void loading_pool::give(std::size_t worker_number, change_batch&& b) {
   if (workers_.empty()) return make(alone_, b);
   worker& w = *workers_[worker_number];
   {
@@ -106,7 +106,7 @@ void loading_crew::give(std::size_t worker_number, change_batch&& b) {
   w.changed.notify_all();
 }
 
-void loading_crew::abandon() {
+void loading_pool::abandon() {
   for (const auto& w : workers_) {
     std::unique_lock hold(w->lock);
     w->waiting.clear();
@@ -117,7 +117,7 @@ void loading_crew::abandon() {
   alone_.forget();
 }
 
-void loading_crew::finish() {
+void loading_pool::finish() {
   for (const auto& w : workers_) {
     std::unique_lock hold(w->lock);
     w->changed.wait(hold, [&] { return w->waiting.empty() && !w->busy; });
