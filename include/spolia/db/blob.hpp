@@ -2,7 +2,7 @@
 // blob.hpp: bytes as a value, and how long values lie in two words of a row.
 //
 // Variable text and blobs have their length in the first word. Up to eight bytes lie in the second
-// one, with zeros behind them; of longer values that has the address: of a block
+// one, with zeros after them; of longer values that has the address: of a block
 // (value_blocks.hpp), or, on the way into or out of a row, of other memory.
 #pragma once
 
@@ -20,7 +20,7 @@ namespace db {
 /// The longest variable text or blob, in bytes.
 inline constexpr std::size_t longest_value = std::size_t{16} << 20U;
 
-/// Bytes that somebody else has: values of blob columns.
+/// Bytes that something else owns: values of blob columns.
 class blob_view {
  public:
   constexpr blob_view() noexcept = default;

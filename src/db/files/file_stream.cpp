@@ -60,7 +60,7 @@ bytes_view file_stream::look(std::size_t bytes) {
   begin_ = at();
   used_ = 0;
   now_ = next;
-  // Somebody has made it shorter meanwhile.
+  // Another program has made the file shorter meanwhile.
   if (got < more) size_ = begin_ + next->size;
   return now_->view();
 }

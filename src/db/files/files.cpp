@@ -382,8 +382,8 @@ class posix_directory final : public storage_directory {
   void remove_made() noexcept override { made_.remove(); }
 
  private:
-  /// A file is made only where nothing has the name, not even a link: that would have it made
-  /// elsewhere, and who takes the name away again would leave it there.
+  /// A file is made only where nothing has the name, not even a link. A link would have the file
+  /// made elsewhere, and to remove the name again would leave it there.
   [[nodiscard]] descriptor open_or_make(const std::string& name, file_mode how) const {
     // Where something else has the name, such as a fifo, this does not wait for its other end.
     const int flags = (how == file_mode::read ? O_RDONLY : O_RDWR) | O_NONBLOCK | O_CLOEXEC;

@@ -68,7 +68,7 @@ folder::folder(std::unique_ptr<storage_directory> at) noexcept : at_(std::move(a
 folder::folder(storage_files& files, const std::filesystem::path& directory, folder_use use)
     : folder(files.open_directory(directory,
                                   use.write ? directory_mode::made : directory_mode::existing)) {
-  // In this order: others who make a database here make its data files after SPOLIA.
+  // In this order: another process that makes a database here makes its data files after SPOLIA.
   const folder_content before = look();
   refuse_links_to_nothing(before, use);
   const bool there = at_->identity(identity_name).has_value();
@@ -92,7 +92,7 @@ folder::folder(storage_files& files, const std::filesystem::path& directory, fol
 
 folder::~folder() {
   try {
-    // The lock is held yet: of others who have opened the file, each is told that it is gone.
+    // The lock is still held: every other process that has opened the file finds it gone.
     if (fresh_ && at_->identity(identity_name) == locked_->identity()) {
       at_->remove(identity_name);
     }
@@ -103,7 +103,7 @@ folder::~folder() {
   }
 }
 
-/// To who looks whether they are there, they are not: they would be replaced, or passed over.
+/// A check whether such files are there does not find them: they would be replaced, or passed over.
 /// identity() throws.
 void folder::refuse_links_to_nothing(const folder_content& has, folder_use use) const {
   for (const std::uint64_t s : has.segments) at_->identity(file_name(file_kind::log, s));

@@ -3,8 +3,8 @@
 //
 // It is opened once and locked by its file SPOLIA, and everything that the store does to its files
 // goes through it. Before a file is made, renamed or removed it is asked whether the directory
-// still has the SPOLIA that is locked: if somebody has emptied it, or has put another database into
-// it, whatever is done there would be done to what is not ours.
+// still has the SPOLIA that is locked. If another program has emptied it, or has put another
+// database into it, whatever is done there would be done to what is not ours.
 #pragma once
 
 #include <cstdint>

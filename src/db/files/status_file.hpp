@@ -32,7 +32,7 @@ class status_file {
   status_file& operator=(const status_file&) = delete;
 
   void after_commit() noexcept {
-    // The counter of another processor may be a little behind: as signed numbers.
+    // As signed numbers, since the counter of another processor may be a little behind.
     if (static_cast<std::int64_t>(ticks::read() - next_.load_relaxed()) >= 0) publish();
   }
   /// Does nothing while another thread is doing it.
@@ -43,7 +43,7 @@ class status_file {
   folder& folder_;
   const std::uint64_t pause_;  // in ticks
   std::unique_ptr<storage_file> file_;
-  store_status page_{};  // belongs to who has set busy_
+  store_status page_{};  // of the thread that has set busy_
   atomic<bool> busy_{false};
   atomic<std::uint64_t> next_{0};
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// storage.hpp: the directory of a database: who has it, what is in it, checkpoints and backups of
-// it. Internal.
+// storage.hpp: the directory of a database: which process has it, what is in it, checkpoints and
+// backups of it. Internal.
 #pragma once
 
 #include <chrono>
@@ -112,7 +112,7 @@ class storage {
 
   std::mutex checkpoint_lock_;     // one checkpoint or backup at a time
   log_end end_;                    // without a log: of the last checkpoint
-  atomic<std::uint64_t> last_{0};  // end_.sequence, for who does not hold the lock
+  atomic<std::uint64_t> last_{0};  // end_.sequence, to be read without the lock
   atomic<std::uint64_t> checkpoints_{0};
   atomic<std::uint64_t> log_at_checkpoint_{0};  // bytes of log that need not be read again
   std::uint64_t log_at_open_ = 0;               // bytes that were read
@@ -121,7 +121,7 @@ class storage {
   std::mutex background_lock_;
   at_home<std::thread> background_;
   atomic<std::uint64_t> failed_checkpoints_{0};
-  std::chrono::milliseconds pause_{0};  // before the next one, by who has in_background_
+  std::chrono::milliseconds pause_{0};  // before the next one; under in_background_
   atomic<std::int64_t> not_before_{0};  // on the steady clock; 0: at once
   mutable std::mutex failure_lock_;
   std::string failure_;  // of the last one

@@ -72,8 +72,8 @@ SPOLIA_CRC_TARGET std::uint32_t step(std::uint32_t c, unsigned char b) noexcept 
 #endif
 
 #if defined(SPOLIA_CRC_TARGET)
-// The instruction takes three turns of the processor, which can begin one in each: so three parts
-// are summed up beside each other. What the first two have is then moved over the bytes behind
+// The instruction takes three cycles of the processor, which can begin one in each: so three parts
+// are summed up beside each other. What the first two have is then moved over the bytes after
 // them, as if these were zeros: a linear map of the checksum's bits.
 using crc_move = std::array<std::array<std::uint32_t, 256>, 4>;
 

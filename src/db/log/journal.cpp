@@ -56,7 +56,8 @@ bool journal::acknowledge(const queue::place& where) noexcept {
     writer_.look_ahead();
     return true;
   }
-  // Who does not wait where memory is the file lets the queue grow, and so all others queue, too.
+  // Where memory is the file, a commit that did not wait would let the queue grow, and then all
+  // others would queue, too.
   if (level_ == durability_level::sync || writer_.in_place()) return queue_.wait(where.sequence);
   if (where.first) {
     ask_for_flush(false);

@@ -58,7 +58,7 @@ void loading_pool::run(worker& w) noexcept {
     hold.lock();
     w.busy = false;
     if (failed) w.failed = failed;
-    // Who gives is not woken for each.
+    // The thread that gives batches is not woken for each of them.
     if (w.failed || w.waiting.size() <= most_waiting / 2) w.changed.notify_all();
   }
 }

@@ -36,7 +36,7 @@ inline constexpr std::uint32_t first_with_one_nan = 5;
 using database_id = std::array<std::byte, 16>;
 using bytes_view = std::span<const std::byte>;
 
-/// Makes bytes that are anything: who makes room for them writes them.
+/// Makes bytes that are anything: the caller that makes room for them writes them.
 template <class T>
 struct bare_allocator : std::allocator<T> {
   template <class U>
@@ -93,8 +93,8 @@ class malformed : public std::runtime_error {
 /// Reads numbers and text one after the other. Throws malformed at the end.
 class decoder {
  public:
-  /// Behind what a file_stream looks at so many bytes are there, whatever they are: a packed number
-  /// is eight bytes of which most are not its own.
+  /// After what a file_stream shows there are so many bytes, whatever they are: a packed number is
+  /// read as eight bytes, of which most are not its own.
   static constexpr std::size_t spare = 8;
 
   explicit decoder(bytes_view from, std::size_t behind = 0) noexcept
@@ -149,7 +149,7 @@ class roomy_decoder {
  public:
   explicit roomy_decoder(bytes_view from) noexcept
       : at_(from.data()), end_(from.data() + from.size()) {}
-  /// The next eight bytes, which may be behind the end.
+  /// The next eight bytes, which may be after the end.
   [[nodiscard]] std::uint64_t eight() const noexcept { return from_little<std::uint64_t>(at_); }
   const std::byte* pass(std::size_t count) {
     if (static_cast<std::size_t>(end_ - at_) < count) too_early();
@@ -175,7 +175,7 @@ class roomy_decoder {
 };
 
 /// A packed number takes one byte for each seven bits that it has: the lowest bit that is set in
-/// the first byte says how many bytes there are, the bits above it are the number. Behind a first
+/// the first byte says how many bytes there are, the bits above it are the number. After a first
 /// byte of 0, it takes the next eight as they are.
 inline constexpr std::size_t longest_packed = 9;
 /// The number of the highest bit that is set; and how many sevens of bits reach up to one below 63.
@@ -206,7 +206,7 @@ void put_text(byte_buffer& to, std::string_view text);
 enum class record_kind : std::uint32_t {
   transaction = 1,   ///< rows that were put and erased together
   create_table = 2,  ///< its description; tables are numbered from 0, and no number comes again
-  cut = 3,           ///< the last of its segment: a checkpoint or a backup begins behind it
+  cut = 3,           ///< the last of its segment: a checkpoint or a backup begins after it
   drop_table = 4,    ///< its number
   create_index = 5,  ///< the table's number, and the index's description
   drop_index = 6     ///< the table's number, and the index's name
@@ -228,14 +228,14 @@ struct record_header {
 
 inline constexpr std::size_t longest_record = 0xffffffffU;
 
-/// Fills the header in front of a record that is complete otherwise; its checksum.
+/// Fills the header of a record that is complete otherwise. Returns its checksum.
 std::uint32_t seal_record(std::span<std::byte> record, record_header h) noexcept;
 /// What stands where a record's header would be; `from` has that many bytes.
 record_header parse_record(bytes_view from) noexcept;
 /// The record at the beginning of `from`; why there is none (null: there is).
 const char* read_record(bytes_view from, record_header& out) noexcept;
 
-/// What stands behind the last record of a segment that was made longer beforehand.
+/// What stands after the last record of a segment that was made longer beforehand.
 bool only_zeros(bytes_view from) noexcept;
 
 // Segments and checkpoints begin with the same header.
@@ -248,7 +248,7 @@ struct file_header {
   std::uint32_t epoch = 0;
   std::uint32_t chain = 0;   ///< the checksum of the record before the first, or of the last in it
   std::uint32_t tables = 0;  ///< of a checkpoint: that were ever made
-  bool log_follows = false;  ///< of a checkpoint: a segment begins behind it
+  bool log_follows = false;  ///< of a checkpoint: a segment begins after it
 };
 enum class file_kind : std::uint8_t { log, checkpoint };
 
@@ -335,7 +335,7 @@ void put_row(byte_buffer& to, const schema& s, const std::uint64_t* image, std::
 /// Fills the image, which then refers to values that lie apart in `from`; returns the row's shape.
 /// With `key_only` the key's columns alone.
 std::uint64_t read_row_image(decoder& from, const schema& s, bool key_only, std::uint64_t* image);
-/// What put_columns() has written behind the key.
+/// What put_columns() has written after the key.
 struct set_columns {
   std::uint64_t columns = 0;
   std::uint64_t nulls = 0;  ///< of these
@@ -358,14 +358,14 @@ inline set_columns read_which(roomy_decoder& from, const set_rules& rules) {
   if (((what.columns & ~rules.settable) | wrong) != 0) rules.refuse(what);
   return what;
 }
-/// A value of one of schema::numbers() behind it.
+/// A value of one of schema::numbers() after that.
 template <class Decoder>
 std::uint64_t read_number(Decoder& from) {
   return unfolded(from.packed());
 }
 /// Fills those columns of the image, as read_row_image() does.
 void read_columns(decoder& from, const schema& s, set_columns set, std::uint64_t* image);
-/// The bytes of so many rows that were written as their images are, but for the word behind the key
+/// The bytes of so many rows that were written as their images are, but for the word after the key
 /// that says what is null. Nothing: some were not, and none is passed.
 bytes_view take_as_they_are(decoder& from, const schema& s, std::size_t rows);
 /// No row takes less.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// logged.hpp: what a commit and a change of the catalogue have in common: a place in the log, for
-// which somebody waits. Internal.
+// logged.hpp: what a commit and a change of the catalogue have in common: a position in the log,
+// for which a thread waits. Internal.
 #pragma once
 
 #include "db/engine.hpp"
-#include "db/log/journal.hpp"
 #include "db/files/storage.hpp"
+#include "db/log/journal.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {

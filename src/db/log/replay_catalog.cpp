@@ -44,8 +44,8 @@ std::string in_words(const schema& s, const row_place& row) {
 
 }  // namespace
 
-/// Who adds an entry looks afterwards whether another row has the key: of two threads that add two
-/// rows of one key, one at least sees the other's.
+/// A thread that adds an entry checks afterwards whether another row has the key: of two threads
+/// that add two rows of one key, one at least sees the other's.
 void loader::must_be_alone(const table& t, const secondary& i, const key_words& key,
                            std::uint64_t slot) {
   std::uint64_t other = no_slot;

@@ -3,7 +3,7 @@
 // Internal.
 //
 // A hash table of numbers of entries, open addressing, at most two thirds full; the entries lie one
-// behind the other. A query without groups has one entry, without key columns.
+// after the other. A query without groups has one entry, without key columns.
 #pragma once
 
 #include <cstddef>
