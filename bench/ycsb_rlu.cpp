@@ -23,7 +23,7 @@
 namespace bench {
 namespace {
 
-/// What a key names: ranges of numbers, one behind the other, as ycsb.cpp hands them out.
+/// What a key names: ranges of numbers, one after the other, as ycsb.cpp hands them out.
 template <class Row>
 class numbered_rows {
  public:
