@@ -297,6 +297,8 @@ class engine {
     const std::uint64_t aside = std::min(settings.version_budget, settings.budget / 2);
     return index_bytes.load_relaxed() + cleaner.note_bytes() + std::max(old->stats().bytes, aside);
   }
+  /// Whether no more than there is may be added by options::budget.
+  [[nodiscard]] bool is_full() const noexcept { return rows.over(beside_rows()); }
   /// How much all versions together may take by options::version_budget, if `replaced` bytes of
   /// values are to wait with them; 0: any amount. With what is kept for commits that only delete,
   /// or without it.

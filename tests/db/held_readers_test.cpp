@@ -824,6 +824,28 @@ TEST_P(burials, take_twice_the_memory_of_what_lives) {
   EXPECT_EXIT(measure(), testing::ExitedWithCode(0), "");
 }
 
+/// An index for which the budget has no room is not built, and leaves nothing.
+TEST(budgets_of_what_waits, bound_indexes_that_are_built) {
+  for (const db::index_kind kind : {db::index_kind::ordered, db::index_kind::hash}) {
+    db::database base = db::database::open({.budget = std::uint64_t{3} << 20U});
+    db::table& rows = base.create_table(
+        {.name = "rows", .columns = {{"k", db::int64, db::primary_key}, {"v", db::int64}}});
+    std::int64_t n = 0;
+    while (base.transact([&](transaction& tx) { return tx.insert(rows, {n, n}); })) ++n;
+    const std::uint64_t before = base.stats().index_bytes;
+    EXPECT_EQ(base.create_index(rows, {.name = "by_v", .columns = {"v"}, .kind = kind}),
+              outcome::limit);
+    base.collect();
+    EXPECT_LE(base.stats().index_bytes, before + 1024);
+    EXPECT_THROW(static_cast<void>(rows.index("by_v")), std::invalid_argument);
+    for (std::int64_t k = n / 16; k < n; ++k) {
+      ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.erase(rows, {k}); }));
+    }
+    base.collect();
+    EXPECT_TRUE(base.create_index(rows, {.name = "by_v", .columns = {"v"}, .kind = kind}));
+  }
+}
+
 /// The process takes no more than the budget says, whatever is done beside readers that are held.
 TEST_P(burials, stay_within_the_budgets) {
   if (SPOLIA_ASAN || SPOLIA_TSAN) GTEST_SKIP() << "their allocators keep what is freed";

@@ -26,6 +26,10 @@ class row_budget {
     } while (!used_.cas_weak_relaxed(used, used + bytes));
   }
   void give(std::uint64_t bytes) noexcept { used_.fetch_sub_relaxed(bytes); }
+  /// Whether what is in use, and `beside`, are more than the limit.
+  [[nodiscard]] bool over(std::uint64_t beside) const noexcept {
+    return limited() && used_.load_relaxed() + beside > limit_.load_relaxed();
+  }
   [[nodiscard]] bool limited() const noexcept { return limit_.load_relaxed() != 0; }
 
  private:

@@ -127,9 +127,12 @@ status catalog::create_index(table& t, const index_spec& spec) {
   try {
     const reader now(engine_, "index");
     since = now.timestamp();
-    fill(now, b);
-    if (spec.unique) show(t, std::move(with_again));
-    if (build(b)) end = outcome::ok;
+    if (fill(now, b)) {
+      if (spec.unique) show(t, std::move(with_again));
+      if (build(b)) end = outcome::ok;
+    } else {
+      end = outcome::limit;
+    }
   } catch (...) {
     give_up(b, std::move(without), last);
     throw;
@@ -145,8 +148,10 @@ status catalog::create_index(table& t, const index_spec& spec) {
   return outcome::ok;
 }
 
-/// Adds an entry for each row that the snapshot sees.
-void catalog::fill(const reader& at, building& b) const {
+/// Adds an entry for each row that the snapshot sees. False: options::budget has no room for them.
+bool catalog::fill(const reader& at, building& b) const {
+  constexpr std::uint64_t looks_every = 1024;  // entries
+  std::uint64_t added = 0;
   const schema& s = b.of.layout();
   const selection key_only(s, b.columns);
   const column_set wanted = key_only.in(s);
@@ -158,9 +163,14 @@ void catalog::fill(const reader& at, building& b) const {
     std::uint64_t* const image = at.room_for(b.of);
     if (at.read_step(b.of, slot, wanted, image) != 0) {
       add(at, b, slot, s.key_of(b.index.columns_, image));
+      if (++added % looks_every == 0 && engine_.rows.limited()) {
+        b.of.count_indexes();
+        if (engine_.is_full()) return false;
+      }
     }
     at.session_->images.rewind(here);
   }
+  return true;
 }
 
 void catalog::add(const reader& at, building& b, std::uint64_t slot, const key_words& key) const {

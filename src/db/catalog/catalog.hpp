@@ -70,7 +70,7 @@ class catalog {
   void refuse_to_change(const table& t, const char* call) const;
   void must_be_new(const std::string& name) const;
   void show(table& t, std::unique_ptr<const index_set> next) const;
-  void fill(const reader& at, building& b) const;
+  [[nodiscard]] bool fill(const reader& at, building& b) const;
   void add(const reader& at, building& b, std::uint64_t slot, const key_words& key) const;
   static bool twice(const reader& at, const building& b, const key_words& key);
   bool build(building& b) const;
