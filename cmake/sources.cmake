@@ -56,6 +56,7 @@ set(SPOLIA_SOURCES
     src/db/transaction/transaction.cpp
     src/db/upkeep.cpp
     src/db/versions/large_memory.cpp
+    src/db/versions/value_blocks.cpp
     src/other_flavour.cpp
     src/reclaim/hazard_pointer.cpp
     src/reclaim/rcu.cpp

@@ -44,3 +44,4 @@
 #include "db/transaction/transaction.cpp"
 #include "db/upkeep.cpp"
 #include "db/versions/large_memory.cpp"
+#include "db/versions/value_blocks.cpp"

@@ -3,7 +3,6 @@
 #include "db/upkeep.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <mutex>
 #include <new>
@@ -441,16 +440,6 @@ void upkeep::give_back(table& t, const note& n) noexcept {
   row_head& head = *t.at(n.slot()).head;
   t.engine_.old->row_gone(head.older, n.until);
   t.give_ended(n.slot(), head);
-}
-
-/// Those of a row that nobody uses any more.
-void value_blocks::free_row(const schema& s, const row_place& place,
-                            std::uint64_t columns) noexcept {
-  each_column(s.apart() & columns, [&](std::uint32_t c) {
-    std::array<std::uint64_t, apart_words> words;
-    place.load(s.span_of(c), words.data());
-    if (lies_apart(words.data())) free(value_block::of(words[1]));
-  });
 }
 
 }  // namespace db
