@@ -22,10 +22,10 @@
 //              began. Such a thing has one note: that of a later end goes into the one that hangs.
 //              Otherwise a key that comes and goes all the time beside a reader would leave a note
 //              each time.
-// Pace:        a commit, or a rollback, examines twice as many notes as it has left; then, of what else is ready,
-//              for as long as its session has done other things since, and for a millisecond at
-//              most: so while much is ready, commits have half of the time.
-//              That comes after its own snapshot has ended. Where there are no commits, readers
+// Pace:        a commit, or a rollback, examines twice as many notes as it has left; then, of what
+//              else is ready, for as long as its session has done other things since, and for a
+//              millisecond at most: so while much is ready, commits have half of the time. That
+//              comes after its own snapshot has ended. Where there are no commits, readers
 //              that begin or end go on, a millisecond at a time. A snapshot at which more than a
 //              few notes hang has the next look made when it ends.
 // Progress:    one thread at a time examines; others go on without waiting, but for collect().
@@ -207,8 +207,9 @@ class upkeep {
 
   /// Takes the notes over, whose `until` is known.
   void add(note_queue& notes) noexcept;
-  /// A transaction, committed or not, that has left so many notes is over, and so is its snapshot. `rested`: when its
-  /// session has done for itself as long as it last examined notes here, in ticks.
+  /// A transaction, committed or not, that has left so many notes is over, and so is its snapshot.
+  /// `rested`: when its session has done for itself as long as it last examined notes here, in
+  /// ticks.
   void after_commit(std::uint64_t left, atomic<std::uint64_t>& rested) noexcept {
     if (waiting() != 0) work(left, rested);
   }

@@ -204,8 +204,8 @@ class SPOLIA_EXPORT database {
   // that calls.
 
   /// Builds an index over what is in the table. duplicate_key: it was to be unique, and two rows
-  /// have the same key; limit: options::budget has no room for it; then there is no index. Throws std::invalid_argument if the name is taken
-  /// or the columns make no sense.
+  /// have the same key; limit: options::budget has no room for it; then there is no index. Throws
+  /// std::invalid_argument if the name is taken or the columns make no sense.
   status create_index(table& t, const index_spec& spec);
   /// What scans it throws outcome::dropped from then on, unless its snapshot is older. Throws
   /// std::invalid_argument if there is none.

@@ -3,6 +3,10 @@
 #include "db/versions/value_blocks.hpp"
 
 #include <array>
+#include <cstdint>
+
+#include <spolia/db/row.hpp>
+#include <spolia/db/schema.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {

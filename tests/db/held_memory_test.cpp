@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// What readers that are held cost in memory, by the system's own account, and the budgets that
+// bound it.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <vector>
+
+#include <spolia/db.hpp>
+
+#include "db/storages.hpp"
+#include "support/resident.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+using db::outcome;
+using db::reader;
+using db::status;
+using db::transaction;
+
+/// The reader that is in the way is told to the program with what waits for it.
+TEST(budgets_of_what_waits, ask_about_the_reader_that_holds_it) {
+  std::vector<db::slow_reader> asked;
+  db::database base = db::database::open(
+      {.version_budget = 1U << 20U, .on_slow_reader = [&](const db::slow_reader& r) {
+         asked.push_back(r);
+         return db::slow_reader_action::end;
+       }});
+  db::table& rows = base.create_table(
+      {.name = "rows", .columns = {{"k", db::int64, db::primary_key}, {"v", db::int64}}});
+  const auto change = [&](std::int64_t from, std::int64_t to, auto&& f) {
+    return base.transact([&](transaction& tx) -> status {
+      for (std::int64_t n = from; n < to; ++n) {
+        if (const status s = f(tx, n); !s) return s;
+      }
+      return {};
+    });
+  };
+  const auto put = [&](transaction& tx, std::int64_t n) { return tx.insert(rows, {n, n}); };
+  const auto touch = [&](transaction& tx, std::int64_t n) {
+    return tx.update(rows, {n}, {{"v", n + 1}});
+  };
+  ASSERT_TRUE(change(0, 20000, put));
+  const reader held = base.snapshot("report");
+  // Beyond the budget, from the reserve of those that only delete.
+  for (std::int64_t n = 0; n < 10000; n += 100) {
+    ASSERT_TRUE(change(n, n + 100, [&](transaction& tx, std::int64_t k) {
+      return tx.erase(rows, {k});
+    })) << n;
+  }
+  EXPECT_TRUE(asked.empty() || asked.back().held_bytes > 0);
+  base.collect();
+  for (std::int64_t n = 10000; n < 20000 && !held.ended(); n += 100) {
+    ASSERT_TRUE(change(n, n + 100, touch)) << n;
+  }
+  ASSERT_FALSE(asked.empty()) << "rows that were deleted have taken the room of versions";
+  EXPECT_STREQ(asked.back().label, "report");
+  EXPECT_GE(asked.back().version_bytes, asked.back().held_bytes);
+}
+
+/// An index for which the budget has no room is not built, and leaves nothing.
+TEST(budgets_of_what_waits, bound_indexes_that_are_built) {
+  for (const db::index_kind kind : {db::index_kind::ordered, db::index_kind::hash}) {
+    db::database base = db::database::open({.budget = std::uint64_t{3} << 20U});
+    db::table& rows = base.create_table(
+        {.name = "rows", .columns = {{"k", db::int64, db::primary_key}, {"v", db::int64}}});
+    std::int64_t n = 0;
+    while (base.transact([&](transaction& tx) { return tx.insert(rows, {n, n}); })) ++n;
+    const std::uint64_t before = base.stats().index_bytes;
+    EXPECT_EQ(base.create_index(rows, {.name = "by_v", .columns = {"v"}, .kind = kind}),
+              outcome::limit);
+    base.collect();
+    EXPECT_LE(base.stats().index_bytes, before + 1024);
+    EXPECT_THROW(static_cast<void>(rows.index("by_v")), std::invalid_argument);
+    for (std::int64_t k = n / 16; k < n; ++k) {
+      ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.erase(rows, {k}); }));
+    }
+    base.collect();
+    EXPECT_TRUE(base.create_index(rows, {.name = "by_v", .columns = {"v"}, .kind = kind}));
+  }
+}
+
+/// Insertions, updates and deletions beside readers that are held, as much as both budgets let in.
+class within_budgets {
+ public:
+  static constexpr std::uint64_t budget = 48U << 20U;
+
+  within_budgets(db::version_storage versions, db::index_kind kind)
+      : base_(db::database::open({.versions = versions,
+                                  .version_budget = budget / 6,
+                                  .budget = budget,
+                                  .on_slow_reader = {}})),
+        rows_(base_.create_table({.name = "rows",
+                                  .columns = {{"k", db::int64, db::primary_key},
+                                              {"touched", db::int64},
+                                              {"words", db::text(40)}},
+                                  .primary = kind,
+                                  .indexes = {{"by_touched", {"touched"}, false, kind}}})) {}
+
+  void run() {
+    const std::uint64_t before = resident_bytes();
+    std::mt19937_64 random(5);
+    std::vector<std::unique_ptr<reader>> held;
+    std::uint64_t most = 0;
+    while (refused_insertions_ == 0) static_cast<void>(insert());
+    for (int n = 0; n < 4000; ++n) {
+      if (n % 200 == 0) held.push_back(std::unique_ptr<reader>(new reader(base_.snapshot())));
+      step(random);
+      if (n % 100 == 0) most = std::max(most, resident_bytes());
+    }
+    EXPECT_GT(refused_updates_, 100) << "the budget of versions was reached";
+    EXPECT_GT(deletions_, 100);
+    EXPECT_LT(most - before, budget + budget / 10 + (16U << 20U));
+    held.clear();
+    base_.collect();
+    while (!erase(random)) base_.collect();
+    EXPECT_TRUE(insert());
+  }
+
+ private:
+  static constexpr std::int64_t at_once = 20;
+
+  template <class F>
+  status each(F&& f) {
+    return base_.transact([&](transaction& tx) -> status {
+      for (std::int64_t n = 0; n < at_once; ++n) {
+        if (const status s = f(tx, n); !s && s != outcome::not_found) return s;
+      }
+      return {};
+    });
+  }
+  status insert() {
+    const status s = each([&](transaction& tx, std::int64_t n) {
+      return tx.insert(rows_, {next_ + n, next_ % 1000, "some words of a row"});
+    });
+    if (s) next_ += at_once;
+    refused_insertions_ += s == outcome::limit ? 1 : 0;
+    return s;
+  }
+  status erase(std::mt19937_64& random) {
+    const status s =
+        each([&](transaction& tx, std::int64_t) { return tx.erase(rows_, {any(random)}); });
+    deletions_ += s ? 1 : 0;
+    return s;
+  }
+  void step(std::mt19937_64& random) {
+    const std::uint64_t what = random() % 8;
+    if (what < 3) {
+      static_cast<void>(insert());
+    } else if (what < 7) {
+      const status s = each([&](transaction& tx, std::int64_t) {
+        return tx.update(rows_, {any(random)}, {{"touched", any(random)}});
+      });
+      refused_updates_ += s == outcome::limit ? 1 : 0;
+    } else {
+      static_cast<void>(erase(random));
+    }
+  }
+  std::int64_t any(std::mt19937_64& random) const {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(next_));
+  }
+
+  db::database base_;
+  db::table& rows_;
+  std::int64_t next_ = 0;
+  std::int64_t refused_insertions_ = 0;
+  std::int64_t refused_updates_ = 0;
+  std::int64_t deletions_ = 0;
+};
+
+/// Of rows that are inserted, and deleted beside a reader that sees them. In batches: what a
+/// transaction works with is not what is measured.
+class measured_rows {
+ public:
+  static constexpr std::int64_t count = 150000;
+
+  measured_rows(db::database& base, db::table& rows) : base_(base), rows_(rows) {
+    each([&](transaction& tx, std::int64_t n) { return tx.insert(rows, {n, n}); });
+    living_ = grown();
+  }
+  void erase() {
+    each([&](transaction& tx, std::int64_t n) { return tx.erase(rows_, {n}); });
+    for (int looks = 0; looks < 3; ++looks) base_.collect();
+  }
+  [[nodiscard]] std::int64_t living() const { return living_; }
+  [[nodiscard]] std::int64_t grown() const {
+    return static_cast<std::int64_t>(resident_bytes()) - static_cast<std::int64_t>(before_);
+  }
+
+ private:
+  template <class F>
+  void each(F&& f) {
+    for (std::int64_t from = 0; from < count; from += 1000) {
+      ASSERT_TRUE(base_.transact([&](transaction& tx) -> status {
+        for (std::int64_t n = from; n < from + 1000; ++n) {
+          if (const status s = f(tx, n); !s) return s;
+        }
+        return {};
+      }));
+    }
+  }
+
+  db::database& base_;
+  db::table& rows_;
+  const std::uint64_t before_ = resident_bytes();
+  std::int64_t living_ = 0;
+};
+
+class held_memory : public testing::TestWithParam<db::version_storage> {
+ protected:
+  db::database base = db::database::open({.versions = GetParam()});
+  db::table& rows = base.create_table(
+      {.name = "rows",
+       .columns = {{"k", db::int64, db::primary_key}, {"v", db::int64}},
+       .primary = db::index_kind::ordered,
+       .indexes = {{"by_v", {"v"}}, {"hashed", {"v"}, false, db::index_kind::hash}}});
+};
+
+/// A dead row that a reader sees takes at most twice the memory of a living one with its entries,
+/// and all together a little beside that. In a program that is begun anew: what other tests have
+/// freed would be used again.
+TEST_P(held_memory, of_dead_rows_is_twice_that_of_living_ones) {
+  if (SPOLIA_ASAN || SPOLIA_TSAN) GTEST_SKIP() << "their allocators keep what is freed";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto measure = [&] {
+    measured_rows all(base, rows);
+    const auto expect_told = [&](std::uint64_t more) {
+      const db::statistics sum = base.stats();
+      const auto told =
+          static_cast<double>(sum.table_bytes + sum.index_bytes + sum.versions.bytes + more);
+      const auto there = static_cast<double>(all.grown());
+      EXPECT_NEAR(told, there, 0.1 * there + (4 << 20)) << "what is told is there";
+    };
+    expect_told(0);
+    const reader held = base.snapshot();
+    all.erase();
+    expect_told(base.stats().cleaning * 64);  // notes
+    EXPECT_LT(all.grown(), 2 * all.living() + (4 << 20));
+    std::int64_t seen = 0;
+    held.for_each(rows, [&](const db::row&) { ++seen; });
+    EXPECT_EQ(seen, measured_rows::count);
+    std::exit(HasFailure() ? 1 : 0);
+  };
+  EXPECT_EXIT(measure(), testing::ExitedWithCode(0), "");
+}
+
+/// The process takes no more than the budget says, whatever is done beside readers that are held.
+TEST_P(held_memory, stays_within_the_budgets) {
+  if (SPOLIA_ASAN || SPOLIA_TSAN) GTEST_SKIP() << "their allocators keep what is freed";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto run = [&](db::index_kind kind) {
+    within_budgets(GetParam(), kind).run();
+    std::exit(HasFailure() ? 1 : 0);
+  };
+  for (const db::index_kind kind : {db::index_kind::ordered, db::index_kind::hash}) {
+    EXPECT_EXIT(run(kind), testing::ExitedWithCode(0), "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(each, held_memory, storages_that_collect_between(),
+                         [](const auto& of) { return storage_name({{of.param}, 0}); });
+
+}  // namespace
