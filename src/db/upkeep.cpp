@@ -26,6 +26,10 @@ constexpr std::chrono::milliseconds longest_step{1};
 constexpr std::uint64_t graveyard_bytes = 28;
 constexpr std::uint64_t graveyard_word_bytes = 12;
 
+/// By the lock of a row whose note is not of a burial: whether that of a later end of the row was
+/// examined first, and has buried it, or given its slot back.
+bool is_later_ones(std::uint64_t lock) noexcept { return lock == free_slot || lock == buried_row; }
+
 }  // namespace
 
 /// One thread at a time examines notes.
@@ -292,7 +296,7 @@ burial upkeep::bury_row(note& n) noexcept {
   std::uint64_t was = head.lock.load_relaxed();
   // acquire ← the release of the last transaction that unlocked it: its stamp, shape and key.
   if (!is_unlocked(was) || !head.lock.cas_strong_acquire(was, being_cleaned)) {
-    return was == free_slot ? burial::not_there : burial::no_memory;  // else another time
+    return is_later_ones(was) ? burial::not_there : burial::no_memory;  // else another time
   }
   burial b = burial::not_there;
   if (head.stamp.load_relaxed() == n.until && (head.shape.load_relaxed() & row_exists) == 0) {
@@ -422,8 +426,7 @@ bool upkeep::remove_row(note& n) noexcept {
   std::uint64_t was = head.lock.load_relaxed();
   // acquire ← the release of the last transaction that unlocked it: its stamp, shape and key.
   if (!is_unlocked(was) || !head.lock.cas_strong_acquire(was, being_cleaned)) {
-    // The note of a later deletion may be done before this one, and give the slot back.
-    return was == free_slot;
+    return is_later_ones(was);
   }
   const bool still_gone =
       head.stamp.load_relaxed() == n.until && (head.shape.load_relaxed() & row_exists) == 0;
