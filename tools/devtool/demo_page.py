@@ -27,7 +27,6 @@ class About:
     x: str
     y: str
     logarithmic: bool = False
-    promised: bool = True
 
 
 PARTS = {
@@ -50,11 +49,11 @@ PARTS = {
     ),
     "queue": About(
         "A table as a queue, with and without a held reader",
-        "Each transaction takes the first job and appends another. This one is drawn without a "
-        "check: the store does not yet promise that a held reader leaves memory and speed alone.",
+        "Each transaction takes the first job and appends another. A reader that is held for the "
+        "whole run goes on seeing the thousand jobs of its beginning; memory stays flat beside it, "
+        "and speed what it is without.",
         "seconds",
         "memory (MB)",
-        promised=False,
     ),
     "crash": About(
         "kill -9 in the middle of commits",
@@ -92,7 +91,7 @@ class Part:
 
     @property
     def kept(self) -> bool:
-        return not self.error and bool(self.checks or not self.about.promised) and not self.broken
+        return not self.error and bool(self.checks) and not self.broken
 
     @property
     def broken(self) -> list[str]:
@@ -299,7 +298,6 @@ def summary(parts: list[Part]) -> list[str]:
     lines = []
     for index, part in enumerate(parts, 1):
         mark = "kept  " if part.kept else "BROKEN"
-        mark = mark if part.about.promised else "drawn "
         lines.append(f"  {index} {mark} {part.about.title}")
         said = part.broken or ([part.error] if part.error else [])
         lines += [f"           {says}" for says in said or [part.short]]
