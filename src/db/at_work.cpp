@@ -15,8 +15,6 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
-thread_local constinit const at_work* innermost = nullptr;
-
 /// By what the program was called.
 const char* name_of(at_work::doing what) noexcept {
   switch (what) {
@@ -49,7 +47,7 @@ at_work::at_work(const at_work* caller) noexcept
 
 at_work::~at_work() { innermost = outer_; }
 
-const at_work* at_work::here() noexcept { return innermost; }
+thread_local constinit const at_work* at_work::innermost = nullptr;
 
 const at_work* at_work::find(const at_work* from, const engine& of, unsigned any_of) noexcept {
   for (const at_work* w = from; w != nullptr; w = w->outer_) {
@@ -80,7 +78,7 @@ bool at_work::within(const engine& of, unsigned any_of) noexcept {
   return find(innermost, of, any_of) != nullptr;
 }
 
-void at_work::must_not_wait(const engine& of, unsigned any_of, const char* call) {
+void at_work::refuse_within(const engine& of, unsigned any_of, const char* call) {
   const at_work* const w = find(innermost, of, any_of);
   if (w == nullptr) return;
   throw std::invalid_argument(std::string("spolia::db: ") + call + " was called by " +

@@ -54,19 +54,25 @@ class at_work {
   at_work& operator=(const at_work&) = delete;
 
   /// For threads that this one waits for.
-  [[nodiscard]] static const at_work* here() noexcept;
+  [[nodiscard]] static const at_work* here() noexcept { return innermost; }
   [[nodiscard]] static bool within(const engine& of, unsigned any_of) noexcept;
   /// Whether this thread is in on_slow_reader for the transaction that has the gate.
   [[nodiscard]] static bool asked_by(const gate& of) noexcept {
     return here() != nullptr && asked_by(here(), of);
   }
   /// Throws std::invalid_argument if this thread is in one of them, which `call` would wait for.
-  static void must_not_wait(const engine& of, unsigned any_of, const char* call);
+  static void must_not_wait(const engine& of, unsigned any_of, const char* call) {
+    if (innermost != nullptr) [[unlikely]]
+      refuse_within(of, any_of, call);
+  }
   /// Ends the database: now, or, if the program does that while it is called by a checkpoint or a
   /// backup, when this is over. Out of another callback of a database that cannot be.
   static void close(std::unique_ptr<engine> e) noexcept;
 
  private:
+  static thread_local constinit const at_work* innermost;  // of this thread; null: it is at none
+
+  static void refuse_within(const engine& of, unsigned any_of, const char* call);
   static const at_work* find(const at_work* from, const engine& of, unsigned any_of) noexcept;
   static bool asked_by(const at_work* from, const gate& of) noexcept;
   static const at_work* outermost(const at_work* from, const engine& of) noexcept;
