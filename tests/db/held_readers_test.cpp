@@ -279,7 +279,7 @@ class workloads : public testing::TestWithParam<std::tuple<storage_kind, db::ind
   void stays(const std::function<void(std::int64_t)>& step) {
     constexpr std::int64_t live = 100;
     constexpr std::int64_t at_first = 3000;
-    constexpr std::int64_t steps = 20000;
+    constexpr std::int64_t steps = SPOLIA_ASAN || SPOLIA_TSAN ? 4000 : 20000;
     for (std::int64_t n = 0; n < live; ++n) insert(n);
     const reader held = base.snapshot("held");
     for (std::int64_t n = 0; n < at_first; ++n) step(n);
