@@ -247,7 +247,7 @@ reader database::snapshot(const reader_options& o) const { return reader(used(),
 void database::collect() {
   used().end_slow(nullptr, false);
   used().collect();
-  count_indexes();
+  count_tables();
   give_free_memory_back();
 }
 
@@ -257,9 +257,15 @@ void engine::collect() {
   values.collect();
 }
 
-void database::count_indexes() const noexcept {
+/// Counts what all indexes take; what all rows do.
+std::uint64_t database::count_tables() const noexcept {
+  std::uint64_t bytes = 0;
   const std::lock_guard hold(used().catalog_lock);
-  for (const auto& t : used().tables) t->count_indexes();
+  for (const auto& t : used().tables) {
+    t->count_indexes();
+    bytes += t->bytes();
+  }
+  return bytes;
 }
 
 void database::publish_status() noexcept {
@@ -285,10 +291,9 @@ statistics engine::sums() const noexcept {
 }
 
 statistics database::stats() const noexcept {
-  count_indexes();
+  const std::uint64_t table_bytes = count_tables();
   statistics sum = used().sums();
-  const std::lock_guard hold(used().catalog_lock);
-  for (const auto& t : used().tables) sum.table_bytes += t->bytes();
+  sum.table_bytes = table_bytes;
   return sum;
 }
 

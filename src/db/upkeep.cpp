@@ -22,10 +22,6 @@ constexpr std::uint64_t many_held = 64;
 /// The clock is looked at once for so many notes.
 constexpr std::uint64_t notes_at_once = 16;
 constexpr std::chrono::milliseconds longest_step{1};
-/// About what a place in a graveyard takes, and each of its words (graveyard.hpp).
-constexpr std::uint64_t graveyard_bytes = 28;
-constexpr std::uint64_t graveyard_word_bytes = 12;
-
 /// By the lock of a row whose note is not of a burial: whether that of a later end of the row was
 /// examined first, and has buried it, or given its slot back.
 bool is_later_ones(std::uint64_t lock) noexcept { return lock == free_slot || lock == buried_row; }
@@ -283,7 +279,7 @@ std::uint64_t note::weight() const noexcept {
   std::uint64_t sum = bytes();
   if (is_row()) sum += of().row_bytes();
   // Of a row, the words of its key are known to its table; most have one.
-  if (buried) sum += graveyard_bytes + graveyard_word_bytes * (is_row() ? 3U : words_ + 1U);
+  if (buried) sum += buried_bytes(is_row() ? 3U : words_ + 1U);
   return sum;
 }
 

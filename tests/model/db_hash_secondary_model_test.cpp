@@ -124,8 +124,7 @@ TEST(db_hash_secondary_model, lookups_beside_changes) {
   expect_clean(two_rows_of_one_key, at_most(1));
 }
 TEST(db_hash_secondary_model, faults_are_found) {
-  for (const char* const fault :
-       {"hash_secondary.removes_first", "hash_secondary.asks_too_early"}) {
+  for (const char* const fault : {"graveyard.removes_first", "hash_secondary.asks_too_early"}) {
     expect_found(a_lookup_against_a_burial, fault, at_most_in_order(2),
                  "an old snapshot finds its row once");
   }

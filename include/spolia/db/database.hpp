@@ -282,7 +282,7 @@ class SPOLIA_EXPORT database {
     return s == outcome::conflict || s == outcome::schema_changed;
   }
   static void pause(std::uint32_t tries, const retries& how);
-  void count_indexes() const noexcept;
+  std::uint64_t count_tables() const noexcept;
   static storage& files_of(engine& e);
   [[nodiscard]] engine& used() const noexcept {
     if (SPOLIA_CHECKS && engine_ == nullptr) {

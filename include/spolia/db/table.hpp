@@ -246,7 +246,7 @@ class SPOLIA_EXPORT table {
   std::uint64_t take_slot(std::uint64_t lock);
   /// One that has memory already; no_slot: there is none.
   std::uint64_t take_free(std::uint64_t lock) noexcept;
-  /// The caller holds the lock of a slot to which no index leads, in which nobody has seen a row.
+  /// The caller holds the lock of a slot to which no index leads, in which no snapshot sees a row.
   void give_slot(std::uint64_t slot) noexcept;
   /// The same where a row has ended that no snapshot sees any more.
   void give_ended(std::uint64_t slot, row_head& head) noexcept;

@@ -10,7 +10,7 @@
 //   asks matters() and looks here after it has read that part of the index. If it did not find the
 //   entry there, the entry was taken out before; so matters() says yes, and the entry is here: it
 //   goes only when no snapshot is left in its life.
-// Memory:      about 28 bytes an entry and 12 for each of its words.
+// Memory:      buried_bytes() an entry (index.hpp).
 #pragma once
 
 #include <algorithm>
@@ -21,6 +21,7 @@
 
 #include <spolia/base/atomic.hpp>
 
+#include "db/index/index.hpp"
 #include "db/index/tree_keys.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -88,6 +89,21 @@ class graveyard {
   atomic<std::uint64_t> last_end_{0};
   atomic<std::uint64_t> count_{0};
 };
+
+/// secondary_index::bury(), for an index of that type and what it has for a graveyard.
+template <class Index, class Dead>
+burial bury_pair(Index& index, Dead& dead, const typename Dead::place& to, const key_words& key,
+                 std::uint64_t slot, std::uint64_t claim, std::uint64_t since) noexcept {
+  try {
+    if (index.entry_of(key, slot).claim != claim) return burial::not_there;
+    if (SPOLIA_FAULT("graveyard.removes_first")) static_cast<void>(index.remove(key, slot, claim));
+    dead.put(to, since);
+  } catch (const std::bad_alloc&) {
+    return burial::no_memory;
+  }
+  static_cast<void>(index.remove(key, slot, claim));  // else unbury() does it
+  return burial::done;
+}
 
 }  // namespace db
 }  // namespace spolia::inline SPOLIA_FLAVOUR

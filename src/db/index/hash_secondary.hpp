@@ -124,15 +124,7 @@ class hash_secondary final : public secondary_index {
 
   burial bury(const key_words& key, std::uint64_t slot, std::uint64_t claim, std::uint64_t since,
               std::uint64_t until) noexcept override {
-    try {
-      if (entry_of(key, slot).claim != claim) return burial::not_there;
-      if (SPOLIA_FAULT("hash_secondary.removes_first")) static_cast<void>(remove(key, slot, claim));
-      dead_.put(grave_of(key, hash_of(slot), until), since);
-    } catch (const std::bad_alloc&) {
-      return burial::no_memory;
-    }
-    static_cast<void>(remove(key, slot, claim));  // else unbury() does it
-    return burial::done;
+    return bury_pair(*this, dead_, grave_of(key, hash_of(slot), until), key, slot, claim, since);
   }
   bool unbury(const key_words& key, std::uint64_t slot, std::uint64_t claim,
               std::uint64_t until) noexcept override {

@@ -274,14 +274,7 @@ class ordered_secondary final : public secondary_index {
   }
   burial bury(const key_words& key, std::uint64_t slot, std::uint64_t claim, std::uint64_t since,
               std::uint64_t until) noexcept override {
-    try {
-      if (entry_of(key, slot).claim != claim) return burial::not_there;
-      dead_.put(part::at(with(key, slot), until), since);
-    } catch (const std::bad_alloc&) {
-      return burial::no_memory;
-    }
-    static_cast<void>(remove(key, slot, claim));  // else unbury() does it
-    return burial::done;
+    return bury_pair(*this, dead_, part::at(with(key, slot), until), key, slot, claim, since);
   }
   bool unbury(const key_words& key, std::uint64_t slot, std::uint64_t claim,
               std::uint64_t until) noexcept override {

@@ -97,6 +97,10 @@ enum class burial : std::uint8_t {
   never  ///< the index has no graveyard
 };
 
+/// About what an entry takes in a graveyard where its place has so many words: those of its key,
+/// and one or two.
+constexpr std::uint64_t buried_bytes(std::uint64_t words) noexcept { return 28 + 12 * words; }
+
 class primary_index {
  public:
   virtual ~primary_index() = default;
