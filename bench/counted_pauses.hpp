@@ -45,7 +45,7 @@ struct mortal {
 class magnitudes {
  public:
   void add(std::uint64_t duration) noexcept {
-    ++shorter_[std::min<std::size_t>(std::bit_width(duration), shorter_.size() - 1)];
+    ++shorter_[std::min(static_cast<std::size_t>(std::bit_width(duration)), shorter_.size() - 1)];
   }
   void add(const magnitudes& others) noexcept {
     for (std::size_t i = 0; i < shorter_.size(); ++i) shorter_[i] += others.shorter_[i];

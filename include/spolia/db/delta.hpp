@@ -134,7 +134,9 @@ class chain_lengths {
     if (length == 0) return;
     part& mine = parts_[threads::number() % parts_.size()];
     mine.versions.add(length);
-    mine.reads[std::min<std::size_t>(std::bit_width(length) - 1U, ranges - 1)].add();
+    // bit_width() is of another type in older standard libraries.
+    const auto width = static_cast<std::size_t>(std::bit_width(length));
+    mine.reads[(std::min)(width - 1, ranges - 1)].add();
   }
   [[nodiscard]] counts reads() const noexcept {
     counts all{};
