@@ -209,6 +209,8 @@ void describe(CLI::App& app, held_options& o) {
                  "looks like a disk (/dev/shm), if there is such");
   app.add_flag("--checkpoint", o.checkpoint,
                "checkpoints are taken one after the other; for a store in a directory");
+  app.add_option("--ballast", o.ballast,
+                 "rows of another table, of some 120 bytes each: they make a checkpoint last");
   app.add_option("--warm-up", o.warm_up, "seconds before the measured part")->capture_default_str();
   app.add_option("--seconds", o.seconds, "length of the measured part")->capture_default_str();
   app.add_option("--trials", o.trials, "trials of each, which take turns")->capture_default_str();

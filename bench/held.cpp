@@ -100,6 +100,7 @@ class trial {
 
   nlohmann::json run() {
     for (std::uint32_t n = 0; n < o_.threads; ++n) fill(*workers_[n]->share, shape_.share(n));
+    if (o_.ballast != 0) add_ballast();
     reset_peak_rss();
     rss_filled_ = rss_bytes();
     worker_pool working;
@@ -150,6 +151,23 @@ class trial {
       must(base_.transact([&](db::transaction& tx) -> db::status {
         for (std::uint64_t i = from; i < end; ++i) {
           if (const db::status s = rows.fill(tx, i); !s) return s;
+        }
+        return db::outcome::ok;
+      }));
+    }
+  }
+
+  void add_ballast() {
+    db::table& rows = base_.create_table(
+        {.name = "ballast", .columns = {{"id", db::int64, db::primary_key}, {"text", db::text(100)}}});
+    const std::string text(100, 'b');
+    constexpr std::uint64_t together = 1000;
+    for (std::uint64_t from = 0; from < o_.ballast; from += together) {
+      const std::uint64_t end = std::min(from + together, o_.ballast);
+      must(base_.transact([&](db::transaction& tx) -> db::status {
+        for (std::uint64_t i = from; i < end; ++i) {
+          const auto id = static_cast<std::int64_t>(i);
+          if (const db::status s = tx.insert(rows, {id, text}); !s) return s;
         }
         return db::outcome::ok;
       }));
@@ -342,8 +360,9 @@ class trial {
             {"hold", with_.hold},    {"threads", o_.threads},
             {"rows", o_.rows},       {"durability", with_.durability},
             {"warm_up", o_.warm_up}, {"checkpoint", o_.checkpoint},
-            {"seconds", o_.seconds}, {"seed", o_.seed},
-            {"trial", with_.number}, {"trials", o_.trials}};
+            {"ballast", o_.ballast}, {"seconds", o_.seconds},
+            {"seed", o_.seed},       {"trial", with_.number},
+            {"trials", o_.trials}};
   }
 
   const held_options& o_;
@@ -415,6 +434,7 @@ void check(const held_options& o) {
   for (const std::uint32_t n : o.holds) within<std::uint32_t>("hold", n, 0, 10000);
   within<std::uint32_t>("threads", o.threads, 1, 1024);
   within<std::uint64_t>("rows", o.rows, o.threads, 100000000);
+  within<std::uint64_t>("ballast", o.ballast, 0, 100000000);
   within("warm-up", o.warm_up, 0.0, 86400.0);
   within("seconds", o.seconds, 0.01, 86400.0);
   within<std::uint32_t>("trials", o.trials, 1, 10000);

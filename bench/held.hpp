@@ -25,6 +25,7 @@ struct held_options {
   std::vector<std::string> durability = {"memory"};  ///< memory: no directory
   std::string directory;                             ///< empty: in memory, if there is such a place
   bool checkpoint = false;                           ///< they are taken one after the other
+  std::uint64_t ballast = 0;  ///< rows of another table, which make each checkpoint last
   double warm_up = 0.5;  ///< seconds before the measured part, in which the readers begin
   double seconds = 1;
   std::uint32_t trials = 1;

@@ -19,8 +19,8 @@ function(run)
 endfunction()
 
 function(check_fields line)
-  take_fields("${line}" kind workload index versions hold threads rows durability warm_up checkpoint seconds
-                seed trial trials elapsed_s transactions tx_per_s tx_per_cpu_s conflicts latency_ns_p50
+  take_fields("${line}" kind workload index versions hold threads rows durability warm_up checkpoint ballast
+                seconds seed trial trials elapsed_s transactions tx_per_s tx_per_cpu_s conflicts latency_ns_p50
                 latency_ns_p99 latency_ns_p999 latency_ns_max samples first_row_ns_p50 first_row_ns_max
                 old_read_ns_p50 old_read_ns_max old_scan_ns_p50 old_scan_ns_max rss_filled_bytes rss_growth_bytes waiting_end waiting_peak
                 over_time version_bytes_peak table_bytes checkpoints log_bytes peak_rss_bytes versions_made
