@@ -119,7 +119,7 @@ engine::~engine() {
   const uncancelled whole;
   shown.reset();
   files.reset();  // waits for a checkpoint in the background, which is a reader
-  if (!SPOLIA_CHECKS || home_ != ::getpid()) return;
+  if (!SPOLIA_CHECKS || process_ != ::getpid()) return;
   board.for_each(sessions, [](const session& s) {
     if (s.record == nullptr || !s.record->taken()) return;
     misuse::report("a database ends before a reader or transaction of it", threads::number());

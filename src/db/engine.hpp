@@ -149,8 +149,9 @@ class arena {
   bool large_ = false;  // one is larger than that
 };
 
-// A claim has the number of the session that made it above these; 0: who filled the index. At a
-// million claims a second they last for a hundred days until the first one comes again.
+// A claim has, above these bits, the number of the session that made it; 0: the builder of the
+// index made it. At a million claims a second they last for a hundred days until the first one
+// comes again.
 inline constexpr unsigned claim_bits = 43;
 inline constexpr std::uint64_t claim_mask = (std::uint64_t{1} << claim_bits) - 1;
 
@@ -170,7 +171,7 @@ struct alignas(cache_line) session {
   bool asked = false;      // a query runs
   atomic<std::uint64_t> age{never_waits};  // of the transaction that has the record
   gate way;
-  value_list made;      // values of the transaction that lie apart
+  value_list made;      // out-of-line values of the transaction
   value_list replaced;  // those which its commit takes out of their rows
   commit_section section;
   bool looked = false;                    // it has seen something at its snapshot
@@ -186,12 +187,12 @@ struct alignas(cache_line) session {
   [[nodiscard]] std::uint64_t lock_word(std::size_t number) const noexcept {
     return lock_word_of(record->number(), number);
   }
-  /// For an entry that the transaction adds to a secondary index: nobody else ever has it.
+  /// For an entry that the transaction adds to a secondary index: no other transaction ever has it.
   std::uint64_t next_claim() noexcept {
     claims = (claims + 1) & claim_mask;
     return (std::uint64_t{record->number()} + 1) << claim_bits | claims;
   }
-  /// The transaction is over: committed and restamped, or taken back.
+  /// The transaction is over: committed and restamped, or rolled back.
   void end_claims() noexcept {
     // release → the acquire in engine::is_open(): its rows.
     if (ended_claims.load_relaxed() != claims) ended_claims.store_release(claims);
@@ -199,8 +200,8 @@ struct alignas(cache_line) session {
   /// For the next one. `noted`: this one has noted what it read.
   void clear(bool noted) noexcept {
     images.clear();
-    // Each write, each ask, and what is kept of one, has an image there: so that tells whether they
-    // are many.
+    // Each write, each allocation request, and what is kept of a write, has an image there: so that
+    // tells whether they are many.
     if (changes.clear()) {
       clear_and_shrink(writes);
       clear_and_shrink(asks);
@@ -223,7 +224,8 @@ struct alignas(cache_line) session {
 /// The transaction's write of this row; null: it has none.
 inline pending_write* reader::own(const row_head& r) const noexcept {
   if (session_->writes.empty()) return nullptr;
-  // Our own lock is there if it is; anybody else's is not ours, whatever it is.
+  // relaxed: a lock of our own is seen, since we have stored it. Any other value, however old, is
+  // that of another transaction, or of none.
   const std::uint64_t lock = r.lock.load_relaxed();
   if (lock >> 32U != session_->lock_word(0) >> 32U) return nullptr;
   return &session_->writes[static_cast<std::uint32_t>(lock)];
@@ -284,12 +286,12 @@ class engine {
   engine& operator=(const engine&) = delete;
 
   bool end_slow(const gate* but, bool pressed);
-  /// Lets go of all that nobody needs.
+  /// Lets go of all that no snapshot needs.
   void collect();
   /// Of what options::version_budget bounds beside versions. True: something has gone.
   bool collect_beside_versions() noexcept;
   bool may_look_for_memory() noexcept;
-  /// Without what the catalogue says, and without waiting for anybody.
+  /// Without what the catalogue says, and without waiting for any thread.
   [[nodiscard]] statistics sums() const noexcept;
   /// What options::budget bounds beside rows and their values. Room for versions is set aside, so
   /// that rows can be changed when there is no room for more of them.
@@ -304,7 +306,7 @@ class engine {
   /// or without it.
   [[nodiscard]] std::uint64_t most_for_versions(std::uint64_t replaced,
                                                 bool with_reserve) const noexcept;
-  /// A number that no other transaction has as its age; and of entries that no transaction makes.
+  /// A number that no other transaction has as its age; also for entries that no transaction makes.
   std::uint64_t next_claim() noexcept { return claims_.fetch_add_relaxed(1) + 1; }
   /// Whether the transaction that made the claim goes on.
   [[nodiscard]] bool is_open(std::uint64_t claim) const noexcept {
@@ -335,10 +337,10 @@ class engine {
   bool read_only = false;
   std::unique_ptr<storage> files;      // null: only in memory
   journal* log = nullptr;              // null: nothing is logged
-  std::unique_ptr<status_file> shown;  // null: to nobody
+  std::unique_ptr<status_file> shown;  // null: not shown to other processes
 
  private:
-  const ::pid_t home_ = ::getpid();  // in a child, its parent's threads are in no transaction
+  const ::pid_t process_ = ::getpid();  // in a child, its parent's threads are in no transaction
   std::uint64_t ask_about_slow(const gate* but, bool pressed);
 
   atomic<std::uint64_t> looked_for_memory_{0};  // in ticks

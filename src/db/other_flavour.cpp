@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// other_flavour.cpp: the store once more, in the flavour that the library itself is not compiled in
-// (checked beside native), so that a program of either flavour finds it.
+// other_flavour.cpp: the store once more, in the build variant that the library itself is not
+// compiled in (checked beside native), so that a program of either variant finds it.
 #include "../other_flavour.hpp"
 
 #include "db/at_work.cpp"

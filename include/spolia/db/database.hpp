@@ -15,7 +15,7 @@
 // Threads:     everything may be called by any thread at any time, also create_table while
 //              transactions run. Transactions and readers must end before the database does; they
 //              go on when it is moved. A database object that was moved from can only be assigned
-//              to, or destroyed. The checked flavour names both mistakes.
+//              to, or destroyed. The checked build variant reports both mistakes.
 // Errors:      result.hpp.
 #pragma once
 
@@ -47,14 +47,14 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// Who is in the way.
+/// The reader or transaction that options::on_slow_reader is asked about.
 struct slow_reader {
   std::uint64_t timestamp = 0;
   std::uint64_t behind = 0;  ///< commits since it began
   const char* label = nullptr;
   std::chrono::nanoseconds age{0};
-  /// Of all that is kept for snapshots: old versions, values of theirs alone, deleted rows, index
-  /// entries.
+  /// Of all that is kept for snapshots: old versions, out-of-line values that only these have,
+  /// deleted rows, index entries.
   std::uint64_t version_bytes = 0;
   std::uint64_t held = 0;        ///< deleted rows and index entries that wait for this one
   std::uint64_t held_bytes = 0;  ///< which are of version_bytes
@@ -67,41 +67,42 @@ enum class slow_reader_action : std::uint8_t {
 struct options {
   version_storage versions = version_storage::one_shot_consolidated;
   /// Makes a version storage of your own, which is used instead of `versions`: delta.hpp says what
-  /// it must do. It goes before the board.
+  /// it must do. It is destroyed before the board.
   std::function<std::unique_ptr<delta>(commit_board&)> own_versions{};
   /// Versions have the columns that were changed, not the whole row: less to write and to keep,
-  /// more to do for who reads an old one. Not with consolidation, which needs whole rows:
+  /// more to do for a reader of an old one. Not with consolidation, which needs whole rows:
   /// keeps_whole_rows().
   bool changes_only = false;
-  /// Bytes of what is kept for snapshots: old versions, replaced values that lie apart from their
-  /// rows, deleted rows and index entries that wait (statistics::cleaning_bytes); 0: no limit. A
-  /// commit whose versions do not fit, after everything was collected that can be, is refused with
-  /// outcome::limit; reads and insertions go on. So do commits that only delete rows, from a
-  /// reserve beyond it that is theirs alone: a quarter of it, and at least 512 KiB.
+  /// Bytes of what is kept for snapshots: old versions, replaced out-of-line values, deleted rows
+  /// and index entries that wait (statistics::cleaning_bytes); 0: no limit. A commit whose versions
+  /// do not fit, after everything was collected that can be, is refused with outcome::limit. Reads
+  /// and insertions go on. So do commits that only delete rows, from a reserve beyond it that is
+  /// theirs alone: a quarter of it, and at least 512 KiB.
   std::uint64_t version_budget = 0;
   /// Bytes of rows, variable texts, blobs, indexes, and what is kept for snapshots; 0: no limit. An
-  /// insertion that needs more room for rows is refused with outcome::limit, and the transaction
-  /// goes on, and so is a variable text or blob that does not fit; deleted rows make room. Before
-  /// that, readers whose time is over are ended, on_slow_reader is asked, and what can be is
-  /// collected: every 10 ms at most, and when the time of a reader is over. Of it, version_budget
-  /// is set aside, at most half: so rows can be changed when there is no room for more. With a
-  /// version_budget of half or less, resident memory grows to this, a tenth of it, and 16 MB at
-  /// most.
+  /// insertion that needs more room for rows is refused with outcome::limit, and so is a variable
+  /// text or blob that does not fit; the transaction goes on. Deleted rows make room. Before a
+  /// refusal, readers whose time is over are ended, on_slow_reader is asked, and what can be is
+  /// collected: every 10 ms at most, and when the time of a reader is over. Of this budget,
+  /// version_budget is set aside, at most half: so rows can be changed when there is no room for
+  /// more. With a version_budget of half or less, resident memory grows at most to this budget plus
+  /// a tenth of it plus 16 MB.
   std::uint64_t budget = 0;
-  /// Asked by commits, on their threads, about the oldest reader or transaction but their own: when
-  /// a commit's versions do not fit, and about each that has lived for `slow_after`, and again
-  /// after as long; slow_after 0: only then. Also by insertions and changes for which `budget` has
-  /// no room. Must not use the reader or transaction that asks; create_index, drop_index,
-  /// drop_table, checkpoint and backup out of it are refused with std::invalid_argument: they may
-  /// wait for the commit that asks. What it throws comes out of commit(), which has not happened,
-  /// or out of the change, and the transaction goes on.
+  /// Asked by commits, on their threads, about the oldest reader or transaction but their own. That
+  /// is when a commit's versions do not fit, and, unless slow_after is 0, about each that has lived
+  /// for `slow_after`, and again after as long. Also asked by insertions and changes for which
+  /// `budget` has no room. It must not use the reader or transaction that asks. create_index,
+  /// drop_index, drop_table, checkpoint and backup out of it are refused with
+  /// std::invalid_argument: they may wait for the commit that asks. What it throws comes out of
+  /// commit(), which has not happened, or out of the change, and the transaction goes on.
   std::function<slow_reader_action(const slow_reader&)> on_slow_reader{};
   std::chrono::nanoseconds slow_after{0};
   /// One-shot: how many transactions share a partition, and when it is full.
   std::uint32_t partition_transactions = 1024;
   std::uint64_t partition_bytes = 4U << 20U;
-  /// One-shot: while few partitions are in use, turns are so short that those which a processor
-  /// writes again and again have as much together: about its second cache, where they stay then.
+  /// One-shot: while few partitions are in use, allocation periods are so short that the partitions
+  /// which a processor writes again and again have as much together: about its second cache, where
+  /// they stay then.
   std::uint64_t partition_cache_bytes = 1U << 20U;
   /// One-shot: partitions at most, from 2 to 256.
   std::uint32_t most_partitions = 256;
@@ -135,8 +136,8 @@ struct options {
   /// directory, it is opened all the same, instead of being refused. Two processes that have it at
   /// one time destroy it: the caller sees to it that there is one.
   bool allow_without_lock = false;
-  /// What it does can be looked at by other processes: store_status.hpp. Not if it is read_only,
-  /// nor if it is in memory.
+  /// Other processes can see what the database does: store_status.hpp. Not if it is read_only, nor
+  /// if it is in memory.
   bool publish_status = false;
 };
 
@@ -162,13 +163,15 @@ struct statistics {
   std::uint64_t value_bytes = 0;          ///< of variable texts and blobs
   std::uint64_t value_bytes_waiting = 0;  ///< of these, in no row any more: old snapshots see them
   std::uint64_t index_bytes = 0;          ///< with entries that wait
-  std::uint64_t cleaning = 0;  ///< deleted rows and index entries that wait until nobody sees them
-  std::uint64_t cleaning_bytes = 0;  ///< of these rows, of entries in graveyards, and of notes
+  /// Deleted rows and index entries that wait until no snapshot sees them.
+  std::uint64_t cleaning = 0;
+  /// Of these rows, of entries in graveyards, and of clean-up records.
+  std::uint64_t cleaning_bytes = 0;
   delta_stats versions{};
   log_stats log{};
 };
 
-/// Who holds versions: an open reader or transaction.
+/// An open reader or transaction, which holds versions.
 struct reader_info {
   std::uint64_t timestamp = 0;
   std::uint64_t behind = 0;         ///< commits since it began
@@ -187,8 +190,8 @@ class SPOLIA_EXPORT database {
   /// An empty database in memory. Throws std::invalid_argument, std::bad_alloc.
   static database open(const options& o = {});
   /// The database in a directory, which is made if it does not exist: what was committed to it is
-  /// there. Nobody else can open it meanwhile, except that all open it to be read. Throws
-  /// storage_error, std::invalid_argument, std::bad_alloc.
+  /// there. No other process, and no other database object, can open it meanwhile, unless all open
+  /// it read_only. Throws storage_error, std::invalid_argument, std::bad_alloc.
   static database open(const std::filesystem::path& directory, const options& o = {});
   database(database&&) noexcept;
   database& operator=(database&&) noexcept;
@@ -233,15 +236,15 @@ class SPOLIA_EXPORT database {
   template <std::invocable<transaction&> F>
   status transact(F&& f, const retries& how = {});
 
-  /// Lets go of all versions, rows and index entries that nobody needs now. Happens by and by
-  /// anyway, by commits.
+  /// Lets go of all versions, rows and index entries that no snapshot needs now. Commits do so
+  /// anyway, a little at a time.
   /// With glibc's allocator, gives what it does not use back to the system, too (malloc_trim(0)):
-  /// that looks at all memory of the process, and allocations of other threads wait now and then.
+  /// that walks over all memory of the process, and allocations of other threads wait now and then.
   /// Also ends readers whose time is over. Throws what on_slow_reader throws.
   void collect();
   [[nodiscard]] statistics stats() const noexcept;
-  /// Who reads, since when, and what waits for whom. Waits for a thread that cleans up. Throws
-  /// std::bad_alloc.
+  /// The open readers and transactions: since when each is open, and what waits for it. Waits for a
+  /// thread that cleans up. Throws std::bad_alloc.
   [[nodiscard]] std::vector<reader_info> readers() const;
 
   // Of a database in a directory; docs/durability.md. Those that return a report throw
@@ -250,12 +253,12 @@ class SPOLIA_EXPORT database {
   /// Waits until all that was committed before is durable. Also right for what a reader has seen; a
   /// transaction can ask for that with transaction_options::durable_reads.
   status sync();
-  /// Writes all rows as of now into a file, while everybody goes on; then removes the log that is
-  /// not needed any more. std::invalid_argument also out of on_slow_reader, a sink of backup() and
-  /// a layer of files; so backup().
+  /// Writes all rows as of now into a file, while all other threads go on; then removes the log
+  /// that is not needed any more. Throws std::invalid_argument also out of on_slow_reader, out of a
+  /// sink of backup() and out of a layer of files; so does backup().
   checkpoint_report checkpoint(checkpoint_pace how = checkpoint_pace::shared);
-  /// Writes a copy as of now into another directory, while everybody goes on; to be opened like any
-  /// database. If an earlier copy is there, adds what was logged since.
+  /// Writes a copy as of now into another directory, while all other threads go on. The copy can be
+  /// opened like any database. If an earlier copy is there, adds what was logged since.
   backup_report backup(const std::filesystem::path& to);
   /// The same as a stream of bytes, which restore() makes a database of. Out of `to`, checkpoint()
   /// and backup() of this database throw std::invalid_argument; if it closes the database, that
@@ -311,7 +314,7 @@ status database::transact(F&& f, const retries& how) {
       } catch (const no_result&) {
         if (!try_again(tx.state())) throw;
       }
-      // Who overlooks a conflict inside must not commit half of the work.
+      // A function that overlooks a conflict must not commit half of the work.
       if (try_again(tx.state())) s = tx.state();
       if (s) s = tx.commit();
     }

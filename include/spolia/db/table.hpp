@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // table.hpp: a table: rows in slots, column by column in blocks of 8 rows, and its indexes.
 //
-// Slots lie in segments of doubling size that are never moved and go with the table; so a slot can
-// be looked at without a guard, whatever became of its row. The slot of a deleted row is used again
-// when no snapshot can see the row; a reader who still has the slot's number from an index finds a
-// row there that is newer than its snapshot, or none, and nothing older.
+// Slots lie in segments of doubling size that are never moved and go with the table. So a slot can
+// be read without a guard, whatever became of its row. The slot of a deleted row is used again when
+// no snapshot can see the row. A reader that still has the slot's number from an index finds a row
+// there that is newer than its snapshot, or none, and nothing older.
 //
 // Memory:      32 bytes a row and its columns, in chunks of about 64 KiB. A chunk in which all rows
 //              are deleted, and no snapshot sees one, goes back to the system, but for one of each
@@ -50,18 +50,19 @@ class validity {
   [[nodiscard]] bool begun(std::uint64_t time) const noexcept {
     return time >= from_.load_acquire();
   }
-  // Who began then or later has read the clock (acquire) after it was stored: relaxed.
+  // relaxed: a transaction that began at that time or later has read the clock (acquire) after this
+  // was stored.
   [[nodiscard]] bool ended(std::uint64_t time) const noexcept {
     return time >= end_.load_relaxed();
   }
-  /// For who is in it now.
+  /// Whether it can be used now, and no end of it is set.
   [[nodiscard]] bool open() const noexcept {
     return from_.load_acquire() != never  // as above
            && end_.load_relaxed() == never;
   }
   void build() noexcept { from_.store_relaxed(never); }
   void begin(std::uint64_t time) noexcept { from_.store_release(time); }  // → begun(), open()
-  /// It will be over for who begins later, or is.
+  /// Whether an end of it is set: it is over, or will be for transactions that begin later.
   [[nodiscard]] bool over() const noexcept { return end_.load_relaxed() != never; }
   void end(std::uint64_t time) noexcept { end_.store_relaxed(time); }
 
@@ -120,7 +121,7 @@ class secondary {
   index_kind kind_ = index_kind::ordered;
   validity when_;
   logged_span logged_;
-  std::unique_ptr<secondary_index> entries_;  // null: nobody can use it any more
+  std::unique_ptr<secondary_index> entries_;  // null: no snapshot can use it any more
 };
 
 /// The indexes that changes of a table go to; never changes itself.
@@ -192,7 +193,7 @@ class SPOLIA_EXPORT table {
   /// What its indexes take, with what waits in them, as it was counted last: when the table became
   /// larger, by database::stats() or database::collect(), and now and then by commits.
   [[nodiscard]] std::uint64_t index_bytes() const noexcept { return index_bytes_.load_relaxed(); }
-  /// What a row takes beside its values that lie apart and its entries in indexes.
+  /// What a row takes beside its out-of-line values and its entries in indexes.
   [[nodiscard]] std::uint64_t row_bytes() const noexcept { return block_bytes_ / rows_per_block; }
   /// What it was made with.
   [[nodiscard]] table_spec spec() const;
@@ -258,7 +259,7 @@ class SPOLIA_EXPORT table {
   /// Counts chunks of a segment that have no memory, and tells the system whether it is worth huge
   /// pages.
   void count_without_memory(unsigned segment, std::int64_t more) noexcept;
-  /// Memory that nobody has touched yet.
+  /// Makes a segment, of memory that no thread has touched yet, unless it is there.
   void make_segment(unsigned k);
   [[nodiscard]] std::size_t bytes_of(unsigned k) const noexcept {
     return (size_of(k) + rows_per_block - 1) / rows_per_block * block_bytes_;
@@ -273,8 +274,9 @@ class SPOLIA_EXPORT table {
   void charge(std::size_t bytes);
   /// The block that begins with this slot.
   void construct_block(std::uint64_t slot) const noexcept;
-  /// About so many slots that follow each other, whole blocks, which the caller constructs; the
-  /// first of them. For who fills a table that nobody uses yet: until all are constructed.
+  /// Takes about `count` slots that follow each other, whole blocks, and sets it to how many they
+  /// are; returns the first. The caller constructs them. No other thread uses the table until all
+  /// are constructed: it is being loaded.
   std::uint64_t take_bare(std::uint64_t& count);
   [[nodiscard]] bool key_is(std::uint64_t slot, const key_words& key) const noexcept;
   /// What the row in place has in these columns, as a key; for the thread that has its lock.
@@ -303,7 +305,8 @@ class SPOLIA_EXPORT table {
   void count_indexes() noexcept;
   void say_indexes_take(std::uint64_t bytes) noexcept;
 
-  // Who takes entries and rows out is not seen by who frees them, but for this.
+  // Threads that take entries and rows out are inside; a thread that frees them is alone. It sees
+  // the others by this word alone.
   [[nodiscard]] bool enter() noexcept {
     // acquire ← the release in leave_alone(): what was freed.
     if ((cleaning_.fetch_add_acquire(2) & 1U) == 0) return true;
@@ -315,8 +318,8 @@ class SPOLIA_EXPORT table {
     cleaning_.fetch_sub_release(2);
   }
   [[nodiscard]] bool enter_alone() noexcept {
-    std::uint32_t nobody = 0;
-    return cleaning_.cas_strong_acquire(nobody, 1);  // ← the releases in leave(), leave_alone()
+    std::uint32_t idle = 0;
+    return cleaning_.cas_strong_acquire(idle, 1);  // ← the releases in leave(), leave_alone()
   }
   void leave_alone() noexcept {
     // release → the acquires in enter() and enter_alone().
@@ -337,13 +340,14 @@ class SPOLIA_EXPORT table {
   std::array<atomic<std::int64_t>, most_segments> without_memory_{};  // chunks of each
   atomic<std::uint64_t> bytes_{0};
   atomic<std::uint64_t> index_bytes_{0};
-  std::unique_ptr<primary_index> primary_;  // null: the table was dropped, and nobody can read it
+  // null: the table was dropped, and no snapshot can read it
+  std::unique_ptr<primary_index> primary_;
   validity when_;
   logged_span logged_;
   atomic<std::uint32_t> cleaning_{0};
   atomic<const index_set*> indexes_{nullptr};
-  // All that ever were: changed under the lock of who changes the catalogue; the latter also under
-  // that of the catalogue.
+  // All that ever were. Both are changed under engine::changing; the latter also under
+  // engine::catalog_lock.
   std::vector<std::unique_ptr<const index_set>> index_sets_;
   std::vector<std::unique_ptr<secondary>> secondaries_;
 };

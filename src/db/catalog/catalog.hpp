@@ -1,46 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 // catalog.hpp: indexes and tables that come and go while transactions run. Internal.
 //
-// An index is built in three steps. First it is shown to those who change rows: from then on all
-//   changes go to it, too; a transaction that has changed rows before does not happen, and is tried
-//   again. When the commits that were under way are over (commit_section.hpp), a snapshot is begun:
-//   whatever it does not see has an entry, and what it sees gets one now, row by row.
-// Unique:      while it is built, two rows may get the same key, if one of them has no entry yet.
-//              Who comes second, the writer or the builder, sees the entry of the first: the writer
-//              then gives up, the builder takes the key down. At the end the index is shown once
-//              more, so that all who have looked too early give up, and then the keys that were
-//              taken down are counted.
-// Changed rows: an entry that the builder adds for a version that was replaced meanwhile was not
-//              there when the writer asked who is to take it out. So the builder looks, after
-//              adding, whether the row is locked or changed, and has the cleaner look at the entry
-//              later. Either the writer finds the entry, or the builder the writer's lock.
-// Dropping:    no change goes to it any more; snapshots of before can go on; when the last of them
-//              has ended, the cleaner frees it. The names are left, some hundred bytes.
+// An index is built in three steps. First it is shown to the transactions that change rows: from
+//   then on all changes go to it, too. A transaction that has changed rows before that does not
+//   commit, and is tried again. When the commits that were under way are over (commit_section.hpp),
+//   a snapshot is begun. What it does not see has an entry; what it sees gets one now, row by row.
+// Unique:      while the index is built, two rows may get the same key, if one of them has no entry
+//              yet. Of the writer and the builder, the one that comes second sees the entry of the
+//              first. A writer that sees one gives up; the builder writes the key down. At the end
+//              the index is shown once more, so that all writers that checked too early give up.
+//              Then the rows with the keys that were written down are counted.
+// Changed rows: the builder may add an entry for a version that was replaced meanwhile. The entry
+//              was not there when the writer looked for what the cleaner is to take out. So the
+//              builder checks, after adding it, whether the row is locked or changed. If so, it has
+//              the cleaner examine the entry later. Either the writer finds the entry, or the
+//              builder finds the writer's lock.
+// Dropping:    no change goes to it any more. Snapshots that began before can go on. When the last
+//              of them has ended, the cleaner frees it. The names are left, some hundred bytes.
 //
-// In a directory each change is one record of the log, and is seen when that is durable. If the log
-// fails, nothing was changed. What follows is why each beginning of the log makes sense, and each
-// checkpoint with the log behind it.
-// Tables:      a table is found by its name, and so used, when its record is durable: its rows come
-//              behind it. It is dropped in this order: nothing of it may be changed any more; the
-//              commits that were under way are over, and so have their places in the log
-//              (commit_section.hpp: a commit gets its place inside); its end gets its place; that
-//              is durable; it ends for whoever begins then. So behind its end no record has rows
-//              of it. While the record is on its way to the disk, who wants to change rows of the
-//              table gets schema_changed, and finds out at the next try how it has ended.
-// Numbers:     the log calls tables by the number of their making, and a number never comes again,
-//              also not after openings: a checkpoint says how many were ever made. So what a copy
-//              gets of the log, piece by piece, means the same there.
-// Indexes:     the log has no entries: the opening makes them of the rows that are left. Where they
-//              stand among the commits matters for the unique ones alone. The beginning gets its
-//              place when the index is built, and no two rows have the same key, nor can get it.
-//              The end gets its place while changes still go to the index, and so before rows with
-//              the same key. So rows of each beginning of the log fit the indexes that it has.
+// In a directory each change is one record of the log, and takes effect when that is durable. If
+// the log fails, nothing was changed. What follows is why each prefix of the log makes sense, and
+// each checkpoint with the log after it.
+// Tables:      a table is found by its name, and so used, only when its record is durable: so its
+//              rows come after that record. It is dropped in this order. Nothing of it may be
+//              changed any more. The commits that were under way are over, and so have their
+//              positions in the log (commit_section.hpp: a commit gets its position inside). The
+//              record of its end gets its position. That record is durable. The table ends, for
+//              all transactions and readers that begin then. So no record after that of its end has
+//              rows of it. A transaction that wants to change rows of the table, while the record
+//              is on its way to the disk, gets schema_changed, and finds out at the next try how
+//              the change has ended.
+// Numbers:     the log names a table by the number of its making. A number is never given again,
+//              also not after the database was opened again: a checkpoint says how many were ever
+//              made. So a record that a copy gets later means the same there.
+// Indexes:     the log has no entries: the opening makes them of the rows that are left. The
+//              position of an index's records among the commits matters for unique indexes alone.
+//              The record of its making gets its position when the index is built, and no two rows
+//              have the same key, nor can get it. The record of its end gets its position while
+//              changes still go to the index, and so before rows with the same key. So the rows of
+//              each prefix of the log fit the indexes that it has.
 // Checkpoints: what is in one is decided by the numbers of the records: all that was made up to the
-//              cut and not dropped up to there. The numbers are set under the lock of the catalogue
-//              which the record gets its place under; who takes that lock behind the cut knows all
-//              that are before it, and those behind it have higher ones. A table that is dropped
-//              behind the cut ends behind the snapshot of the cut, so that sees its rows; entries
-//              are not needed.
+//              cut and not dropped up to there. A number is set under the lock of the catalogue,
+//              under which the record gets its position, too. So a thread that takes that lock
+//              after the cut knows all numbers before the cut, and those after it are higher.
+//              A table that is dropped after the cut ends after the snapshot of the cut, so that
+//              snapshot sees its rows. Entries are not needed.
 //              Without a log, the snapshot is begun under that lock, and takes the next number.
 #pragma once
 

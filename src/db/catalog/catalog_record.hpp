@@ -12,8 +12,8 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// One change's record: written before anything is changed, and durable before anybody sees the
-/// change. A database in memory has none.
+/// One change's record: written before anything is changed, and durable before any other thread
+/// sees the change. A database in memory has none.
 class catalog_record : logged {
  public:
   /// fill(byte_buffer&) writes what the change is, if that is to be logged. Throws std::bad_alloc.
@@ -29,9 +29,9 @@ class catalog_record : logged {
     if (promised_ && place_.sequence == 0) log_->give_room_back(*entry_);
   }
 
-  /// The log has failed before, or has no room for it: it is of no use to begin. What makes room
-  /// may have the room that is kept for such changes. Else there is room until this ends. Throws
-  /// std::bad_alloc.
+  /// True: it is of no use to begin, since the log has failed before or has no room for the record.
+  /// A change that makes room may have the room that is kept for such changes. False: there is room
+  /// until this object ends. Throws std::bad_alloc.
   [[nodiscard]] bool refused() {
     if (log_ == nullptr) return false;
     const record_kind kind = entry_->kind;
@@ -40,19 +40,20 @@ class catalog_record : logged {
     return !promised_;
   }
 
-  /// Gives the change its place among the commits; its number. Under the lock of the catalogue, so
-  /// that who takes that behind a cut knows the numbers of all changes before it.
+  /// Gives the change its position among the commits; returns its number. The caller has the lock
+  /// of the catalogue: a thread that takes that lock after a cut then knows the numbers of all
+  /// changes before the cut.
   std::uint64_t place() noexcept {
     if (log_ == nullptr) return engine_.files != nullptr ? engine_.files->next() : 0;
     log_->append(*entry_, place_, [] { return 0; });
     if (!place_.written) static_cast<void>(entry_.release());  // it is the log's
     return place_.sequence;
   }
-  /// Waits until it is durable. False: the log has failed, and nobody knows whether it is.
+  /// Waits until it is durable. False: the log has failed, and the record may be durable or not.
   bool wait() noexcept {
     return is_durable([this](const auto& at) { return log_->wait(at); });
   }
-  /// Both, in one; `number` is set under the lock.
+  /// place() and wait() in one; `number` is set under the lock.
   bool write(std::uint64_t& number) noexcept {
     {
       const std::lock_guard hold(engine_.catalog_lock);

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// gate.hpp: readers and transactions that may be ended by others: because their time is over, or
+// gate.hpp: readers and transactions that other threads may end: because their time is over, or
 // because the program says so.
 //
-// Idea:        what a reader needs is its announcement. Who ends it says so, and withdraws that,
-//              but not while the reader is in a step, for versions are freed without asking
-//              guards. A step is a lookup, one row of a scan, a change, a commit. Whoever finds the
-//              reader in one leaves the withdrawal to the next look.
+// Idea:        what a reader needs is its announcement. The thread that ends a reader marks it as
+//              ended, and withdraws the announcement, but not while the reader is in a step: for
+//              versions are freed without asking guards. A step is a lookup, one row of a scan, a
+//              change, a commit. A thread that finds the reader in one leaves the withdrawal to the
+//              next check.
 // Cost:        a step of a reader with a gate: two stores, a light fence, a load. Others: nothing.
-// Progress:    nobody waits for a reader, and a reader for nobody. A lock, for a few stores, when
-//              one with a gate begins and ends.
-// Why nobody reads what is freed: the owner says `inside`, and then looks whether it was ended; who
-//   ends it says `ended`, and then looks whether it is inside. With a light and a heavy fence in
-//   between one of the two sees the other. So there is a withdrawal only between two steps, and no
-//   step after it.
+// Progress:    no thread waits for a reader, and a reader for no thread. A lock, for a few stores,
+//              when a reader or transaction with a gate begins and ends.
+// Why no reader reads what is freed: the owner stores `inside`, and then checks whether it was
+//   ended. The thread that ends it stores `ended`, and then checks whether the owner is inside.
+//   With a light and a heavy fence in between one of the two sees the other. So a withdrawal comes
+//   only between two steps, and no step comes after it.
 #pragma once
 
 #include <algorithm>
@@ -44,8 +45,8 @@ class gate {
   bool enter() noexcept {
     inside_.store_relaxed(true);
     fence::light();  // ↔ the heavy one in gate_board::end(): the store before the load
-    // acquire ← the release in gate_board::end(): nothing hangs on it but the order of the owner's
-    // own accesses.
+    // acquire ← the release in gate_board::end(): nothing depends on it but the order of the
+    // owner's own accesses.
     if (!ended_.load_acquire()) return true;
     leave();
     return false;
@@ -114,12 +115,13 @@ class gate_board {
     g.leave();
   }
 
-  /// Whether somebody's time is over who was not ended yet.
+  /// Whether there may be an owner whose time is over, and which was not ended yet.
   [[nodiscard]] bool due() const noexcept {
     const std::uint64_t next = next_.load_relaxed();
     return next != gate::never && ticks::read() >= next;
   }
-  /// Ends those whose time is over, and the one with this id, but never `but`; says how many.
+  /// Ends the owners whose time is over, and the one with this id, but never `but`; returns how
+  /// many it has ended.
   std::uint64_t end_overdue(const gate* but = nullptr, std::uint64_t also = 0) noexcept {
     const std::lock_guard hold(lock_);
     const std::uint64_t now = ticks::read();
@@ -133,7 +135,7 @@ class gate_board {
       }
       if (g->deadline_ <= now || g->id_ == also || g->ended_.load_relaxed()) {
         if (!g->ended_.load_relaxed()) ++count;
-        if (!end(*g)) next = now;  // it was in a step: look again soon
+        if (!end(*g)) next = now;  // it was in a step: check again soon
       } else if (g->deadline_ < next) {
         next = g->deadline_;
       }
@@ -142,8 +144,8 @@ class gate_board {
     return count;
   }
 
-  /// The oldest one of those that have lived for so long, and of which this was not said for so
-  /// long; not `but`.
+  /// The oldest of the owners that have lived for `age` ticks, and of which this was not said for
+  /// as long; never `but`.
   found slow(std::uint64_t age, const gate* but) noexcept {
     const std::lock_guard hold(lock_);
     const std::uint64_t now = ticks::read();
@@ -158,7 +160,7 @@ class gate_board {
   }
 
  private:
-  /// Says that it was ended, and withdraws its announcement if it is in no step.
+  /// Marks the owner as ended, and withdraws its announcement if it is in no step.
   static bool end(gate& g) noexcept {
     // release → the acquire in enter(); see there.
     g.ended_.store_release(true);

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// group_commit.hpp: the queue of a log: commits become visible and get their place in the log in
+// group_commit.hpp: the queue of a log: commits become visible and get their position in the log in
 // one order, and the first thread that waits writes for all.
 //
 // Idea:        append() publishes the commit and queues its record under one short lock. So records
 //              lie in the log in the order in which commits become visible: a transaction that has
 //              seen a commit, or has changed what that one had locked, stands after it, and any
 //              prefix of the log has all that its transactions have built upon.
+//              A committer that wants to know its record durable becomes the leader, if there is
+//              none. It takes the whole queue, writes and syncs it, and publishes up to where. The
+//              others sleep meanwhile; the next of them leads with what has queued up.
 // Not by time: a serializable commit draws its timestamp before it comes here, since its reads are
 //              checked in between. Of two that have seen nothing of each other, the one with the
 //              later timestamp may stand first, also where the other one has read what it replaces.
 //              A prefix then lacks a transaction that nothing in it depends on.
-//              A committer that wants to know its record durable becomes the leader, if there is
-//              none: takes the whole queue, writes and syncs it, and says up to where. The others
-//              sleep meanwhile; the next of them leads with what has queued up.
-// Groups:      who was acknowledged together comes again together, but for the first of them, who
-//              would write for himself alone and let the others wait for the next write. So a
-//              leader may wait for as many as came lately: the sink decides how long.
-// At once:     where a sink's memory is its file, to write a record is to copy it: append() does
-//              that under its lock, while nothing is queued and nobody leads. Nobody waits then,
-//              nor is woken.
-// Why no thread of its own: libraries with threads that nobody asked for are refused. A leader
-//              costs a committer nothing, since it would wait for the same sync; on storage that is
+// Groups:      threads that were acknowledged together come again together. The first of them would
+//              write for itself alone, and the others would wait for the next write. So a leader
+//              may wait for as many as came lately; the sink decides how long.
+// At once:     where a sink's memory is its file, to write a record is to copy it. append() does
+//              that under its lock, while nothing is queued and no thread leads. Then no thread
+//              waits, and none is woken.
+// Why no thread of its own: programs refuse libraries that start threads unasked. A leader costs a
+//              committer nothing, since that would wait for the same sync; on storage that is
 //              quick, it saves two changes of threads for each commit.
 // Visible before durable: locks are not held while the disk works. What is read may be lost with
-//              the power, but not be built upon: a later commit that is acknowledged proves all
-//              before it durable, for the log is in order and a failed log stays failed. Who only
-//              reads and has to know asks visible() when its snapshot has begun, and waits for
-//              that.
+//              the power, but no acknowledged commit is built upon what is lost: one that is
+//              acknowledged proves all before it durable, for the log is in order and a failed log
+//              stays failed. A transaction that only reads, and has to know, asks visible() when
+//              its snapshot has begun, and waits for that number.
 // Failure:     the first write or sync that fails ends it. What was not durable then is never
 //              acknowledged; nothing is tried again (see files.hpp).
 // Progress:    append(): a short lock. wait(): as long as the disk takes, twice.
@@ -54,7 +54,7 @@ namespace db {
 ///   void ended(written, queued) noexcept      after it: entries, and those that came meanwhile
 ///   void sleep(ready, times) noexcept         until wake(), or not at all if ready(), or shorter;
 ///                                             for the times-th time, from 0
-///   void wake() noexcept                      what ready() looks at was changed before
+///   void wake() noexcept                      what ready() reads was changed before
 template <class Entry, class Sink>
 class group_commit {
  public:
@@ -63,7 +63,7 @@ class group_commit {
   group_commit(const group_commit&) = delete;
   group_commit& operator=(const group_commit&) = delete;
 
-  /// Nobody else uses it yet.
+  /// No other thread uses it yet.
   void restart(std::uint64_t last) noexcept {
     last_.store_relaxed(last);
     durable_.store_relaxed(last);
@@ -76,7 +76,7 @@ class group_commit {
     bool written = false;  ///< it is durable, and the entry still the caller's
   };
 
-  /// Runs publish() and queues `e` behind all that was published before; returns what publish()
+  /// Runs publish() and queues `e` after all that was published before; returns what publish()
   /// returns. e belongs to the sink then, which may be done with it at once, unless where.written.
   template <class Publish>
   auto append(Entry& e, place& where, Publish&& publish) noexcept {
@@ -87,9 +87,9 @@ class group_commit {
     if (!write_at_once(e, where)) queue(e, where);
     return published;
   }
-  /// The same if publish() returns true, and only for a commit at `time` that no cut has passed:
-  /// what a snapshot has seen is not behind the cut that it was begun at. Otherwise nothing was
-  /// done, and e is still the caller's.
+  /// The same if publish() returns true, and only for a commit at a `time` that no cut has passed:
+  /// what the snapshot of a cut sees must not come after that cut. Otherwise nothing was done, and
+  /// e is still the caller's.
   template <class Publish>
   bool append_if(Entry& e, place& where, std::uint64_t time, Publish&& publish) noexcept {
     const std::lock_guard hold(lock_);
@@ -98,8 +98,8 @@ class group_commit {
     if (!write_at_once(e, where)) queue(e, where);
     return true;
   }
-  /// Queues `e` as an end of what came before. look() begins a snapshot there and returns its time;
-  /// 0: there is none.
+  /// Queues `e` as an end of what came before. look() begins a snapshot at that position, and
+  /// returns its time; 0: there is none.
   template <class Look>
   void cut(Entry& e, place& where, Look&& look) noexcept {
     const std::lock_guard hold(lock_);
@@ -136,14 +136,14 @@ class group_commit {
     }
   }
 
-  /// What was queued and will not be written. Nobody uses it any more.
+  /// What was queued and will not be written. No thread uses the queue any more.
   Entry* abandon() noexcept {
     tail_ = nullptr;
     return std::exchange(first_, nullptr);
   }
 
-  // acquire ← the release in write_at_once(): who waits for what was written there, and would not
-  // be woken, finds it durable.
+  // acquire ← the release in write_at_once(): a thread that waits for what was written there, and
+  // would not be woken, finds it durable.
   [[nodiscard]] std::uint64_t last() const noexcept { return last_.load_acquire(); }
   [[nodiscard]] std::uint64_t durable() const noexcept { return durable_.load_relaxed(); }
   [[nodiscard]] std::uint64_t queued_bytes() const noexcept { return queued_.load_relaxed(); }
@@ -153,8 +153,8 @@ class group_commit {
   [[nodiscard]] bool failed() const noexcept { return failed_.load_acquire(); }
 
  private:
-  /// Under the lock. Who has the lead meanwhile is waited for by nobody: all before is durable, and
-  /// the last leader has woken all.
+  /// Under the lock. No thread waits for the one that has the lead meanwhile: all before is
+  /// durable, and the last leader has woken all.
   bool write_at_once(Entry& e, place& where) noexcept {
     if (first_ != nullptr && !SPOLIA_FAULT("group_commit.before_the_queue")) return false;
     if (!sink_.in_place() || !take_lead()) return false;
@@ -163,7 +163,7 @@ class group_commit {
     const bool done = !failed_.load_relaxed() && sink_.at_once(e);
     if (done) {
       where = {.sequence = e.sequence, .first = false, .written = true};
-      // relaxed: who waits for it has its number by the lock, or from last().
+      // relaxed: a thread that waits for it has its number by the lock, or from last().
       durable_.store_relaxed(e.sequence);
       if (SPOLIA_FAULT("group_commit.relaxed_last")) {
         last_.store_relaxed(e.sequence);
@@ -245,7 +245,7 @@ class group_commit {
   std::uint64_t seen_at_cut_ = 0;  // the latest snapshot that was begun at a cut
   atomic<std::uint64_t> last_{0};
   atomic<std::uint64_t> durable_{0};
-  // What each commit looks at.
+  // What each commit reads.
   alignas(cache_line) atomic<std::uint64_t> queued_{0};
   atomic<std::uint64_t> oldest_{0};
   atomic<bool> failed_{false};

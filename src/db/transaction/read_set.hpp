@@ -2,37 +2,37 @@
 // read_set.hpp: what a serializable transaction has read, and whether it is still so. Internal.
 //
 // Idea:        optimistic, as in Silo (Tu et al., SOSP 2013): the transaction reads at its snapshot
-//              without a store that anybody else sees, and looks at commit whether everything that
-//              it read is as it was. A row is if nobody has committed a version of it after the
-//              snapshot. For keys that were not there, and for scans, the index is asked again: the
+//              without a store that any other thread sees, and checks at commit whether everything
+//              that it read is as it was. A row is, if no version of it was committed after the
+//              snapshot. For keys that were not there, and for scans, the index is read again: the
 //              rows that it leads to must be the same as at the snapshot. So phantoms are found.
 // Why not SSI: that gives up only where two rw dependencies follow each other, but needs marks that
-//              readers leave for writers in every row and range, kept beyond the transaction's end;
-//              here readers store nothing, and a read-only transaction has nothing to look at. What
+//              readers leave for writers in every row and range, kept beyond the transaction's end.
+//              Here readers store nothing, and a read-only transaction has nothing to check. What
 //              it costs: a transaction that changes something gives up if anything that it read was
 //              changed, even where another order would have done.
-// What identifies what was read: a key that was not there is noted as that key, a scan as a range
-// of
-//   keys, never by the slot that the index led to: nothing that is not there keeps its slot. A row
-//   that was seen is noted by its head. Its life began before our snapshot and had not ended then,
-//   so its slot is not given back while the snapshot is announced; our own rows have our locks.
-// What counts when a range is looked at again: the rows that our snapshot sees in it, and those
-// that
-//   are in it at the time of our commit (row.hpp, look_at_changed()). Entries of rows that were
-//   never committed, or had the key before or in between, and slots without a row are no reason to
-//   give up.
+// What identifies what was read: a key that was not there is recorded as that key, a scan as a
+//   range of keys, never by the slot that the index led to: nothing that is not there keeps its
+//   slot. A row that was seen is recorded by its head. Its life began before our snapshot and had
+//   not ended then, so its slot is not given back while the snapshot is announced; our own rows
+//   have our locks.
+// What counts when a range is checked: the rows that our snapshot sees in it, and those that are in
+//   it at the time of our commit (row.hpp, look_at_changed()). Entries of rows that were never
+//   committed, or had the key before or in between, and slots without a row are no reason to give
+//   up.
 // Why an entry is there when it matters: a transaction that inserts, or changes a key, adds the
 //   entry before its marks, and its marks come before it draws its time: see commit.hpp. An entry
-//   goes only when no snapshot is in the life of what it led to, and, while we look, only if that
+//   goes only when no snapshot is in the life of what it led to, and, while we check, only if that
 //   life ended before we drew our time: the validation floor of snapshot_list.hpp.
 // What counts of a scan that ends early, because the program has seen enough, throws, or commits in
-//   the scan's function: the range up to the last key that was shown. So the note grows with what
+//   the scan's function: the range up to the last key that was shown. So the record grows with what
 //   is shown (scan_note), and becomes the whole range when the scan has come to its end. Rows that
-//   are shown in no order are noted by their slots: up to that of the last one that was shown.
-//   A slot can change hands, but not without a change of the row that the snapshot sees in it.
-// Why an insertion notes nothing: it holds the key's slot, locked, until the transaction ends; and
-//   its entries in unique indexes are claims that others meet: transaction.cpp. A transaction that
-//   had the key between our snapshot and that moment has it no more, or the insertion has met it.
+//   are shown in no order are recorded by their slots, up to that of the last one that was shown.
+//   A slot can go to another row, but not without a change of the row that the snapshot sees in it.
+// Why an insertion records nothing: it holds the key's slot, locked, until the transaction ends;
+//   and its entries in unique indexes are claims that other transactions find: transaction.cpp. A
+//   transaction that had the key between our snapshot and that moment has it no more, or the
+//   insertion has found it.
 #pragma once
 
 #include <algorithm>
@@ -80,7 +80,7 @@ struct table_read {
   std::uint64_t end = all;
 };
 
-/// Everything may throw std::bad_alloc; then nothing was noted.
+/// Everything may throw std::bad_alloc; then nothing was recorded.
 struct read_set {
   std::vector<const row_head*> rows;
   std::vector<range_read> ranges;
@@ -90,7 +90,7 @@ struct read_set {
     if (rows.empty() || rows.back() != r) rows.push_back(r);
   }
   void key(const table& t, const key_words& k) { ranges.push_back({&t, nullptr, k, k}); }
-  /// All rows of the table are noted already.
+  /// Whether all rows of the table are recorded already.
   [[nodiscard]] bool has_all(const table& t) const noexcept {
     return !tables.empty() && tables.back().of == &t && tables.back().end == table_read::all;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// transaction.cpp: a transaction until it ends: what it locks, changes, adds to indexes, and takes
-// back. How it ends is in commit/commit.cpp.
+// transaction.cpp: a transaction until it ends: what it locks, changes, adds to indexes, and
+// undoes. How it ends is in commit/commit.cpp.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -182,8 +182,8 @@ std::uint64_t transaction::claim_slot(table& t, const key_words& key, std::uint6
   try {
     slot = t.take_slot(session_->lock_word(session_->writes.size() - 1));
     place = t.at(slot);
-    // The key, for those who look whether an index has led them to the right row. Who has come by
-    // an older entry sees it change; he sees no row here.
+    // The key, for readers that check whether an index has led them to the right row. A reader that
+    // has come by an older entry may see the key change; it sees no row here.
     for (const std::uint32_t n : t.schema_.key()) {
       const column_span c = t.schema_.span_of(n);
       place.store(c, image + c.first);
@@ -312,7 +312,8 @@ std::uint64_t editor::word(std::uint32_t number, std::uint32_t first) const noex
 }
 
 /// What set_column() does for a column of one word, where nothing can fail: no index, no savepoint,
-/// no scan or query that begins a level, nobody who ends it. False: that has to do it.
+/// no scan or query that begins a level, no other thread that may end the transaction. False:
+/// set_column() has to do it.
 bool editor::set_word(std::uint32_t number, std::uint32_t first, std::uint32_t table,
                       std::uint64_t word) noexcept {
   if (!of_->state_ || of_->gated_) return false;
@@ -329,7 +330,7 @@ bool editor::set_word(std::uint32_t number, std::uint32_t first, std::uint32_t t
   return true;
 }
 
-/// In the checked flavour.
+/// Called in the checked build variant only.
 bool editor::has_ended() const noexcept {
   if (of_->session_ != nullptr) return false;
   misuse::report("an editor is asked after the end of its transaction", threads::number());
@@ -350,13 +351,13 @@ status editor::set_column(std::uint32_t number, std::uint32_t table, const value
     throw std::invalid_argument("spolia::db: the column that is set is not one of table " +
                                 w.of->layout().name() + ": take it from that table");
   }
-  if ((w.shape & row_exists) == 0) return outcome::not_found;  // erased since, or taken back
+  if ((w.shape & row_exists) == 0) return outcome::not_found;  // erased since, or undone
   const transaction::column_value to{&w.of->layout().columns()[number], &v};
   may_be_set(*to.column, v);
   return of_->change([&]() -> status { return of_->assign(number_, {&to, 1}); });
 }
 
-/// Writes the values' words to `to`, one behind the other; those that lie apart get their blocks.
+/// Writes the values' words to `to`, one after the other; out-of-line values get their blocks.
 /// Throws std::invalid_argument: one does not fit; then there are no new blocks, as after a limit.
 status transaction::encode_changes(std::span<const column_value> changes, std::uint64_t* to) {
   const value_block* const before = session_->made.first;
@@ -382,7 +383,8 @@ status transaction::encode_changes(std::span<const column_value> changes, std::u
   });
 }
 
-/// All of them, or none: unique indexes are asked about the row as it is behind the last one.
+/// Makes all of the changes, or none: unique indexes are checked for the row as it is after the
+/// last one.
 status transaction::assign(std::uint32_t number, std::span<const column_value> changes) {
   std::uint64_t bits = 0;
   std::uint64_t nulls = 0;
@@ -455,8 +457,8 @@ result<std::uint32_t> transaction::lock_row(table& t, std::uint64_t slot, const 
   }
   const std::uint64_t shape = place.head->shape.load_relaxed();
   // The entry was there after our snapshot: a row of another key would be committed later than it.
-  // Without a row another key may have the slot all the same: that of an insertion which was taken
-  // back, and for which there was no memory to give the slot back.
+  // Without a row another key may have the slot all the same: that of an insertion which was
+  // undone, and for which there was no memory to give the slot back.
   const bool known = snapshot == timestamp() && (shape & row_exists) != 0;
   if (!known && !t.key_is(slot, key)) {
     unlock(*place.head, writes.back().birth);
@@ -566,7 +568,7 @@ result<std::uint32_t> transaction::lock_key(table& t, values key) {
   }
 }
 
-// --- values that lie apart from their rows -------------------------------------------------------
+// --- out-of-line values --------------------------------------------------------------------------
 //
 // A value gets its block when it is set, and the transaction keeps all its blocks to the end: what
 // it has shown stays, and savepoints lead back to them. A commit leaves those in the rows that
@@ -634,11 +636,12 @@ status transaction::index_row(std::uint32_t number, std::uint64_t changed) {
 /// Whether no other row has the key, at this snapshot or since, and no other transaction wants it
 /// for one. Our own entry is there, and open (engine::is_open) until this transaction is over.
 ///
-/// Why of two that want a key for two rows, one at least gives up: if their entries are new, one
-/// sees the other's. If one of them was there, of a former key of its row, its claim is looked at,
-/// under the lock of the entry. Who adds it again takes that lock later, and so sees ours when he
-/// looks. If he had it before, his claim is there: he goes on, or is over, and the row shows what
-/// he has left.
+/// Why of two transactions that want a key for two rows, one at least gives up: if their entries
+/// are new, one sees the other's. If one of the entries was there, of a former key of its row, we
+/// read its claim, under the lock of the entry. If the other transaction adds the entry again after
+/// that, it takes that lock later than we did, and so sees our entry when it checks. If it had the
+/// lock before, its claim is there. Then it is open, or it is over and the row shows what it has
+/// left.
 status transaction::unique_in(const pending_write& w, const secondary& i, const key_words& key) {
   outcome found = outcome::ok;
   bool by_caller = false;
@@ -683,7 +686,7 @@ bool transaction::has_now(const secondary& i, std::uint64_t slot, const key_word
 // Each savepoint begins a level, and so does each scan. The first change of a row on a level that
 // the row was locked before keeps the row's image, and goes on with a copy. Going back puts the
 // kept images in place again, the newest first; rows that were locked since become what they were
-// when they were locked. Locks stay, and so do index entries: finish() takes those away that lead
+// when they were locked. Locks stay, and so do index entries: finish() removes those that lead
 // nowhere.
 // Scans:       what a scan shows of a row is the newest image from before the scan's level; each
 //              image knows where the one before it is kept. Of a row that was locked since, it is
@@ -745,8 +748,8 @@ status transaction::rollback_to(const db::savepoint& to) {
   return outcome::ok;
 }
 
-/// Makes the rows what they were, by changes that can be taken back as well. Without memory for
-/// that, nothing of the transaction remains.
+/// Makes the rows what they were, by changes that can be undone as well. Without memory for that,
+/// nothing of the transaction remains.
 void transaction::change_back(const level_mark& to) {
   session& s = *session_;
   s.level = ++s.levels;
@@ -805,8 +808,7 @@ void transaction::refuse_in_query() {
   throw std::invalid_argument(
       "spolia::db: a transaction is changed or ended by what it has called: a condition of its "
       "query, or on_slow_reader. Do it when that has returned, or in the function of a scan, or "
-      "use "
-      "a transaction of its own");
+      "use a transaction of its own");
 }
 
 /// Makes it what it was when it was locked.
@@ -838,9 +840,10 @@ bool transaction::end_slow(bool pressed) {
   return engine_.end_slow(gated_ ? &session_->way : nullptr, pressed);
 }
 
-/// options::budget is used up: ends those who hold memory for too long, and collects. True: it is
-/// worth another try. Those whose time is over are ended at once, and for the rest there is a
-/// pause, since a program may go on after each refusal. Throws what on_slow_reader throws.
+/// options::budget is used up: ends readers and transactions that hold memory for too long, and
+/// collects. True: it is worth another try. Those whose time is over are ended at once. The rest is
+/// done once in a while, since a program may go on after each refusal. Throws what on_slow_reader
+/// throws.
 bool transaction::look_for_memory() {
   const bool again = engine_.may_look_for_memory();
   if (!again && !engine_.gates.due()) return false;
