@@ -3,18 +3,18 @@
 //
 // Idea:        an entry is one word: a slot and a part of the key's hash, its mark. A byte more of
 //              the mark lies in the bucket's word of tags, which are all compared at once. Both
-//              places of an entry follow from its mark alone, so it is moved, and copied into a
-//              larger array, without its key. Who puts an entry where both buckets are full looks
-//              for the shortest way, from one entry to the other bucket of it and so on, to a place
-//              that is free, and moves the entries on the way, the last one first.
-// Why a lookup finds what is there: an entry is written to its new place, then `moves` is counted
-//   up, then its old place is given to another one. A lookup that found nothing looks at `moves`
-//   again. If it is as it was before, then all that was counted until then had been copied before
-//   the lookup began, and nothing was given away under its eyes: who sees another entry in a place,
-//   or none, has acquired what its writer did, and so the count.
-// Spare buckets: more than 14 keys with one mark, which nobody has but who wants to, find no place
-//   however large the array. They go into buckets behind the others, through which all lookups
-//   go that find nothing else. Mostly there is none.
+//              buckets of an entry follow from its mark alone, so it is moved, and copied into a
+//              larger array, without its key. An insertion that finds both buckets full searches
+//              for the shortest way, from one entry to the other bucket of it and so on, to a free
+//              position. It moves the entries on the way, the last one first.
+// Why a lookup finds what is there: an entry is written to its new position, then `moves` is
+//   counted up, then its old position is given to another entry. A lookup that found nothing reads
+//   `moves` again. If that is as before, then all moves that were counted until then had been
+//   copied before the lookup began, and no position was given away while it went on: a lookup that
+//   sees another entry in a position, or none, has acquired what its writer did, and so the count.
+// Spare buckets: more than 14 keys with one mark find no position, however large the array. Keys
+//   have one mark as often only where they were chosen for that. They go into buckets after the
+//   others, which all lookups read that find nothing else. Mostly there is none.
 #pragma once
 
 #include <algorithm>
@@ -78,8 +78,8 @@ struct alignas(64) cuckoo_bucket {
   static constexpr unsigned slot_bits = 64 - (cuckoo_mark::bits - 8);
   static constexpr std::uint64_t slot_mask = (std::uint64_t{1} << slot_bits) - 1;
 
-  // Byte n is of entry n; that of a place which is free may be anything. The last byte has a bit
-  // for each place that is taken, for who has the lock.
+  // Byte n is of entry n; that of a free position may be anything. The last byte has a bit for each
+  // position that is taken; only the thread that has the lock uses it.
   atomic<std::uint64_t> tags{0};
   // 0, or one more than the slot, and the upper part of the mark.
   std::array<atomic<std::uint64_t>, ways> entries{};
@@ -88,7 +88,7 @@ struct alignas(64) cuckoo_bucket {
   static std::uint64_t entry_of(cuckoo_mark m, std::uint64_t slot) noexcept {
     return m.upper() << slot_bits | (slot + 1);
   }
-  /// For who has the lock, and knows that there is an entry.
+  /// For a caller that has the lock, and knows that there is an entry.
   [[nodiscard]] cuckoo_mark mark_at(unsigned way) const noexcept {
     return {entries[way].load_relaxed() >> slot_bits, tags.load_relaxed() >> (8 * way) & 0xFFU};
   }
@@ -112,7 +112,8 @@ struct alignas(64) cuckoo_bucket {
     }
     return ways;
   }
-  /// The tag comes first: who finds the entry has found its tag, and so does everybody after him.
+  /// The tag comes first: a lookup that finds the entry has found its tag, and so does every lookup
+  /// after it.
   void write(unsigned way, cuckoo_mark m, std::uint64_t entry) noexcept {
     const std::uint64_t others = tags.load_relaxed() & ~(std::uint64_t{0xFF} << (8 * way));
     // release → the acquires in find().
@@ -139,8 +140,8 @@ struct alignas(64) cuckoo_bucket {
 static_assert(sizeof(cuckoo_bucket) == 64);
 #endif
 
-/// `Header` is what the reclamation domain wants in front. The buckets follow it. All but look() is
-/// for who has the shard's lock.
+/// `Header` is what the reclamation domain wants at the beginning. The buckets follow it. All but
+/// look() is for the thread that has the shard's lock.
 template <class Header>
 struct alignas(64) cuckoo_array : Header {
   using bucket = cuckoo_bucket;
@@ -148,7 +149,7 @@ struct alignas(64) cuckoo_array : Header {
     void operator()(cuckoo_array* a) const noexcept { cuckoo_array::free(a); }
   };
   const std::uint64_t size;   // buckets, two at least
-  const std::uint64_t spare;  // buckets behind them
+  const std::uint64_t spare;  // buckets after them
   atomic<std::uint64_t> moves{0};
 
   /// Throws std::bad_alloc.
@@ -171,7 +172,7 @@ struct alignas(64) cuckoo_array : Header {
   template <std::predicate<std::uint64_t> Right>
   [[nodiscard]] std::uint64_t look(cuckoo_mark m, Right&& right) const {
     for (;;) {
-      // acquire ← the release in move(): what was counted is in its new place.
+      // acquire ← the release in move(): what was counted is in its new position.
       const std::uint64_t before = moves.load_acquire();
       std::uint64_t slot = no_slot;
       if (at(m.first(size)).find(m, slot, right) != bucket::ways) return slot;
@@ -184,9 +185,9 @@ struct alignas(64) cuckoo_array : Header {
     }
   }
 
-  /// False: there is no place.
+  /// False: there is no position.
   bool put(cuckoo_mark m, std::uint64_t slot) noexcept {
-    const place to = place_for(m);
+    const position to = position_for(m);
     if (to.way == bucket::ways) return false;
     at(to.bucket).write(to.way, m, bucket::entry_of(m, slot));
     return true;
@@ -226,11 +227,11 @@ struct alignas(64) cuckoo_array : Header {
 #endif
   static constexpr unsigned roots = 2;
 
-  struct place {
+  struct position {
     std::uint64_t bucket;
     unsigned way;
   };
-  /// A bucket, and how one comes to it: by moving what lies in the `way` of an earlier one.
+  /// A bucket, and how it is reached: by moving what lies in the `way` of an earlier one, `from`.
   struct step {
     std::uint64_t bucket;
     unsigned from;
@@ -244,8 +245,9 @@ struct alignas(64) cuckoo_array : Header {
     return sizeof(cuckoo_array) + buckets * sizeof(bucket);
   }
 
-  /// Which another entry may have had, that is now somewhere else, too. Way `ways`: there is none.
-  place place_for(cuckoo_mark m) noexcept {
+  /// A position for an entry. Another entry may have had it, which is then in another position,
+  /// too. Way `ways`: there is none.
+  position position_for(cuckoo_mark m) noexcept {
     std::array<step, most_steps> steps;
     unsigned known = 0;
     unsigned free = bucket::ways;
@@ -271,19 +273,20 @@ struct alignas(64) cuckoo_array : Header {
     }
     return {0, bucket::ways};
   }
-  /// From this free place back to a root. The way is the shortest: no bucket is on it twice.
-  place clear_way(const step* steps, unsigned n, unsigned free) noexcept {
-    place to{steps[n].bucket, free};
+  /// Moves entries from this free position back to a root. The way is the shortest: no bucket is on
+  /// it twice.
+  position clear_way(const step* steps, unsigned n, unsigned free) noexcept {
+    position to{steps[n].bucket, free};
     while (n >= roots) {
-      const place from{steps[steps[n].from].bucket, steps[n].way};
+      const position from{steps[steps[n].from].bucket, steps[n].way};
       move(from, to);
       to = from;
       n = steps[n].from;
     }
     return to;
   }
-  /// What is in `from` is in both then; who writes to `from` next takes it away.
-  void move(place from, place to) noexcept {
+  /// What is in `from` is in both then; the next write to `from` takes it away there.
+  void move(position from, position to) noexcept {
     bucket& b = at(from.bucket);
     const cuckoo_mark m = b.mark_at(from.way);
     const std::uint64_t entry = b.entries[from.way].load_relaxed();

@@ -3,10 +3,11 @@
 //
 // Idea:        shards, each with an array of buckets (cuckoo_array.hpp). A key is in one of two
 //              buckets of its shard, a cache line each; an insertion that finds both full moves
-//              others to their other buckets. An entry is one word. It has a part of the key's
-//              hash, so that arrays grow without looking at keys; whether it is the right one the
-//              slot's row tells. Lookups take no lock. Updates lock their shard. When no place can
-//              be made in an array, it is copied into one half as large again, and retired.
+//              other entries to their other buckets. An entry is one word. It has a part of the
+//              key's hash, so that arrays grow without reading keys; the slot's row tells whether
+//              it is the right one. Lookups take no lock. Updates lock their shard. When no
+//              position can be made free in an array, it is copied into one half as large again,
+//              and retired.
 // Beside hash_index.hpp, which is the default: a quarter to a half of its memory, no array that
 //              is copied because of gaps. Slower where it matters most, at lookups in tables that
 //              the caches do not hold: what was saved there is lost to the second bucket and the
@@ -17,13 +18,14 @@
 //              constant.
 // Progress:    lookups are lock-free: one that met the key ends at once; one that went through both
 //              buckets and did not begins again if an entry of its shard was moved meanwhile.
-// Memory:      95 % and more of the places are used before an array grows, and 63 % then: 9.6 to
+// Memory:      95 % and more of the positions are used before an array grows, and 63 % then: 9.6 to
 //              14.5 bytes a key, and 12 KiB. While keys go an eighth at least: with less the array
 //              is made smaller, if there is memory to do so.
-// Filling:     who fills an index that nobody uses yet writes down keys' hashes and slots, shard by
-//              shard, and makes entries of them in the end, in arrays of the right size.
+// Building:    a thread that builds an index which no other thread uses yet writes down keys'
+//              hashes and slots, shard by shard. It makes entries of them in the end, in arrays of
+//              the right size.
 // Why a lookup finds what is there: cuckoo_array.hpp. A lookup in an array that has been replaced
-//   meanwhile takes place at the moment when it read the array's address: nothing changes there.
+//   meanwhile takes effect at the moment when it read the array's address: nothing changes there.
 #pragma once
 
 #include <algorithm>
@@ -55,9 +57,9 @@ struct cuckoo_rest {
   std::vector<key_note> noted;
 };
 
-/// `Same(slot, key)` tells whether the slot's row has the key; it may be asked for slots that
-/// others are changing, and is then believed by nobody who does not look again. Slots are below
-/// 2^45 - 1.
+/// `Same(slot, key)` tells whether the slot's row has the key. It may be called for slots that
+/// other threads are changing: a caller uses the slot only after it has checked the row again.
+/// Slots are below 2^45 - 1.
 template <class Same, class Domain = region_domain>
 class cuckoo_index final
     : public hash_shards<cuckoo_array<typename Domain::header>, cuckoo_rest, Domain> {
@@ -127,7 +129,7 @@ class cuckoo_index final
     for (const std::uint64_t w : words) *to++ = {hash_of_word(w), *row_slots++};
     return true;
   }
-  /// Each shard's notes go behind those that it has.
+  /// Each shard's notes go after those that it has.
   void keep(std::span<const key_note> notes) override {
     base::deal(notes, [](shard& s, std::size_t count, const auto& note_at) {
       for (std::size_t i = 0; i < count; ++i) s.noted.push_back(note_at(i));
@@ -150,7 +152,7 @@ class cuckoo_index final
         while (!next->put(m, slot)) next = larger(*next, s.live);
         ++s.live;
       }
-      base::settle_on(s, std::move(next));
+      base::replace_unused(s, std::move(next));
     }
     return true;
   }
@@ -159,7 +161,7 @@ class cuckoo_index final
   [[nodiscard]] std::uint64_t hash_of(const key_words& key) const noexcept {
     return hash_of_key(key, words_);
   }
-  /// Calls f(slot) for each. Nobody else uses the table.
+  /// Calls f(slot) for each. No other thread uses the index.
   template <class F>
   void for_each(F&& f) const {
     for (const shard& s : shards_) {
@@ -208,7 +210,7 @@ class cuckoo_index final
     }
   }
 
-  /// Buckets in which so many keys find a place.
+  /// Buckets in which so many keys find a position.
   static std::uint64_t size_for(std::uint64_t keys) noexcept {
     return (std::max)(least, (keys + keys / 8) / cuckoo_bucket::ways + 1);
   }
@@ -224,7 +226,7 @@ class cuckoo_index final
       if (from.each(put)) return to;
     }
   }
-  /// An array with room for more. If half of the places are free now, more of them do not help.
+  /// An array with room for more. If half of the positions are free now, more of them do not help.
   static owned larger(const array& a, std::uint64_t live) {
     if (live < a.room() / 2) return copy(a, a.size, 2 * a.spare + 1);
     return copy(a, a.size + std::max<std::uint64_t>(1, a.size / 2), 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // hash_array.hpp: the memory of a shard of hash_index.hpp: entries, and the notes that come before
-// them while an index is filled. They are of one size, so what held notes becomes an array.
+// them while an index is built. They are of one size, so what held notes becomes an array.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct hash_entry {
   atomic<std::uint64_t> slot{0};  // one more than the slot; and a flag, or not
 };
 
-/// `Header` is what the reclamation domain wants in front. The entries follow it.
+/// `Header` is what the reclamation domain wants at the beginning. The entries follow it.
 template <class Header>
 struct hash_array : Header {
   using entry = hash_entry;
@@ -39,7 +39,7 @@ struct hash_array : Header {
   const entry& at(std::uint64_t i) const noexcept {
     return reinterpret_cast<const entry*>(this + 1)[i];
   }
-  /// In the place of entries.
+  /// Where entries would lie.
   static_assert(sizeof(key_note) <= sizeof(entry));
   key_note* notes() noexcept { return reinterpret_cast<key_note*>(this + 1); }
 
@@ -74,7 +74,7 @@ struct hash_array : Header {
   }
 };
 
-/// Keys of which nobody has made entries yet.
+/// Keys that have no entries yet.
 template <class Array>
 struct note_list {
   std::unique_ptr<Array, typename Array::ending> in;

@@ -6,28 +6,28 @@
 //              slot's row has them. But most keys are a few small numbers. What fits into one word
 //              is hashed so that it can be told from the hash, and no row is looked at: the rows'
 //              key columns would be a cache line each. Lookups take no lock: they walk from the
-//              hash's place to the first empty entry. Updates lock their shard. An entry that was
-//              taken out stays as a gap until the shard's array is renewed, which copies what is
-//              left into an array of the right size and retires the old one.
+//              hash's position to the first empty entry. Updates lock their shard. An entry that
+//              was taken out stays as a gap until the shard's array is renewed, which copies what
+//              is left into an array of the right size and retires the old one.
 // Departure:   the host system of the paper on one-shot collection has a cuckoo table, which is
-//              cuckoo_index.hpp here. A lookup has two places there, and the row to ask, and if it
-//              finds nothing it has to ask whether the entry was being moved meanwhile, since
-//              insertions move others' entries. Here entries stay where they are until their shard
-//              is renewed; in twice to four times the memory. docs/db.md, "Which hash index?", has
-//              both in one engine.
+//              cuckoo_index.hpp here. A lookup reads two buckets there, and the row. If it finds
+//              nothing, it has to check whether the entry was being moved meanwhile, since
+//              insertions move the entries of other keys. Here entries stay where they are until
+//              their shard is renewed; in twice to four times the memory. docs/db.md, "Which hash
+//              index?", has both in one engine.
 // Cost:        a lookup: a guard and, mostly, one cache line; for long keys the row's, too. An
 //              update: a lock, and now and then the copying of a shard, a sixty-fourth of the
 //              table, while which that shard's other updates wait; amortized constant.
-// Progress:    lookups are wait-free: they look at each entry of an array once at most.
+// Progress:    lookups are wait-free: they read each entry of an array once at most.
 // Memory:      16 bytes an entry, at least a quarter and at most three quarters of which are used
 //              after a renewal: 22 to 42 bytes a key while a table grows. A shard of which less
 //              than an eighth is used is renewed when a key goes.
-// Filling:     who fills an index that nobody uses yet writes down keys' hashes and slots, shard by
-//              shard, in memory that becomes the shards' arrays, and makes entries of them in the
-//              end: each key would be a miss of the caches.
+// Building:    a thread that builds an index which no other thread uses yet writes down keys'
+//              hashes and slots, shard by shard, in memory that becomes the shards' arrays. It
+//              makes entries of them in the end. Otherwise each key would be a miss of the caches.
 // Why a lookup finds what is there: entries of one array only go from empty to a slot, and from a
 //   slot to a gap, so the walk to an entry is never cut short. A lookup in an array that has been
-//   renewed meanwhile takes place at the moment when it read the array's address.
+//   renewed meanwhile takes effect at the moment when it read the array's address.
 #pragma once
 
 #include <algorithm>
@@ -61,8 +61,8 @@ struct probing_rest {
   note_list<Array> noted;
 };
 
-/// `Same(slot, key)` tells whether the slot's row has the key; it may be asked for slots that
-/// others are changing, and is then believed by nobody who does not look again.
+/// `Same(slot, key)` tells whether the slot's row has the key. It may be called for slots that
+/// other threads are changing: a caller uses the slot only after it has checked the row again.
 template <class Same, class Domain = region_domain>
 class hash_index final
     : public hash_shards<hash_array<typename Domain::header>,
@@ -77,7 +77,7 @@ class hash_index final
   }
 
   [[nodiscard]] std::uint64_t find(const key_words& key) const override {
-    const place at = place_of(key);
+    const position at = position_of(key);
     const shard& s = shard_of(at.hash);
     auto guard = nodes_.enter();
     const array* const a = guard.protect(s.now);
@@ -85,7 +85,7 @@ class hash_index final
   }
 
   std::uint64_t claim(const key_words& key, std::uint64_t slot) override {
-    const place at = place_of(key);
+    const position at = position_of(key);
     shard& s = shard_of(at.hash);
     auto guard = nodes_.enter();
     const std::lock_guard hold(s.lock);
@@ -100,7 +100,7 @@ class hash_index final
   }
 
   bool remove(const key_words& key, std::uint64_t slot) noexcept override {
-    const place at = place_of(key);
+    const position at = position_of(key);
     shard& s = shard_of(at.hash);
     {
       const std::lock_guard hold(s.lock);
@@ -128,14 +128,14 @@ class hash_index final
   }
   bool guess_all(std::span<const key_words> keys, std::uint64_t* row_slots) const override {
     std::array<const array*, at_once> in;
-    std::array<place, at_once> at;
+    std::array<position, at_once> at;
     bool right = true;
     auto guard = nodes_.enter();
     for (std::size_t done = 0; done < keys.size();) {
       const std::size_t some = (std::min)(at_once, keys.size() - done);
       // The misses of the caches run beside each other.
       for (std::size_t i = 0; i < some; ++i) {
-        at[i] = place_of(keys[done++]);
+        at[i] = position_of(keys[done++]);
         right = right && at[i].flag == 0;
         in[i] = guard.protect(shard_of(at[i].hash).now);
         expect(*in[i], at[i].hash);
@@ -149,7 +149,7 @@ class hash_index final
     auto guard = nodes_.enter();
     for (const std::uint64_t h : hashes) {
       const array* const in = guard.protect(shard_of(h).now);
-      *row_slots++ = slot_of(*in, place{h, 0}, anything);
+      *row_slots++ = slot_of(*in, position{h, 0}, anything);
     }
     return true;
   }
@@ -161,7 +161,7 @@ class hash_index final
   bool note_all(std::span<const key_words> keys, const std::uint64_t* row_slots,
                 key_note* to) const override {
     for (const key_words& k : keys) {
-      const place at = place_of(k);
+      const position at = position_of(k);
       *to++ = {at.hash, (*row_slots++ + 1) | at.flag};
     }
     return true;
@@ -171,7 +171,7 @@ class hash_index final
     for (const std::uint64_t w : words) *to++ = {hash_of_word(w), *row_slots++ + 1};
     return true;
   }
-  /// Each shard's notes go behind those that it has.
+  /// Each shard's notes go after those that it has.
   void keep(std::span<const key_note> notes) override {
     base::deal(notes, [](shard& s, std::size_t count, const auto& note_at) {
       note_list<array>& all = s.noted;
@@ -197,7 +197,7 @@ class hash_index final
       copy_live(*s.now.load_relaxed(), *next);
       if (!fill(*next, {s.noted.in->notes(), s.noted.count}, key_at)) return false;
       s.used = s.live += std::exchange(s.noted.count, 0);
-      base::settle_on(s, std::move(next));
+      base::replace_unused(s, std::move(next));
       next = std::move(s.noted.in);
     }
     return true;
@@ -205,9 +205,9 @@ class hash_index final
 
   /// A number that depends on nothing but the key.
   [[nodiscard]] std::uint64_t hash_of(const key_words& key) const noexcept {
-    return place_of(key).hash;
+    return position_of(key).hash;
   }
-  /// Calls f(slot) for each. Nobody else uses the table.
+  /// Calls f(slot) for each. No other thread uses the index.
   template <class F>
   void for_each(F&& f) const {
     for (const shard& s : shards_) {
@@ -236,12 +236,12 @@ class hash_index final
 
   /// Where to look for a key, and what its entry has beside the slot: long_key, or nothing if the
   /// hash is that of no other such key.
-  struct place {
+  struct position {
     std::uint64_t hash;
     std::uint64_t flag;
   };
 
-  [[nodiscard]] SPOLIA_ALWAYS_INLINE place place_of(const key_words& key) const noexcept {
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE position position_of(const key_words& key) const noexcept {
     std::uint64_t packed = key[0];
     if (words_ == 1 || pack(key, packed)) return {hash_of_word(packed), 0};
     return {hash_of_key(key, words_), long_key};
@@ -250,8 +250,8 @@ class hash_index final
   static void expect(const array& in, std::uint64_t hash) noexcept {
     __builtin_prefetch(&in.at(hash & (in.size - 1)));
   }
-  /// Up to four numbers that are not negative and not large, one after the other in one word; they
-  /// lie in keys with the first bit set.
+  /// Packs up to four numbers that are neither negative nor large into one word, one after the
+  /// other; they lie in keys with the first bit set.
   bool pack(const key_words& key, std::uint64_t& all) const noexcept {
     if (words_ > 4) return false;
     std::uint64_t packed = 0;
@@ -264,11 +264,11 @@ class hash_index final
     return true;
   }
 
-  std::uint64_t slot_of(const array& a, place of, const key_words& key) const {
+  std::uint64_t slot_of(const array& a, position of, const key_words& key) const {
     return slot_of(a, of, [&](std::uint64_t slot) { return of.flag == 0 || same_(slot, key); });
   }
   template <std::predicate<std::uint64_t> Right>
-  static std::uint64_t slot_of(const array& a, place of, Right&& right) {
+  static std::uint64_t slot_of(const array& a, position of, Right&& right) {
     for (std::uint64_t i = of.hash, end = of.hash + a.size; i != end; ++i) {
       const std::uint64_t at = i & (a.size - 1);
       // acquire ← the release in put(): the hash, and the row's key.
@@ -300,8 +300,8 @@ class hash_index final
     }
     return true;
   }
-  /// An array that nobody sees yet, and which has no gaps: one walk looks for the key and finds the
-  /// place.
+  /// Into an array that no other thread sees yet, and which has no gaps: one walk looks for the key
+  /// and finds the position.
   bool fill_in(array& a, key_note n, const key_reader& key_at) const {
     std::uint64_t i = n.hash & (a.size - 1);
     for (std::uint64_t seen; (seen = a.at(i).slot.load_relaxed()) != empty;

@@ -52,8 +52,8 @@ class dealt_notes {
   std::array<std::size_t, Shards + 1> begin_{};
 };
 
-/// Shards of (hash, slot) entries in an `Array` each, which lookups reach under a guard of
-/// `Domain`, and who has the shard's lock changes or replaces. `Rest` is what a shard has besides.
+/// Shards of (hash, slot) entries in an `Array` each. Lookups reach it under a guard of `Domain`. A
+/// thread that has the shard's lock changes or replaces it. `Rest` is what a shard has besides.
 template <class Array, class Rest, class Domain>
 class hash_shards : public primary_index {
  public:
@@ -84,7 +84,7 @@ class hash_shards : public primary_index {
   static constexpr std::size_t shards = hash_parts;
 #endif
   static constexpr std::size_t at_once = 64;  // keys
-  static constexpr std::size_t fetched = 16;  // places of notes that come next
+  static constexpr std::size_t fetched = 16;  // positions of notes that come next
 
   using array = Array;
   using ending = typename Array::ending;
@@ -110,7 +110,7 @@ class hash_shards : public primary_index {
       add(s, count, [&](std::size_t i) -> const key_note& { return dealt.at(n, i); });
     }
   }
-  /// In the place of the array that there is, while others look things up.
+  /// Puts `with` where the shard has its array, while other threads look things up.
   Array& replace(shard& s, owned with, typename Domain::guard& guard) noexcept {
     Array* const old = s.now.load_relaxed();
     Array& fresh = *with.release();
@@ -127,10 +127,11 @@ class hash_shards : public primary_index {
     }
     return fresh;
   }
-  /// The same while nobody uses the index.
-  void settle_on(shard& s, owned with) noexcept {
+  /// The same while no other thread uses the index.
+  void replace_unused(shard& s, owned with) noexcept {
     Array* const before = s.now.load_relaxed();
-    // release → the acquire in protect(), of who uses the index from now on: the entries.
+    // release → the acquire in protect(), of the threads that use the index from now on: the
+    // entries.
     s.now.store_release(with.release());
     Array::free(before);
   }
