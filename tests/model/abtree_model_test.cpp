@@ -44,7 +44,7 @@ struct world {
   void check() {
     const auto found = tree->audit();
     model::check(found.wrong.empty(), "the tree is not sound");
-    model::check(found.violations == 0, "a violation was left to nobody");
+    model::check(found.violations == 0, "a violation is left that no thread repairs");
     std::size_t pairs = 0;
     for (int key = 0; key < keys; ++key) {
       const auto k = static_cast<std::size_t>(key);
@@ -106,7 +106,7 @@ void scanning_down(model::scenario& run) {
       last = key;
       if (key != 1) found |= 1 << key;
     });
-    model::check(found == (1 << 3 | 1 << 5 | 1 << 7), "a key that nobody touched is not found");
+    model::check(found == (1 << 3 | 1 << 5 | 1 << 7), "a key that no thread touched is not found");
   });
   run.finally([=] { w->check(); });
 }
@@ -166,7 +166,8 @@ void freeing_below_a_removed_node(model::scenario& run) {
     w->insert(0, 2);
     w->home.drain();
   });
-  run.thread([=] { model::check(w->tree->contains(1), "a key that nobody touched is not found"); });
+  run.thread(
+      [=] { model::check(w->tree->contains(1), "a key that no thread touched is not found"); });
   run.finally([=] { w->check(); });
 }
 

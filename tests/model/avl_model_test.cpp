@@ -47,7 +47,7 @@ struct world {
   void check(std::initializer_list<int> there) {
     const auto found = m->audit();
     model::check(found.wrong.empty(), "the tree is not sound");
-    model::check(found.violations == 0, "damage was left to nobody");
+    model::check(found.violations == 0, "damage is left that no thread repairs");
     model::check(found.pairs == there.size(), "there are other keys than there should be");
     for (const int key : there) model::check(m->find(key) == key, "a key is missing");
     m.reset();  // here, since it uses the domain, and this thread ends before the domain does
@@ -174,7 +174,8 @@ TEST(avl_model, the_next_holder_of_a_lock_sees_the_node) {
   expect_found(insert_twice<trees, none>, "avl.unlock_relaxed", at_most(2), "answers say");
 }
 TEST(avl_model, a_node_is_judged_by_its_parents_holder) {
-  expect_found(a_node_is_moved_that_grows, "avl.no_parent_check", at_most(1), "left to nobody");
+  expect_found(a_node_is_moved_that_grows, "avl.no_parent_check", at_most(1),
+               "damage is left that no thread repairs");
 }
 TEST(avl_model, values_are_looked_at_twice) {
   expect_found(a_value_comes_back, "avl.no_second_look", at_most_in_order(3),

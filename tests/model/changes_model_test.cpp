@@ -85,7 +85,7 @@ struct world {
       if constexpr (requires { m->audit(); }) {
         const auto found = m->audit();
         model::check(found.wrong.empty() && found.violations == 0, "the tree is not sound");
-        model::check(found.vacant == 0, "a leaf without a pair was left to nobody");
+        model::check(found.vacant == 0, "a leaf without a pair is left that no thread removes");
         model::check(found.pairs == m->size_approx(), "the count is right");
       }
       m.reset();

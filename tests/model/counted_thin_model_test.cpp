@@ -45,7 +45,7 @@ void walked_to_the_end(model::scenario& run, const std::shared_ptr<thin_state>& 
   way = std::move(last);
   run.thread([s] {
     thin_family::first_look by;
-    model::check(by.find(), "nobody else walks");
+    model::check(by.find(), "no other thread walks");
     auto at = by.look(s->first);
     at->look();
     by.step(at, at->next);
@@ -68,7 +68,7 @@ void walked_from_the_begin(model::scenario& run, const std::shared_ptr<thin_stat
   s->first.load()->next = std::move(below);
   run.thread([s] {
     thin_family::first_look by;
-    model::check(by.find(), "nobody else walks");
+    model::check(by.find(), "no other thread walks");
     auto at = by.look(s->first);
     if (!at) return;
     by.step(at, at->next);

@@ -101,7 +101,7 @@ void values_against_a_snapshot(const std::shared_ptr<World>& w, model::scenario&
   run.finally([w] {
     w->look();
     w->values.collect();
-    model::check(w->values.waiting_bytes() == 0, "nobody needs a value that was replaced");
+    model::check(w->values.waiting_bytes() == 0, "a value is left that no snapshot needs");
   });
 }
 void over_one_shot(model::scenario& run) {

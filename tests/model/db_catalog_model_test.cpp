@@ -77,7 +77,7 @@ void an_entry_against_its_end(model::scenario& run) {
     w->builder_knows = !quiet || w->rows.heads[0].stamp.load_relaxed() > 1;
   });
   run.finally([w] {
-    model::check(w->builder_knows || w->writer_knows == 2, "an entry that nobody takes out");
+    model::check(w->builder_knows || w->writer_knows == 2, "an entry that no thread takes out");
   });
 }
 
@@ -91,7 +91,7 @@ TEST(db_catalog_model, faults_are_found) {
   expect_found(a_build_against_a_commit, "commit_section.no_heavy", at_most(2), missed);
   expect_found(a_build_against_a_commit, "commit_section.no_wait", at_most(2), missed);
   expect_found(an_entry_against_its_end, "hash_secondary.unlocked", at_most(2),
-               "an entry that nobody takes out");
+               "an entry that no thread takes out");
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ template <class World>
 void nothing_is_left(const std::shared_ptr<World>& w) {
   w->old.collect();
   const delta_stats s = w->old.stats();
-  model::check(s.versions_made == s.versions_dropped, "nobody needs a version");
+  model::check(s.versions_made == s.versions_dropped, "a version is left that no snapshot needs");
   w->old.close();  // the domain hears of the end of this thread
 }
 

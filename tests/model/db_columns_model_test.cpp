@@ -80,7 +80,7 @@ void changes_against_a_snapshot(const std::shared_ptr<World>& w, model::scenario
     model::check(w->read(w->board.clock.now()) == two{7, 8}, "what is committed is seen");
     w->old.collect();
     const delta_stats s = w->old.stats();
-    model::check(s.versions_made == s.versions_dropped, "nobody needs a version");
+    model::check(s.versions_made == s.versions_dropped, "a version is left that no snapshot needs");
   });
 }
 void over_one_shot(model::scenario& run) {
@@ -124,7 +124,7 @@ void between_two_snapshots(const std::shared_ptr<World>& w, model::scenario& run
     held->withdraw();
     w->old.collect();
     s = w->old.stats();
-    model::check(s.versions_made == s.versions_dropped, "nobody needs a version");
+    model::check(s.versions_made == s.versions_dropped, "a version is left that no snapshot needs");
     w->old.close();  // the domain hears of the end of this thread
   });
 }

@@ -148,7 +148,7 @@ void two_claims(model::scenario& run) {
   }
   run.finally([b, got] {
     model::check((*got)[0] == (*got)[1], "both have the same slot");
-    model::check(b->keys.find({7}) == (*got)[0], "and so has everybody");
+    model::check(b->keys.find({7}) == (*got)[0], "and each lookup finds that slot");
   });
 }
 

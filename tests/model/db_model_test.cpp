@@ -62,7 +62,7 @@ void drops_against_a_snapshot(const std::shared_ptr<World>& w, model::scenario& 
   run.finally([w] {
     w->old.collect();
     const delta_stats s = w->old.stats();
-    model::check(s.versions_made == s.versions_dropped, "nobody needs a version");
+    model::check(s.versions_made == s.versions_dropped, "a version is left that no snapshot needs");
   });
 }
 void partitions_are_dropped(model::scenario& run) {
@@ -82,7 +82,7 @@ void stripes_against_a_snapshot(model::scenario& run) {
   run.finally([w] {
     w->old.collect();
     const delta_stats s = w->old.stats();
-    model::check(s.versions_made == s.versions_dropped, "nobody needs a version");
+    model::check(s.versions_made == s.versions_dropped, "a version is left that no snapshot needs");
     model::check(s.partitions >= 3, "there is one more than the first ones");
   });
 }
@@ -126,7 +126,7 @@ void a_reader_crosses_a_gap(model::scenario& run) {
     held->withdraw();
     w->old.collect();
     const delta_stats s = w->old.stats();
-    model::check(s.versions_made == s.versions_dropped, "nobody needs a version");
+    model::check(s.versions_made == s.versions_dropped, "a version is left that no snapshot needs");
   });
 }
 
@@ -172,7 +172,7 @@ void a_gap_in_front_of_what_was_not_noted(model::scenario& run) {
     held->withdraw();
     w->old.collect();
     const delta_stats s = w->old.stats();
-    model::check(s.versions_made == s.versions_dropped, "nobody needs a version");
+    model::check(s.versions_made == s.versions_dropped, "a version is left that no snapshot needs");
   });
 }
 
@@ -198,11 +198,12 @@ void what_a_snapshot_sees_is_kept_apart(model::scenario& run) {
     model::check(w->read(0, 1) == 0 && w->read(1, 1) == 0, "a snapshot has changed");
     const delta_stats s = w->old.stats();
     // Of each row the first one, and one that came before the snapshot was known.
-    model::check(s.versions_made - s.versions_dropped <= 3, "what nobody sees goes");
+    model::check(s.versions_made - s.versions_dropped <= 3, "what no snapshot sees goes");
     held->withdraw();
     w->old.collect();
     const delta_stats end = w->old.stats();
-    model::check(end.versions_made == end.versions_dropped, "nobody needs a version");
+    model::check(end.versions_made == end.versions_dropped,
+                 "a version is left that no snapshot needs");
   });
 }
 
@@ -223,7 +224,7 @@ void tags_are_used_up(model::scenario& run) {
     ticket.withdraw();
     w->old.collect();
     const delta_stats s = w->old.stats();
-    model::check(s.versions_made == s.versions_dropped, "nobody needs a version");
+    model::check(s.versions_made == s.versions_dropped, "a version is left that no snapshot needs");
   });
 }
 
@@ -237,7 +238,7 @@ struct lone_partition : lone_chunks, delta_partition {
 /// A partition whose versions ended at time 1, and in which no thread is.
 std::shared_ptr<delta_partition> used_partition() {
   auto p = std::make_shared<lone_partition>();
-  model::check(p->admit() == admission::granted, "nobody has locked it");
+  model::check(p->admit() == admission::granted, "no thread has locked it");
   p->ended(1);
   model::check(p->dismiss() || SPOLIA_FAULT("one_shot.last_out_sees_0"), "the last one knows");
   return p;
@@ -266,7 +267,7 @@ void registration_against_a_drop(model::scenario& run) {
   });
   run.finally([p] {
     model::check(p->last_commit() == 5, "the time of the last commit is known");
-    model::check(p->lock_if_idle(), "nobody is left in");
+    model::check(p->lock_if_idle(), "no thread is left inside");
     p->drop_and_unlock();
     model::check(p->empty(), "the count is exact");
   });
@@ -278,13 +279,13 @@ void two_writers_leave(model::scenario& run) {
   auto last = std::make_shared<atomic<int>>(0);
   for (std::uint64_t time : {5, 6}) {
     run.thread([p, last, time] {
-      model::check(p->admit() == admission::granted, "nobody locks it");
+      model::check(p->admit() == admission::granted, "no thread locks it");
       p->ended(time);
       if (p->dismiss()) last->fetch_add_relaxed(1);
     });
   }
   run.finally([p, last] {
-    model::check(last->load_relaxed() >= 1, "somebody was the last");
+    model::check(last->load_relaxed() >= 1, "one writer was the last");
     model::check(p->last_commit() == 6, "the time of the last commit is known");
   });
 }
@@ -331,7 +332,8 @@ TEST(db_model, faults_of_the_printed_figure_are_found) {
   expect_found(registration_against_a_drop, "one_shot.look_then_register", at_most(2),
                "dropped under a registered writer");
   expect_found(registration_against_a_drop, "one_shot.unlock_by_store", at_most(2), "deadlock");
-  expect_found(two_writers_leave, "one_shot.last_out_sees_0", at_most(2), "somebody was the last");
+  expect_found(two_writers_leave, "one_shot.last_out_sees_0", at_most(2),
+               "one writer was the last");
   expect_found(two_writers_leave, "one_shot.plain_maximum", at_most(2), "the time of the last");
   expect_found(partitions_are_dropped, "one_shot.minimum_not_asked", at_most_in_order(2),
                "a version was dropped while a snapshot needed it");
@@ -353,13 +355,13 @@ TEST(db_model, faults_of_consolidation_are_found) {
                "the younger snapshot has changed");
   // As the figure has it: `doGc = false` where no snapshot needs the partition.
   expect_found(a_reader_crosses_a_gap, "consolidated.printed_full_branch", at_most_in_order(1),
-               "nobody needs a version");
+               "a version is left that no snapshot needs");
   expect_found(a_gap_in_front_of_what_was_not_noted, "consolidated.one_is_enough",
                at_most_in_order(1), "there is a row");
   expect_found(a_gap_in_front_of_what_was_not_noted, "consolidated.looks_at_what_began_only",
                at_most_in_order(1), "there is a row");
   expect_found(what_a_snapshot_sees_is_kept_apart, "lanes.all_in_one", at_most_in_order(1),
-               "what nobody sees goes");
+               "what no snapshot sees goes");
   expect_found(a_gap_in_front_of_what_was_not_noted, "consolidated.began_forgotten",
                at_most_in_order(1), "there is a row");
   expect_found(a_reader_crosses_a_gap, "consolidated.tag_not_asked", at_most_in_order(2),

@@ -79,14 +79,14 @@ void a_withdrawal_against_a_snapshot(model::scenario& run) {
   auto w = two_rows();
   run.thread([w] {
     const auto ticket = w->board.living.announce(w->board.clock);
-    model::check(w->read(0, ticket.timestamp()) == 0, "what was taken back was seen");
+    model::check(w->read(0, ticket.timestamp()) == 0, "what was undone was seen");
   });
   run.thread([w] { w->commit_if(7, 0, 1, never_holds); });
   run.finally([w] {
-    model::check(w->read(0, w->board.clock.now()) == 0, "what was taken back is still there");
+    model::check(w->read(0, w->board.clock.now()) == 0, "what was undone is still there");
     w->old.collect();
     const delta_stats s = w->old.stats();
-    model::check(s.versions_made == s.versions_dropped, "nobody needs a version");
+    model::check(s.versions_made == s.versions_dropped, "a version is left that no snapshot needs");
   });
 }
 
@@ -235,7 +235,7 @@ void a_reader_is_ended(model::scenario& run) {
   });
 }
 
-TEST(db_serial_model, nobody_is_ended_in_a_step) {
+TEST(db_serial_model, no_reader_is_ended_in_a_step) {
   expect_clean(a_reader_is_ended, at_most(2));
   expect_found(a_reader_is_ended, "gate.not_asked", at_most(2), "use after free");
   expect_found(a_reader_is_ended, "gate.no_heavy", at_most(2), "races with an access");
@@ -266,7 +266,7 @@ TEST(db_serial_model, absence_is_of_keys) {
   expect_found(a_slot_that_changes_hands, "world.key_not_noted", at_most_in_order(2), "was there");
   expect_found(a_slot_that_changes_hands, "world.slot_noted", at_most_in_order(2), "was there");
 }
-TEST(db_serial_model, undecided_commits_hold_up_nobody) {
+TEST(db_serial_model, undecided_commits_hold_up_no_thread) {
   expect_clean(an_undecided_commit_against_a_snapshot, at_most(1));
   expect_clean(an_undecided_commit_against_a_snapshot, at_most_in_order(3));
   expect_clean(a_withdrawal_against_a_snapshot, at_most(2));
@@ -278,7 +278,7 @@ TEST(db_serial_model, faults_are_found) {
   expect_found(an_undecided_commit_against_a_snapshot, "commit.no_push", at_most(2),
                "half of a commit was seen");
   expect_found(a_withdrawal_against_a_snapshot, "world.old_stamp_comes_back", at_most(2),
-               "what was taken back was seen");
+               "what was undone was seen");
 }
 
 }  // namespace

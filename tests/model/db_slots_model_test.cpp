@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scans that pass over chunks of slots, beside insertions and deletions, and chunks whose memory is
-// given back, beside those who take slots and who read there, under the model checker.
+// given back, beside threads that take slots and that read there, under the model checker.
 
 #include <gtest/gtest.h>
 

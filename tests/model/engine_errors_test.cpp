@@ -291,7 +291,7 @@ TEST(blocks, alignment_is_kept_and_a_full_heap_throws) {
 // ---- waiting
 // -------------------------------------------------------------------------------------
 
-TEST(waiting, a_flag_that_nobody_sets_is_a_deadlock) {
+TEST(waiting, a_flag_that_no_thread_sets_is_a_deadlock) {
   auto wait_for_each_other = [](bool first_gives) {
     struct state {
       atomic<bool> a{false}, b{false};

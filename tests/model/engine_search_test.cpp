@@ -44,7 +44,7 @@ void store_buffering(model::scenario& run) {
     s->words.y.store_relaxed(1);
     s->seen[1] = s->words.x.load_relaxed();
   });
-  run.finally([=] { model::check(s->seen[0] + s->seen[1] > 0, "somebody saw somebody"); });
+  run.finally([=] { model::check(s->seen[0] + s->seen[1] > 0, "one thread saw the other"); });
 }
 
 // Lost updates: needs one preemption between the load and the store.
@@ -157,7 +157,7 @@ TEST(trace, shows_threads_operations_names_orders_and_old_values) {
   EXPECT_NE(found.trace.find("T1      store relaxed y := 1"), std::string::npos) << found.trace;
   EXPECT_NE(found.trace.find("= 0   (old, 1 behind: the newest is 1)"), std::string::npos)
       << found.trace;
-  EXPECT_NE(found.trace.find("finally: check failed: somebody saw somebody"), std::string::npos);
+  EXPECT_NE(found.trace.find("finally: check failed: one thread saw the other"), std::string::npos);
 }
 
 TEST(budget, executions_and_seconds_are_limits) {

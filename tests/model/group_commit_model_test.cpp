@@ -195,7 +195,7 @@ void a_commit_beside_a_cut(model::scenario& run) {
   run.thread(
       [w] { w->queue.cut(w->entries[1], w->end, [&] { return w->seen = w->board.clock.now(); }); });
   run.finally([w] {
-    model::check(w->committed != 0, "nobody takes its time away as often");
+    model::check(w->committed != 0, "no other thread takes its time away as often");
     model::check((w->commit.sequence < w->end.sequence) == (w->committed <= w->seen),
                  "what the snapshot sees is not what comes before the cut");
   });

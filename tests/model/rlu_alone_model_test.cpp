@@ -141,7 +141,7 @@ TEST(rlu_alone_model, one_at_a_time_is_alone) {
   expect_clean(two_are_alone, at_most_in_order(1));
   expect_found(two_are_alone, "rlu.takes_over_early", at_most_in_order(2), "data race");
 }
-TEST(rlu_alone_model, objects_end_when_nobody_can_see_them) {
+TEST(rlu_alone_model, objects_end_when_no_section_can_see_them) {
   expect_clean(an_object_ends_beside_readers, at_most_in_order(1));
   expect_clean(an_object_ends_beside_a_collector, at_most_in_order(1));
   expect_found(an_object_ends_beside_readers, "rlu.begins_unasked", at_most_in_order(2), "block");

@@ -401,16 +401,16 @@ TEST(rlu_model, unlocking_needs_release) {
 TEST(rlu_model, collectors_disturb_no_reader) {
   expect_clean(a_reader_beside_a_collector, at_most_in_order(2));
 }
-TEST(rlu_model, masters_are_overwritten_when_nobody_reads_them) {
+TEST(rlu_model, masters_are_overwritten_when_no_section_reads_them) {
   expect_found(a_reader_beside_a_collector, "rlu.overwrites_early", at_most_in_order(2),
                "data race");
 }
-TEST(rlu_model, copies_go_when_nobody_has_found_them) {
+TEST(rlu_model, copies_go_when_no_section_has_found_them) {
   expect_found(a_reader_beside_a_collector, "rlu.no_second_grace", at_most_in_order(2),
                "free of block");
 }
 
-TEST(rlu_model, segments_go_when_nobody_has_found_their_copies) {
+TEST(rlu_model, segments_go_when_no_section_has_found_their_copies) {
   expect_found(a_reader_beside_a_collector, "rlu.gone_too_early", at_most_in_order(2),
                "free of block");
   expect_clean(a_copy_comes_after_a_look, at_most_in_order(1));
@@ -435,7 +435,7 @@ TEST(rlu_model, collectors_lock) {
                "use after free");
 }
 
-TEST(rlu_model, the_head_is_not_for_everybody) {
+TEST(rlu_model, the_head_is_not_for_every_section) {
   expect_clean(a_reader_meets_a_second_commit, at_most_in_order(1));
   expect_found(a_reader_meets_a_second_commit, "rlu.takes_any_head", at_most_in_order(2),
                "two instants");
@@ -480,7 +480,7 @@ TEST(rlu_model, what_was_heard_of_is_seen) {
                "a later one did not");
 }
 
-TEST(rlu_model, objects_end_when_nobody_can_see_them) {
+TEST(rlu_model, objects_end_when_no_section_can_see_them) {
   expect_clean(an_object_is_freed, at_most_in_order(2));
 }
 TEST(rlu_model, freeing_waits_for_readers) {

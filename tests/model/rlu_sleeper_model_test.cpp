@@ -30,9 +30,9 @@ struct with_sleeper : world {
     });
   }
   /// The object gets a copy, which moves.
-  void give_second_home() {
+  void relocate_copy() {
     wait_for(1);
-    model::check(add_to(x), "nobody is in the way");
+    model::check(add_to(x), "no other section is in the way");
     d.collect();
   }
 };
@@ -61,7 +61,7 @@ void a_copy_is_overwritten(model::scenario& run) {
   auto w = std::make_shared<with_sleeper>();
   run.thread([=] { w->sleep_until(4); });
   run.thread([=] {
-    w->give_second_home();
+    w->relocate_copy();
     w->steps.store_relaxed(2);
     w->wait_for(3);
     w->add_to(w->x);
@@ -87,7 +87,7 @@ void a_copy_is_overwritten_before_a_look(model::scenario& run) {
   auto w = std::make_shared<with_sleeper>();
   run.thread([=] { w->sleep_until(3); });
   run.thread([=] {
-    w->give_second_home();
+    w->relocate_copy();
     w->steps.store_relaxed(2);
     w->add_to(w->x);
     for (int i = 0; i < 2; ++i) w->d.collect();
@@ -105,7 +105,7 @@ void a_copy_is_overwritten_beside_a_pass(model::scenario& run) {
   auto w = std::make_shared<with_sleeper>();
   run.thread([=] { w->sleep_until(5); });
   run.thread([=] {
-    w->give_second_home();
+    w->relocate_copy();
     w->steps.store_relaxed(2);
     w->wait_for(3);
     w->d.collect();

@@ -120,7 +120,7 @@ void two_updates_divide(model::scenario& run) {
   run.thread([=] { w->assign(1, 10); });
   run.thread([=] { w->insert(3, 30); });
   run.finally([=] {
-    model::check(w->find(0) == 0, "what nobody changed stays");
+    model::check(w->find(0) == 0, "what no thread changed stays");
     model::check(w->find(1) == 10, "an update is lost");
     model::check(w->find(3) == 30, "an update is lost");
     w->end();

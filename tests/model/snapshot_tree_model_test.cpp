@@ -68,7 +68,7 @@ struct world {
   void judge(std::initializer_list<int> there) {
     const auto found = m->audit();
     model::check(found.wrong.empty(), "the tree is not sound");
-    model::check(found.violations == 0, "a violation was left to nobody");
+    model::check(found.violations == 0, "a violation is left that no thread repairs");
     model::check(found.pairs == there.size(), "there are other keys than there should be");
     {
       auto here = versions.enter();
@@ -369,9 +369,9 @@ TEST(snapshot_tree_model_faults, a_removed_router_must_be_frozen) {
 }
 TEST(snapshot_tree_model_faults, violations_must_be_repaired) {
   expect_found(two_grow_one_side<sl>, "chromatic.no_repair", at_most_in_order(2),
-               "a violation was left to nobody");
+               "a violation is left that no thread repairs");
 }
-TEST(snapshot_tree_model_faults, a_version_gets_its_right_end_from_whoever_ends_it) {
+TEST(snapshot_tree_model_faults, a_version_gets_its_right_end_from_each_thread_that_ends_it) {
   expect_found(two_grow_one_side<dl>, "pdl.append_unfinished", at_most_in_order(2),
                "nothing ended");
 }

@@ -265,9 +265,9 @@ void a_flag_is_believed(model::scenario& run) {
   auto* const third = v->newest->left.load_relaxed();
   auto* const second = third->left.load_relaxed();
   run.thread([=] {
-    static constexpr list::flagged_only nobody_asks{};
+    static constexpr list::flagged_only flags_only{};
     auto guard = v->d.enter();
-    v->board->compact(v->list, [](list::node*) {}, nobody_asks);
+    v->board->compact(v->list, [](list::node*) {}, flags_only);
   });
   run.thread([=] {
     auto guard = v->d.enter();

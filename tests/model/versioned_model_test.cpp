@@ -180,13 +180,13 @@ void a_walk_ends_above_what_has_gone(model::scenario& run) {
     w->store(1);
     w->versions.collect();
     w->run_on(12);
-    model::check(w->versions.stats().held() == 0, "what nobody sees goes");
+    model::check(w->versions.stats().held() == 0, "what no snapshot sees goes");
     const snapshot held(w->time);
     w->store(2);
     snapshot(w->time).withdraw();
     w->store(3);
     w->versions.collect();
-    model::check(w->versions.stats().held() == 1, "what nobody sees goes");
+    model::check(w->versions.stats().held() == 1, "what no snapshot sees goes");
     model::check(w->at(held).look() == 1, "what a snapshot sees stays");
   });
   run.finally([=] { w->clear(); });
