@@ -29,7 +29,7 @@
 //
 // Where to go on
 //   map.hpp: snapshot_hash and snapshot_tree, which need none of this set-up; docs/versions.md:
-//   which collector, who holds how much, leases, several timelines.
+//   which collector, which snapshot holds how much, leases, several timelines.
 #pragma once
 
 #include <spolia/version/collectors.hpp>
