@@ -19,7 +19,7 @@ Draw = Callable[[list[dict], "object"], list[dict]]
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer: its question, the commands that answer it, and who draws their records."""
+    """One layer: its question, the commands that answer it, and what draws their records."""
 
     key: str
     title: str

@@ -81,7 +81,7 @@ COLLECTORS = {
     "sl_rt": ("SL-RT", "#1f5fd6", "#6aa2ff"),
     "bbf": ("BBF+", "#cf2f5a", "#ff7193"),
 }
-# Colours by place, of what has none of its own: who is first gets the default's.
+# Colours by position, of schemes that have none of their own: the first gets the default's.
 PLACES = ("token", "debra", "neutralization_plus", "hazard_pointers", "token_naive", "reservations",
           "hazard_eras", "none")  # fmt: skip
 NO_BREAK = "\N{NO-BREAK SPACE}"

@@ -56,7 +56,7 @@ class Cell:
         return fields if self.count else {k: v for k, v in fields.items() if k != "count"}
 
     def hash(self) -> str:
-        """Names the cell in a results file; equal configurations have equal names for ever."""
+        """Names the cell in a results file; equal configurations have equal names forever."""
         text = json.dumps(self.configuration(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -304,7 +304,7 @@ def stall(configs: list[Config], figures: Figures) -> dict | None:
 
 
 def _unstalled(configs: list[Config], held: Config):
-    """Peak garbage of the same configuration with nobody stalled."""
+    """Peak garbage of the same configuration with no thread stalled."""
     for config in configs:
         c, h = config.conditions, held.conditions
         same = (c.structure, c.keys, c.update, c.allocator, c.batch, c.run)

@@ -42,7 +42,7 @@ def _share(record: dict) -> float:
 
 def _allowed(record: dict) -> float:
     """Versions that the bound allows besides those that are needed."""
-    ever = _workers(record) + 2  # and who filled the map, and who counts
+    ever = _workers(record) + 2  # and the thread that filled the map, and the one that counts
     batch = max(64, ever * ever.bit_length())
     current = record["versions_current"]
     needed = max(0, record["versions_needed_peak"] - current)
@@ -80,7 +80,7 @@ def _show(found: Found) -> Shown | None:
     worst = max(last.values(), key=_share)
     nearest = max(r["versions_excess_peak"] / _allowed(r) for r in last.values())
     here = (
-        f"At most {_share(worst):.2f} P² log P versions are held that nobody needs "
+        f"At most {_share(worst):.2f} P² log P obsolete versions are held "
         f"({TITLES[worst['structure']]}, {look.collector_title(worst['collector'])}), "
         f"{look.percent(nearest)} of what the collectors allow themselves."
     )
@@ -93,7 +93,7 @@ def _commands() -> list[tuple[str, ...]]:
 
 BOUND = Page(
     key="snapshots-bound", name="Snapshots, the bound",
-    title="Versions that nobody needs, many threads",
+    title="Obsolete versions that are held, many threads",
     paper="At any moment at most H + c P² log P versions are linked, H those that are current or "
           "seen by a snapshot, P the threads, c a constant (PPoPP 2023, sections 2 to 5).",
     cells=one_trial,

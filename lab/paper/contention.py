@@ -222,7 +222,7 @@ def _timed(found: Found) -> Shown | None:
             if ALONE in runs:
                 chains += [n for _, n in column(runs[ALONE], "chain_mean", False)]
     here = (f"An object that has copies has {sum(chains) / len(chains):.2f} on average, and "
-            f"{max(chains):.2f} at the worst look, where nobody sleeps. "
+            f"{max(chains):.2f} at the worst look, where no thread sleeps. "
             if chains else "")  # fmt: skip
     here += (f"Logs went on growing: {'; '.join(growing)}." if growing
              else "Logs grow at first and then stay as they are.")  # fmt: skip

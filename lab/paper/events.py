@@ -118,7 +118,7 @@ def _announcements(found: Found) -> Shown | None:
 ANNOUNCEMENTS = Page(
     key="announcements", name="Counted", title="Announcements read by an operation",
     paper="DEBRA reads one other thread's announcement every few operations, so an epoch takes "
-          "twice as long with twice the threads; a token is read by nobody but its holder "
+          "twice as long with twice the threads; a token is read by no thread but its holder "
           "(sections 2 and 4).",
     cells=one_trial,
     show=_announcements,

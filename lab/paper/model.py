@@ -29,8 +29,8 @@ def _cells(scale: Scale) -> list:
 
 
 def events_of(counted: tuple[Config, Config], speeds: list[float]) -> list[Events] | None:
-    """Counted events of both policies. A flush costs the same whoever causes it: the smaller of
-    two estimates, since what is above the median need not all be flushing."""
+    """Counted events of both policies. A flush costs the same under each: the smaller of two
+    estimates, since what is above the median need not all be flushing."""
     if any(not c.allocator_flushes or not c.allocator_flushes.median for c in counted):
         return None
     rates = [each(c, "allocator_flushes", "frees") for c in counted]
@@ -140,7 +140,7 @@ def _inputs(events: list[Events]) -> dict:
         ["a free into the buffer", *[look.duration(e.free_ns) for e in events]],
         ["flushes of the buffer in a thousand frees", *[f"{1000 * e.flushes:.3g}" for e in events]],
         ["blocks that a flush gives back", *[f"{e.flushed:.3g}" for e in events]],
-        ["a flush, nobody in the way", *[look.duration(e.flush_ns) for e in events]],
+        ["a flush, no other thread in the way", *[look.duration(e.flush_ns) for e in events]],
     ]
     return blocks.table(["", "batch", "amortized"], rows, "What was counted here, and goes in")
 

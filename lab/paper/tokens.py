@@ -143,7 +143,7 @@ FIGURE_7 = _timeline_page(
 FIGURE_8 = _timeline_page(
     "figure-8", "Figure 8", PERIODIC, "Periodic: a look at the token after each hundred frees",
     "Less memory than pass-first, yet garbage still piles up: one single call of free can take "
-    "milliseconds, and nobody passes a token in the middle of a call.", _judge_pile, PILE_LIMIT,
+    "milliseconds, and no thread passes a token in the middle of a call.", _judge_pile, PILE_LIMIT,
 )  # fmt: skip
 FIGURE_9 = _timeline_page(
     "figure-9", "Figure 9", FINAL, "Amortized: garbage stays level",

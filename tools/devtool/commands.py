@@ -46,7 +46,7 @@ def _build(preset: str, *targets: str, pattern: str | None = None) -> None:
 
 
 def _laboratory(arguments: list[str]) -> None:
-    """Nobody waits for a build who asks for help, or draws what has been measured."""
+    """Builds nothing for a user that asks for help, or draws what has been measured."""
     words = set(arguments)
     if words and arguments[0] != "report" and words.isdisjoint({"-h", "--help", "--list"}):
         _build("release", "spolia-bench")

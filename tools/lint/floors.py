@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may include whom. The table is the architecture: a room sees itself and what it lists.
+"""Which room may include which. The table is the architecture: a room sees itself and what it
+lists.
 
 Floors, from below: model and base, reclaim, version, rlu and the standard faces, map, db, programs.
 A file include/spolia/X.hpp is the face of room X, or of the room that FACES names.
@@ -55,7 +56,7 @@ FACES = {
     "standard": "standard",
 }
 
-# Who else may look into the detail/ of a room.
+# Which other rooms may include from the detail/ of a room.
 INSIDERS = {
     "reclaim": {"standard"},  # hazard_pointer.hpp and rcu.hpp are faces of what lies there
 }

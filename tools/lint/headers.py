@@ -72,7 +72,7 @@ def _check_reached(project):
 
 
 def _check_tests(project):
-    """A test that no CMakeLists.txt names is never built, and nobody would notice."""
+    """A test that no CMakeLists.txt names is never built, and nothing would show that."""
     for path in project.matching(("_test.cpp",), "tests/"):
         folder, name = path.rsplit("/", 1)
         lists = f"{folder}/CMakeLists.txt"

@@ -10,8 +10,8 @@ import time
 import unittest
 
 TOOLS = pathlib.Path(__file__).resolve().parents[2]
-# Starts a shell and a program under it, which say who they are. Under nohup we ignore hangups, and
-# so would it.
+# Starts a shell and a program under it, which print their process ids. Under nohup we ignore
+# hangups, and so would it.
 PROGRAM = """
 import pathlib, signal, sys
 from devtool import process
@@ -26,7 +26,7 @@ finally:
 
 
 def alive(pid):
-    """Zombies are not: nobody may be there to take what they leave."""
+    """Zombies are not: there may be no process that takes what they leave."""
     try:
         stat = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except FileNotFoundError:
