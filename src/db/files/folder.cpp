@@ -171,12 +171,13 @@ void folder::have_by_lock_file(folder_use use) {
                         "the database is open elsewhere: in this process, or in another one");
   }
   if (!use.without_lock) {
-    throw storage_error(path_of(other->name), storage_error::nowhere,
-                        std::string("the database may be open elsewhere: the file system has no "
-                                    "locks, and of this file, which says who has it, ") +
-                            other->unknown +
-                            "; remove it if nobody has the database open, or use "
-                            "options::allow_without_lock");
+    throw storage_error(
+        path_of(other->name), storage_error::nowhere,
+        std::string("the database may be open elsewhere: the file system has no "
+                    "locks, and of this file, which names the process that has it, ") +
+            other->unknown +
+            "; remove it if no process has the database open, or use "
+            "options::allow_without_lock");
   }
   guard_ = directory_guard::nothing;
 }
