@@ -94,7 +94,7 @@ runner settle_rival(const rival& r, set_options& o) {
   if (o.turn_us) refuse("--turn-us", "only Spolia's domains know of turns");
   if (o.count) refuse("--count", "only Spolia's domains count calls of free");
   if (!o.trace.empty()) refuse("--trace", "only Spolia's structures write traces");
-  if (o.stall && !r.stalls) refuse("--stall", "nobody could go on beside a thread that reads");
+  if (o.stall && !r.stalls) refuse("--stall", "no thread could go on beside one that reads");
   return rival_runners().at({r.structure, o.scheme});
 }
 

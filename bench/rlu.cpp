@@ -203,7 +203,7 @@ nlohmann::json run_rlu(const rlu_options& o, std::uint32_t trial) {
   if (o.over_time && !logs) throw usage_error("--over-time is for read-log-update");
   if (o.stall && (o.sync == "rwlock" || o.sync == "kyotocabinet")) {
     throw usage_error("--stall with --sync " + o.sync +
-                      ": nobody could go on beside a thread that reads");
+                      ": no thread could go on beside one that reads");
   }
   const trial_result r = run(o, trial);
   nlohmann::json record = {{"kind", "rlu"},
