@@ -86,7 +86,7 @@ class sl_rt final
     mine.ended.add(1);
     // relaxed: we have seen its stamp set.
     const std::uint64_t until = fresh->since.load_relaxed();
-    if (nobody_needs(until)) return base::finish(*old, s.guard(), mine);
+    if (is_obsolete(until)) return base::finish(*old, s.guard(), mine);
     this->track(*old, until, mine);
   }
 
@@ -109,7 +109,7 @@ class sl_rt final
   }
 
   bool expire(version& v, figures& mine, typename Domain::guard& g) noexcept {
-    if (!nobody_needs(v.until.read())) {
+    if (!is_obsolete(v.until.read())) {
       if (!list::is_unlinked(&v)) compact(list::list_of(v), mine);
       // Another compaction may have cut it off and not said so yet: then later.
       if (!list::is_unlinked(&v)) return false;
@@ -121,15 +121,14 @@ class sl_rt final
  private:
   /// Whether no snapshot sees anything that ended at that time or earlier. Under a guard, as the
   /// board asks.
-  [[nodiscard]] bool nobody_needs(std::uint64_t until) const noexcept {
+  [[nodiscard]] bool is_obsolete(std::uint64_t until) const noexcept {
     const scan_times& latest = *board_.latest();
     return until <= (SPOLIA_FAULT("sl_rt.forgets_times") ? latest.known : latest.least());
   }
   void compact(list& l, figures& mine) noexcept {
-    static constexpr typename list::flagged_only nobody_asks{};
+    static constexpr typename list::flagged_only flags_only{};
     base::note_cut(
-        mine,
-        board_.compact(l, [this](version* head) { this->time().settle(*head); }, nobody_asks));
+        mine, board_.compact(l, [this](version* head) { this->time().settle(*head); }, flags_only));
   }
 
   scan_board<Domain> board_;
