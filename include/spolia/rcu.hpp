@@ -190,7 +190,7 @@ template <class Rep, class Period>
   }
   // In floating point no duration overflows, and one that is no number is not above zero.
   const std::chrono::duration<double> seconds = most;
-  // The clock ends in some 290 years: who wants to wait for one hundred, gets no deadline.
+  // The clock ends in some 290 years: a caller that wants to wait for one hundred gets no deadline.
   constexpr std::chrono::duration<double> endless = std::chrono::hours(100 * 365 * 24);
   if (seconds > endless) return core::wait_for_rcu_readers(dom, nullptr);
   auto deadline = std::chrono::steady_clock::now();

@@ -228,7 +228,7 @@ bool catalog::build(building& b) const {
 void catalog::give_up(building& b, std::unique_ptr<const index_set> before,
                       note* last) const noexcept {
   b.of.show(std::move(before));
-  // Who begins now does not know it.
+  // Transactions that begin now do not know it.
   drop_later(last, engine_.board.clock.tick());
 }
 
@@ -241,14 +241,14 @@ void catalog::drop_later(note* n, std::uint64_t until) const noexcept {
   engine_.cleaner.look_now();
 }
 
-/// Who begins at the time that is returned, or later, knows that it is over then.
+/// A snapshot at the time that is returned, or later, knows that it is over then.
 std::uint64_t catalog::end(validity& v) const noexcept {
   commit_clock& clock = engine_.board.clock;
   for (std::uint64_t ahead = 64;; ahead *= 2) {
     const std::uint64_t time = clock.now() + ahead;
     v.end(time);
-    // Who reads this or a later time sees what was stored.
-    if (clock.tick() > time) continue;  // others were quicker
+    // A snapshot that reads this or a later time from the clock sees what was stored.
+    if (clock.tick() > time) continue;  // other threads were quicker
     while (clock.tick() < time) {
     }
     return time;

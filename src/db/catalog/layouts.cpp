@@ -76,7 +76,8 @@ std::uint32_t layout_number(const table_spec& spec) {
     looked_at = now;
     if (made->number == 0) made->number = next_number();
     made->next = now;
-    // release → the acquire of who looks for one; acquire ← the release of who was faster.
+    // release → the acquires above and here, of threads that look for one later. acquire ← the
+    // release here, of the thread that was faster.
     if (first.compare_exchange_strong(now, made.get(), std::memory_order_acq_rel,
                                       std::memory_order_acquire)) {
       return made.release()->number;

@@ -21,7 +21,8 @@
 //   gaps; never back to empty. So a walk from a slot's home to the first empty place meets it, if
 //   it was put there before the walk, or before the array's address was read. A slot that is taken
 //   out and put again meanwhile may be met twice in one walk: the buffer is freed of that.
-// Why of two who add to one key, one at least sees the other: each scans after he has had the lock.
+// Why of two threads that add to one key, one at least sees the other: each scans after it has had
+//   the key's lock.
 #pragma once
 
 #include <algorithm>
@@ -308,7 +309,7 @@ class hash_secondary final : public secondary_index {
     const bool unlocked_ = SPOLIA_FAULT("hash_secondary.unlocked");
   };
 
-  /// For who has the key's lock, or a guard.
+  /// For a caller that has the key's lock, or a guard.
   [[nodiscard]] row_set* find(const key_words& key) const {
     const std::uint64_t number = keys_.find(key);
     return number == no_slot ? nullptr : row_set::of(number);
@@ -323,7 +324,7 @@ class hash_secondary final : public secondary_index {
     to.slot.store_release(slot + 1);
   }
 
-  // These three for who has the key's lock. `s` is the key's set; null: it has none.
+  // These three for a caller that has the key's lock. `s` is the key's set; null: it has none.
 
   static place* place_in(row_set* s, std::uint64_t slot) noexcept {
     return s == nullptr ? nullptr : s->now.load_relaxed()->find(slot);

@@ -161,7 +161,7 @@ class ordered_primary final : public primary_index {
       if (there != no_slot) return there;
     }
   }
-  // One slot at a time has the key, and who removes it holds its row.
+  // One slot at a time has the key, and the thread that removes it holds its row.
   bool remove(const key_words& key, std::uint64_t) noexcept override {
     try {
       tree_.erase(cut<Words>(key));
