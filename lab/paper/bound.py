@@ -80,7 +80,7 @@ def _show(found: Found) -> Shown | None:
     worst = max(last.values(), key=_share)
     nearest = max(r["versions_excess_peak"] / _allowed(r) for r in last.values())
     here = (
-        f"At most {_share(worst):.2f} P² log P obsolete versions are held "
+        f"At most {_share(worst):.2f} P² log P versions are held that are obsolete "
         f"({TITLES[worst['structure']]}, {look.collector_title(worst['collector'])}), "
         f"{look.percent(nearest)} of what the collectors allow themselves."
     )
