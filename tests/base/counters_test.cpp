@@ -175,7 +175,7 @@ struct few_cells {
   cell at[2];
 };
 
-TEST(HeldAtOnce, IsExactWhileNobodyCounts) {
+TEST(HeldAtOnce, IsExactWhileNoThreadCounts) {
   few_cells cells;
   cells.at[0].in.add(7);
   cells.at[1].in.add(5);

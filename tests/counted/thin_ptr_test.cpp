@@ -451,7 +451,7 @@ TEST(block_pool, threads_hand_blocks_to_each_other) {
 
 constexpr unsigned other_size = core::block_cache::size_for(200);
 
-TEST(block_pool, gives_back_what_nobody_uses) {
+TEST(block_pool, gives_back_what_no_thread_uses) {
   constexpr std::size_t many = 40000;
   counted::trim();
   std::vector<void*> blocks(many);

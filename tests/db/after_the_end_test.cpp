@@ -64,7 +64,7 @@ TEST_F(after_the_end, a_scan_says_that_its_transaction_has_ended) {
     is_refused([&] { tx.scan_down(t.index("by_v"), {}, {}, nothing); });
     EXPECT_EQ(tx.find(t, {1}).code(), outcome::ended);
     EXPECT_EQ(tx.query(t).aggregate(count()).run().code(), outcome::ended);
-    EXPECT_FALSE(tx.ended()) << "by nobody else";
+    EXPECT_FALSE(tx.ended()) << "no other thread has ended it";
   }
 }
 

@@ -234,7 +234,7 @@ TEST_F(cancelled, in_commits) {
   }
 }
 
-/// Where the log is memory, who has committed makes it longer for those who come next.
+/// Where the log is memory, a thread that has committed makes it longer for later commits.
 TEST_F(cancelled, in_commits_to_files_in_memory) {
   how_.files = nullptr;
   how_.segment_bytes = 64U << 20U;

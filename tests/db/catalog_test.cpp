@@ -241,7 +241,7 @@ TEST_P(catalog_changes, older_snapshots_find_the_indexes_of_a_dropped_table) {
   EXPECT_EQ(thrown([&] { count(base.snapshot(), gone, "by_v", 5); }), outcome::dropped);
 }
 
-/// The row is locked by one who was waited for, and begins then.
+/// The row is locked by a transaction that was waited for, and begins then.
 TEST_P(catalog_changes, a_transaction_that_waits_finds_the_table_dropped) {
   table& gone = make("gone");
   ASSERT_TRUE(put_into(gone, 1, 1));
@@ -438,7 +438,8 @@ class versions_that_wait final : public delta_one_shot {
 };
 
 /// A transaction that gives a row its former key back is open when the builder adds an entry for
-/// that key, which its snapshot sees: its claim must stay, for who wants the key for another row.
+/// that key, which its snapshot sees: its claim must stay, for a transaction that wants the key for
+/// another row.
 class claims_of_the_open : public testing::TestWithParam<index_kind> {
  protected:
   static constexpr std::int64_t rows = 50000;

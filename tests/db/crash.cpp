@@ -18,8 +18,9 @@
 // its data must be refused once the opening was over. Some rounds begin with nothing, some with a
 // directory as a program of an earlier format leaves it.
 //
-// Who worked on after the end of the run would spoil the next one in the same directory: so a child
-// is killed when its parent ends, whatever ended that, and a directory has one run at a time.
+// A process that worked on after the end of the run would spoil the next one in the same directory:
+// so a child is killed when its parent ends, whatever ended that, and a directory has one run at a
+// time.
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -238,7 +239,7 @@ db::status commit_one(world& w, std::int64_t thread, std::int64_t n, std::mt1993
     if (!taker) return taker.why();
     return taker->set(v, taker->get(v) + 1);
   };
-  // Who has a row may be kept off the processor for longer than the usual tries take.
+  // A thread that has a row may be kept off the processor for longer than the usual tries take.
   return w.base.transact(all, {.tries = 1000000});
 }
 
@@ -374,7 +375,7 @@ void check_thread(const world& w, const db::reader& now, std::int64_t thread,
     wrong(name + "commit " + std::to_string(known.acknowledged.load_relaxed()) +
           " was acknowledged, the last that is there is " + std::to_string(last));
   }
-  if (last > known.attempted.load_relaxed()) wrong(name + "a commit that nobody has made");
+  if (last > known.attempted.load_relaxed()) wrong(name + "a commit that no thread has made");
   std::int64_t next = std::max<std::int64_t>(last - kept + 1, 1);
   now.scan(w.rows->index("by_v"), {}, {}, [&](const db::row& r) {
     const std::int64_t k = r.get(w.rows->column<std::int64_t>("k"));

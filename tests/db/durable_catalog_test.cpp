@@ -309,7 +309,7 @@ TEST(durable_catalog, each_change_meets_a_disk_that_fails) {
 }
 
 /// Looks at the database while each change is on its way to the disk.
-TEST(durable_catalog, nobody_sees_a_change_before_it_is_durable) {
+TEST(durable_catalog, no_transaction_sees_a_change_before_it_is_durable) {
   const disk files = new_disk();
   options o = over(files);
   o.durability = durability_level::async;

@@ -129,7 +129,7 @@ class one_step_fails {
       return expect_files(done_, done_ + 1);
     }
     EXPECT_FALSE(base_->stats().log.failed) << base_->storage_failure();
-    EXPECT_TRUE(thrown || refused_ || quiet_ || may_be_quiet()) << "and nobody was told";
+    EXPECT_TRUE(thrown || refused_ || quiet_ || may_be_quiet()) << "and nothing has reported it";
     EXPECT_EQ(commits_in(*base_), done_);
     if (s.what != step_kind::remove) {
       EXPECT_FALSE(has_temporary(files_));

@@ -135,7 +135,7 @@ TEST_P(db_queries, without_memory) {
     });
     EXPECT_GT(failures, 3U);
   }
-  EXPECT_TRUE(set_a(1, 6)) << "nobody is held up";
+  EXPECT_TRUE(set_a(1, 6)) << "no transaction is held up";
 }
 
 /// A question that could not be put whole is as it was before.

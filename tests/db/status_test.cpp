@@ -141,7 +141,7 @@ TEST_F(store_status_test, shows_the_readers_that_are_furthest_behind) {
   with(with, 0);
 }
 
-TEST_F(store_status_test, that_is_spoilt_is_refused_and_harms_nobody) {
+TEST_F(store_status_test, that_is_spoilt_is_refused_and_harms_no_database) {
   database base = open();
   table& t = base.create_table(spec());
   const fs::path file = here / "status";

@@ -270,7 +270,7 @@ struct stopper {
 };
 
 /// Lock-freedom: what a stopped thread has begun is finished by the thread that needs it.
-TEST(AbtreeThreads, a_thread_stopped_anywhere_holds_nobody_up) {
+TEST(AbtreeThreads, a_thread_stopped_anywhere_holds_no_other_up) {
   stopper signal;
   number_tree<domain<none>, 3> tree;
   std::atomic<bool> over{false};

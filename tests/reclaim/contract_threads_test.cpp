@@ -101,7 +101,7 @@ TYPED_TEST(contract_threads, more_threads_than_cores_share_a_stack) {
 }
 
 TYPED_TEST(contract_threads, the_blocks_of_an_idle_thread_are_adopted) {
-  if (!TypeParam::info().reclaims || needs_everybody<TypeParam>) return;
+  if (!TypeParam::info().reclaims || needs_every_thread<TypeParam>) return;
   ledger idle_book;
   ledger& book = this->book_;
   TypeParam d(eager<TypeParam>());

@@ -193,7 +193,7 @@ std::uint64_t rounds_in(domain<token>& d, int turns, int retires) {
   return d.stats().epochs - before;
 }
 
-TEST(courtesy_of_token, goes_round_seldom_while_nobody_waits_for_it) {
+TEST(courtesy_of_token, goes_round_seldom_while_no_thread_waits_for_it) {
   domain<token> d;
   const std::uint64_t busy = rounds_in(d, 1000, 64);
   const std::uint64_t calm = rounds_in(d, 1000, 0);

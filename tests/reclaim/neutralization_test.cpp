@@ -134,7 +134,7 @@ TYPED_TEST(neutralizing, a_kept_block_stays_and_goes_when_the_guard_does) {
   this->book.expect_empty();
 }
 
-TYPED_TEST(neutralizing, a_reader_that_never_ends_is_restarted_and_stops_nobody) {
+TYPED_TEST(neutralizing, a_reader_that_never_ends_is_restarted_and_stops_no_other) {
   typename TestFixture::domain_type d(this->marks(32, 64));
   const std::uint64_t bound = d.garbage_bound(2).value();
   EXPECT_EQ(bound, 2 * 64U);

@@ -72,7 +72,7 @@ TYPED_TEST(domain_pins, a_label_goes_with_its_guard) {
   EXPECT_EQ(pins[0].label, nullptr);
 }
 
-TYPED_TEST(domain_pins, those_who_run_hold_nobody_up) {
+TYPED_TEST(domain_pins, threads_that_run_hold_no_other_up) {
   TypeParam d;
   for (int i = 0; i < 10; ++i) {
     this->churn(d, 1);

@@ -48,7 +48,7 @@ TYPED_TEST(tagged_epochs, one_thread_has_little_waiting_and_moves_the_epoch_once
   this->book_.expect_empty();
 }
 
-TYPED_TEST(tagged_epochs, an_idle_thread_holds_nobody_up) {
+TYPED_TEST(tagged_epochs, an_idle_thread_holds_no_other_up) {
   ledger idle_book;
   typename TestFixture::domain_type d(this->often());
   parked_thread idle([&](parking_spot& spot) {
@@ -61,7 +61,7 @@ TYPED_TEST(tagged_epochs, an_idle_thread_holds_nobody_up) {
   idle.release();
 }
 
-TYPED_TEST(tagged_epochs, threads_that_are_gone_hold_nobody_up) {
+TYPED_TEST(tagged_epochs, threads_that_are_gone_hold_no_other_up) {
   typename TestFixture::domain_type d(this->often());
   for (int i = 0; i < 10; ++i) on_another_thread([&] { retire_fresh(d, this->book_, 3); });
   this->book_.reset_peaks();

@@ -357,7 +357,7 @@ TEST(rlu, what_was_freed_moves_and_ends_once) {
   EXPECT_EQ(alive.use_count(), 1);
 }
 
-TEST(rlu, freed_objects_end_when_nobody_can_see_them) {
+TEST(rlu, freed_objects_end_when_no_section_can_see_them) {
   rlu::domain d;
   auto watched = std::make_shared<std::string>("here");
   const std::weak_ptr<std::string> alive = watched;

@@ -129,7 +129,7 @@ TEST_P(rcu_test, a_time_that_no_clock_can_count_is_over_at_once_or_never) {
   waiter.join();
 }
 
-TEST_P(rcu_test, a_region_that_begins_later_holds_nobody_up) {
+TEST_P(rcu_test, a_region_that_begins_later_holds_no_other_up) {
   // Each reader closes its region only when the next one has opened its own: there is always one.
   std::atomic<bool> stop{false};
   std::array<std::atomic<std::uint64_t>, 2> opened{};

@@ -116,7 +116,7 @@ struct domain_names {
 };
 
 template <class Domain>
-inline constexpr bool needs_everybody =
+inline constexpr bool needs_every_thread =
     listed::waits_for_every_thread<typename Domain::scheme_type>;
 
 /// Options with which everything happens as early as it can.

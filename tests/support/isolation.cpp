@@ -97,7 +97,7 @@ std::string misread(const std::vector<transaction_log>& all, makers& maker, make
     if (t.rolled_back) continue;
     for (const auto& w : t.writes) {
       if (w.replaced != 0 && !maker.contains({w.key, w.replaced})) {
-        return "dirty write: nobody committed " + name({w.key, w.replaced});
+        return "dirty write: no transaction committed " + name({w.key, w.replaced});
       }
     }
     std::map<std::uint64_t, std::uint64_t> seen;
@@ -110,7 +110,7 @@ std::string misread(const std::vector<transaction_log>& all, makers& maker, make
       const char* const kind = aborted.contains(v)  ? " (G1a: it was rolled back)"
                                : passed.contains(v) ? " (G1b: it was replaced at once)"
                                                     : "";
-      return "dirty read: nobody committed " + name(v) + kind;
+      return "dirty read: no transaction committed " + name(v) + kind;
     }
   }
   return {};

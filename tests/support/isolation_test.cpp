@@ -74,7 +74,7 @@ TEST(isolation, the_read_only_anomaly_is_allowed_but_not_serializable) {
   EXPECT_EQ(verdict(anomaly), "");
   EXPECT_TRUE(begins(serial_verdict(anomaly), "a cycle"));
   anomaly.pop_back();
-  EXPECT_EQ(serial_verdict(anomaly), "") << "nobody has seen it";
+  EXPECT_EQ(serial_verdict(anomaly), "") << "no transaction has seen it";
 }
 /// Each by its name in Adya's thesis.
 TEST(isolation, the_kinds_of_anomalies) {

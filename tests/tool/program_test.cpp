@@ -339,7 +339,7 @@ TEST_F(tool_program, draws_a_bar_if_told_to) {
   EXPECT_TRUE(e.err.ends_with("\r\x1b[K")) << "and takes it away";
 }
 
-TEST_F(tool_program, says_that_nobody_reads_it) {
+TEST_F(tool_program, says_that_no_program_reads_it) {
   make_bank();
   std::string text = "id,name\n";
   for (int i = 10; i < 50000; ++i) text += std::to_string(i) + ",n" + std::to_string(i) + "\n";
@@ -426,7 +426,7 @@ TEST_F(tool_program, shows_what_a_running_program_does) {
   EXPECT_EQ(wait(child).code, 0);
 }
 
-TEST_F(tool_program, shows_nothing_when_nobody_looks_any_more) {
+TEST_F(tool_program, shows_nothing_when_no_program_reads_any_more) {
   make_bank();
   const db::database mine = db::database::open(here / "bank", {.publish_status = true});
   for (const std::string form : {"", " --json"}) {

@@ -75,7 +75,7 @@ TYPED_TEST(sandboxed_scheme, goes_on_and_frees) {
   stands_a_sandbox(
       EPERM, [&] { shared.retire_some(); },
       [&] {
-        if (!TypeParam::info().reclaims || spolia::test::needs_everybody<TypeParam>) return;
+        if (!TypeParam::info().reclaims || spolia::test::needs_every_thread<TypeParam>) return;
         EXPECT_TRUE(shared.home.drain());
         EXPECT_EQ(shared.book.live(), 0);
       });

@@ -78,7 +78,7 @@ struct world {
 
 constexpr range_tracker::options small{.batch = 8, .least_batch = 1, .steps = 6};
 
-TEST(range_tracker, lets_go_what_nobody_needs) {
+TEST(range_tracker, lets_go_what_no_snapshot_needs) {
   world w(small);
   for (int i = 0; i < 1000; ++i) {
     w.tick_and_end();

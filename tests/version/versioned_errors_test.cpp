@@ -137,14 +137,14 @@ TYPED_TEST(versioned_errors, a_snapshot_without_memory_is_none) {
 TEST(versioned_errors_of_several_timelines, a_snapshot_without_memory_is_none) {
   timeline one;
   basic_timeline<logical_clock, stamping::on_update> two;
-  const auto nobody = [](const census::entry&) { ADD_FAILURE() << "announced"; };
+  const auto none_is_announced = [](const census::entry&) { ADD_FAILURE() << "announced"; };
   const std::uint64_t failures = for_each_allocation_failure([&] {
     const std::uint64_t before = one.now();
     try {
       const snapshot s({one, two});
     } catch (const std::bad_alloc&) {
-      one.living().for_each(nobody);
-      two.living().for_each(nobody);
+      one.living().for_each(none_is_announced);
+      two.living().for_each(none_is_announced);
       EXPECT_EQ(one.stamp(), one.now()) << "updates are still asked for ticks";
       EXPECT_LE(one.now(), before + 1);
       throw;
