@@ -9,7 +9,7 @@
 //              position. It moves the entries on the way, the last one first.
 // Why a lookup finds what is there: an entry is written to its new position, then `moves` is
 //   counted up, then its old position is given to another entry. A lookup that found nothing reads
-//   `moves` again. If that is as before, then all moves that were counted until then had been
+//   `moves` again. If that is as before, then all entries whose moves are counted in it had been
 //   copied before the lookup began, and no position was given away while it went on: a lookup that
 //   sees another entry in a position, or none, has acquired what its writer did, and so the count.
 // Spare buckets: more than 14 keys with one mark find no position, however large the array. Keys
