@@ -69,6 +69,17 @@ class Floors(unittest.TestCase):
         self.assertEqual(len(in_file(floors, "bench/a.cpp", '#include "tests/support/b.hpp"\n')), 1)
         self.assertEqual(in_file(floors, "bench/a.cpp", '#include "b.hpp"\n'), [])
 
+    def test_sources_see_what_their_room_sees(self):
+        face = "#include <spolia/rcu.hpp>\n"
+        self.assertEqual(in_file(floors, "src/reclaim/rcu.cpp", face), [])
+        self.assertEqual(len(in_file(floors, "src/version/a.cpp", face)), 1)
+        up = "#include <spolia/map/abtree.hpp>\n"
+        self.assertEqual(in_file(floors, "src/db/index/a.hpp", up), [])
+        self.assertEqual(len(in_file(floors, "src/counted/a.cpp", up)), 1)
+        engine = '#include "db/engine.hpp"\n'
+        self.assertEqual(in_file(floors, "src/db/log/a.cpp", engine), [])
+        self.assertEqual(len(in_file(floors, "src/reclaim/a.cpp", engine)), 1)
+
     def test_unknown_rooms_and_quoted_library_headers(self):
         self.assertEqual(len(in_file(floors, "include/spolia/attic/a.hpp", "")), 1)
         self.assertEqual(len(in_file(floors, "include/spolia/base/a.hpp", '#include "b.hpp"\n')), 1)
@@ -80,6 +91,8 @@ class Floors(unittest.TestCase):
         self.assertEqual(in_file(floors, "include/spolia/rcu.hpp", inside), [])
         self.assertEqual(in_file(floors, "tests/reclaim/b_test.cpp", inside), [])
         self.assertEqual(len(in_file(floors, "include/spolia/rlu/b.hpp", inside)), 1)
+        self.assertEqual(in_file(floors, "src/reclaim/b.cpp", inside), [])
+        self.assertEqual(len(in_file(floors, "src/db/b.cpp", inside)), 1)
         self.assertEqual(len(in_file(floors, "bench/b.cpp", inside)), 1)
 
     def test_cycles(self):
