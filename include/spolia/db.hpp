@@ -27,8 +27,9 @@
 //
 // What is guaranteed
 //   Conflicts are results, not exceptions. A commit in a directory is durable when it returns, at
-//   the default level. Readers never wait for writers. A reader holds the versions, rows and index
-//   entries that it sees, and no others. Versions have a budget; docs/db.md says what the rest is.
+//   the default level. Readers never wait for writers. With the default version storage a reader
+//   holds about what it sees, however old it is; docs/db.md says what each storage holds. Versions
+//   have a budget.
 //
 // Where to go on
 //   docs/db.md, the guide; docs/durability.md, what survives what; docs/tool.md, the command line.

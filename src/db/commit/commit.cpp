@@ -175,8 +175,9 @@ void transaction::prepare() {
 ///   write        the record is encoded, and the log promises room for it
 ///   reserve      room for the before-images, for which readers may be ended
 ///   install      before-images are kept, and rows replaced, marked as under way
-///   publish      the record's place in the log and the timestamp, as one step; serializable: only
-///                if what was read holds at that timestamp
+///   publish      the timestamp is drawn, the commit becomes visible, and its record gets its place
+///                in the log, as one step; serializable: the timestamp is drawn before that step,
+///                which is taken only if what was read holds at it
 ///   finish       notes and locks are given up
 ///   acknowledge  waits until the record is as durable as was asked for
 ///

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// graveyard.hpp: entries of an ordered index that only snapshots of long ago see. Internal.
+// graveyard.hpp: entries of an index that only snapshots of long ago see. Internal.
 //
 // Source:      Alhomssi and Leis: Scalable and Robust Snapshot Isolation for High-Performance
 //              Storage Engines, VLDB 2023: the graveyard index.
