@@ -159,7 +159,8 @@ class trial {
 
   void add_ballast() {
     db::table& rows = base_.create_table(
-        {.name = "ballast", .columns = {{"id", db::int64, db::primary_key}, {"text", db::text(100)}}});
+        {.name = "ballast",
+         .columns = {{"id", db::int64, db::primary_key}, {"text", db::text(100)}}});
     const std::string text(100, 'b');
     constexpr std::uint64_t together = 1000;
     for (std::uint64_t from = 0; from < o_.ballast; from += together) {
