@@ -20,7 +20,8 @@ using spolia::plain;
 
 enum class colour : unsigned char { red, green };
 
-struct two_halves {
+// With less alignment clang and libstdc++ 14 call libatomic for a compare-and-swap.
+struct alignas(8) two_halves {
   std::uint32_t low = 0;
   std::uint32_t high = 0;
   bool operator==(const two_halves&) const = default;
