@@ -13,7 +13,7 @@ from lab.bench import Bench
 from lab.stats import Spread, spread
 
 TIMEOUT = 60.0
-DEFAULT_STORAGE = "one-shot-consolidated"
+DEFAULT_STORAGE = "one-shot-evacuated"
 Draw = Callable[[list[dict], "object"], list[dict]]
 
 

@@ -11,7 +11,7 @@ from lab.paper.found import Found
 from lab.paper.page import Page, Scale, Shown, one_trial
 from lab.stats import Comparison, Spread, compare, spread
 
-DEFAULT = "one-shot-consolidated"
+DEFAULT = "one-shot-evacuated"
 WORKLOADS = {"queue": "A queue: the last row is inserted, the first is deleted",
              "touched": "An indexed column that is updated",
              "churn": "Keys that come and go"}  # fmt: skip

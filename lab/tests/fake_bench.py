@@ -28,6 +28,7 @@ STORAGES = [
     "steam",
     "steam-eager",
     "range",
+    "one-shot-evacuated",
     "unheard-of",
 ]
 RLU_OPTIONS = {"low_watermark": (32768, "low"), "high_watermark": (1048576, "high"),

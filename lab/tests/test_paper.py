@@ -187,7 +187,7 @@ def test_records_of_one_page_are_not_taken_for_another(filled, stored):
 
 def test_what_a_held_reader_costs_is_judged(stored):
     entry = next(page for page in PAGES if page.key == "held-readers")
-    default = "one-shot-consolidated"
+    default = "one-shot-evacuated"
 
     def shown(field: str, factor: float, spread: float = 0, **where):
         records = [

@@ -230,6 +230,7 @@ TEST_F(callbacks, a_sink_closes_its_database_when_the_backup_is_over) {
 
 TEST_F(callbacks, of_slow_readers_do_not_wait_for_the_commit_that_asks) {
   options o = small_segments();
+  o.versions = version_storage::one_shot;  // a reader holds all that is written
   o.version_budget = 300'000;
   int depth = 0;
   int calls = 0;
@@ -271,6 +272,7 @@ TEST_F(callbacks, of_slow_readers_do_not_wait_for_the_commit_that_asks) {
 /// What the commit has it keeps until the function has returned: to wait, or to try again, is vain.
 TEST_F(callbacks, of_slow_readers_are_told_what_the_commit_that_asks_has) {
   options o = small_segments();
+  o.versions = version_storage::one_shot;  // a reader holds all that is written
   o.version_budget = 300'000;
   std::function<void()> when_asked = [] {};
   o.on_slow_reader = [&](const slow_reader&) {
@@ -335,6 +337,7 @@ TEST_F(callbacks, of_slow_readers_are_told_what_the_commit_that_asks_has) {
 /// Nor do two functions, on two threads, for each other's calls.
 TEST_F(callbacks, of_slow_readers_do_not_wait_for_a_sink_that_waits_for_the_commit_that_asks) {
   options o = small_segments();
+  o.versions = version_storage::one_shot;  // a reader holds all that is written
   o.version_budget = 300'000;
   std::promise<void> asks;
   std::promise<void> builds;

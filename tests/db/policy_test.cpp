@@ -26,9 +26,15 @@ using namespace spolia;
 using namespace spolia::db;
 using namespace std::chrono_literals;
 
+/// Where a reader holds all that is written while it lives.
+options holding_all(options o) {
+  o.versions = version_storage::one_shot;
+  return o;
+}
+
 struct shop {
   explicit shop(const options& o)
-      : base(database::open(o)),
+      : base(database::open(holding_all(o))),
         t(base.create_table(
             {.name = "t",
              .columns = {{"k", int64, primary_key}, {"v", int64}, {"pad", text(900)}}})) {}
@@ -302,7 +308,7 @@ struct tight_shop {
   static constexpr std::int64_t rows = 200;
 
   explicit tight_shop(options o)
-      : base(database::open((o.budget = budget, o))),
+      : base(database::open(holding_all((o.budget = budget, o)))),
         t(base.create_table({.name = "t",
                              .columns = {{"k", int64, primary_key},
                                          {"v", int64},

@@ -349,7 +349,7 @@ TEST(db_model, faults_of_consolidation_are_found) {
                "there is a row");
   expect_found(a_gap_in_front_of_what_was_not_noted, "consolidated.notes_not_asked",
                at_most_in_order(1), "there is a row");
-  expect_found(a_gap_in_front_of_what_was_not_noted, "consolidated.stays_in_the_piece",
+  expect_found(a_gap_in_front_of_what_was_not_noted, "between.stays_in_the_piece",
                at_most_in_order(1), "there is a row");
   expect_found(two_readers_cross_a_gap, "consolidated.first_readable", at_most_in_order(1),
                "the younger snapshot has changed");
@@ -364,9 +364,9 @@ TEST(db_model, faults_of_consolidation_are_found) {
                "what no snapshot sees goes");
   expect_found(a_gap_in_front_of_what_was_not_noted, "consolidated.began_forgotten",
                at_most_in_order(1), "there is a row");
-  expect_found(a_reader_crosses_a_gap, "consolidated.tag_not_asked", at_most_in_order(2),
+  expect_found(a_reader_crosses_a_gap, "between.tag_not_asked", at_most_in_order(2),
                "data race");
-  expect_found(a_reader_crosses_a_gap, "consolidated.tag_before_address", at_most_in_order(2),
+  expect_found(a_reader_crosses_a_gap, "between.tag_before_address", at_most_in_order(2),
                "data race");
 }
 

@@ -65,7 +65,7 @@ enum class slow_reader_action : std::uint8_t {
 };
 
 struct options {
-  version_storage versions = version_storage::one_shot_consolidated;
+  version_storage versions = version_storage::one_shot_evacuated;
   /// Makes a version storage of your own, which is used instead of `versions`: delta.hpp says what
   /// it must do. It is destroyed before the board.
   std::function<std::unique_ptr<delta>(commit_board&)> own_versions{};

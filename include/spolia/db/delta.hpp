@@ -138,6 +138,13 @@ class chain_lengths {
     const auto width = static_cast<std::size_t>(std::bit_width(length));
     mine.reads[(std::min)(width - 1, ranges - 1)].add();
   }
+  /// So many readers have looked at one each.
+  void add_ones(std::uint64_t readers) noexcept {
+    if (readers == 0) return;
+    part& mine = parts_[threads::number() % parts_.size()];
+    mine.versions.add(readers);
+    mine.reads[0].add(readers);
+  }
   [[nodiscard]] counts reads() const noexcept {
     counts all{};
     for (const part& p : parts_) {
@@ -195,6 +202,24 @@ struct ask {
   std::uint64_t handle = 0;                      ///< out: what goes into the row's head; never 0
 };
 
+/// A row whose newest version is after a snapshot's time.
+struct old_row {
+  const atomic<std::uint64_t>* chain;  ///< what leads to its versions
+  std::uint64_t row;                   ///< ask::row
+};
+/// Takes what a storage has found.
+class version_taker {
+ public:
+  /// The version of the i-th row, which stays until this returns; null: there is none.
+  virtual void take(std::size_t i, const version* v) = 0;
+
+ protected:
+  version_taker() = default;
+  ~version_taker() = default;
+  version_taker(const version_taker&) = default;
+  version_taker& operator=(const version_taker&) = default;
+};
+
 /// What a storage holds and has done. Approximate while others work.
 struct delta_stats {
   std::uint64_t versions_made = 0;
@@ -227,6 +252,17 @@ class delta {
   [[nodiscard]] virtual const version* find(const atomic<std::uint64_t>& chain, std::uint64_t row,
                                             std::uint64_t time,
                                             const taking_back* on_the_way) const = 0;
+  /// find() for several rows of a scan. A storage that moves versions while snapshots see them
+  /// must do this; for the others it is a loop. Only with one row may `on_the_way` be not null.
+  virtual void visit(std::span<const old_row> rows, std::uint64_t time,
+                     const taking_back* on_the_way, version_taker& take) const {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      take.take(i, find(*rows[i].chain, rows[i].row, time, on_the_way));
+    }
+  }
+  /// These rows will be looked for soon, one by one: a storage may have what is on the way to their
+  /// versions fetched into the processor's caches. 64 rows at most. May throw std::bad_alloc.
+  virtual void fetch(std::span<const old_row> /*rows*/, std::uint64_t /*time*/) const {}
   /// The row whose chain begins there was deleted at `until`, and no snapshot sees any version of
   /// it; its slot goes to another row next. The caller holds the row's lock. For storages that find
   /// what they let go of by rows' chains: they do not find it there later.

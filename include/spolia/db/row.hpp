@@ -128,24 +128,33 @@ std::uint64_t read_version(commit_board& board, const delta& old, const row_plac
     }
   }
   const taking_back back(wanted, out);
-  const auto find = [&](const atomic<std::uint64_t>& chain) {
-    return old.find(chain, row.id, time, old.changes_only() ? &back : nullptr);
+  struct taker final : version_taker {
+    explicit taker(const taking_back& to) noexcept : copies(to) {}
+    void take(std::size_t, const version* v) override {
+      if (v == nullptr) return;
+      from = v->since.read();
+      shape = v->shape.read();
+      if ((shape & row_exists) != 0) copies(*v);
+    }
+    const taking_back& copies;
+    std::uint64_t from = 0;
+    std::uint64_t shape = 0;
   };
-  const version* v = nullptr;
+  taker found(back);
+  const auto find = [&](const atomic<std::uint64_t>& chain) {
+    const old_row wanted_row{&chain, row.id};
+    old.visit({&wanted_row, 1}, time, old.changes_only() ? &back : nullptr, found);
+  };
   if (SPOLIA_FAULT("row.chain_before_words")) {
     const atomic<std::uint64_t> chain(row.head->older.load_acquire());  // as in find()
     copy();
-    v = find(chain);
+    find(chain);
   } else {
     if (old.changes_only()) copy();  // before the chain: see "Why what was taken back is whole"
-    v = find(row.head->older);
+    find(row.head->older);
   }
-  since(v == nullptr ? 0 : v->since.read());
-  if (v == nullptr) return 0;
-  const std::uint64_t shape = v->shape.read();
-  if ((shape & row_exists) == 0) return 0;
-  back(*v);
-  return shape;
+  since(found.from);
+  return (found.shape & row_exists) == 0 ? 0 : found.shape;
 }
 
 inline std::uint64_t read_row(commit_board& board, const delta& old, const row_place& row,

@@ -18,9 +18,10 @@ enum class version_storage : std::uint8_t {
   one_shot,               ///< in partitions that are dropped whole
   one_shot_consolidated,  ///< the same, also between snapshots that are held
   steam,                  ///< each on its own
-  steam_eager,  ///< the same, and a change of a row removes what no snapshot sees of that row
-  range,        ///< each on its own, also between snapshots that are held
-  none          ///< never: to measure what collecting costs
+  steam_eager,        ///< the same, and a change of a row removes what no snapshot sees of that row
+  range,              ///< each on its own, also between snapshots that are held
+  none,               ///< never: to measure what collecting costs
+  one_shot_evacuated  ///< as one_shot; what held snapshots see is moved out of partitions first
 };
 
 /// What a version storage says of itself.

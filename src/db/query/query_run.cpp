@@ -95,6 +95,8 @@ class query_run::worker {
  private:
   bool copy(std::uint64_t from, std::uint64_t end);
   void copy_row(std::uint64_t slot, std::uint32_t row);
+  void note_old_row(std::uint64_t slot, std::uint32_t row);
+  void copy_old_rows();
   [[nodiscard]] block_rows of_others(std::uint64_t first) const noexcept;
   [[nodiscard]] std::uint64_t rows_at_once() const noexcept { return batch_.shapes.size(); }
 
@@ -102,6 +104,9 @@ class query_run::worker {
   query_batch batch_;
   std::vector<column_copy> copies_;
   std::vector<std::uint64_t> image_;
+  // Rows of the batch whose newest version is after the snapshot, and where they go.
+  std::vector<old_row> old_;
+  std::vector<std::uint16_t> old_at_;
 };
 
 query_run::worker::worker(query_run& of) : groups(*of.plan_), of_(of) {
@@ -114,6 +119,8 @@ query_run::worker::worker(query_run& of) : groups(*of.plan_), of_(of) {
   batch_.groups.resize(rows);
   batch_.words.resize(std::size_t{rows} * words);
   image_.resize(of.of_.layout().words());
+  old_.reserve(rows);
+  old_at_.reserve(rows);
   std::uint32_t first = 0;
   for (const query_input& in : of.plan_->inputs) {
     batch_.inputs.push_back({first, in.column.words});
@@ -158,11 +165,52 @@ bool query_run::worker::copy(std::uint64_t from, std::uint64_t end) {
     if (of_.own_changes_) good &= of_others(slot);
     for (block_rows left = every_row & ~good; left != 0; left &= left - 1) {
       const auto i = static_cast<std::uint32_t>(std::countr_zero(left));
-      copy_row(slot + i, row + i);
+      if (of_.old_together_) {
+        note_old_row(slot + i, row + i);
+      } else {
+        copy_row(slot + i, row + i);
+      }
     }
     batch_.count += rows_per_block;
   }
+  copy_old_rows();
   return true;
+}
+
+/// A row that read_block() could not read. If it has been committed after the snapshot, its version
+/// is looked for together with others: so what they have to fetch is fetched at once.
+void query_run::worker::note_old_row(std::uint64_t slot, std::uint32_t row) {
+  const row_place place = of_.of_.at(slot);
+  // acquire ← the releases in install() and restamp(): the chain.
+  const std::uint64_t stamp = place.head->stamp.load_acquire();
+  const bool committed = static_cast<std::int64_t>(stamp) > 0;
+  if (!committed || stamp <= of_.at_.timestamp()) return copy_row(slot, row);
+  old_.push_back({&place.head->older, place.id});
+  old_at_.push_back(static_cast<std::uint16_t>(row));
+}
+
+void query_run::worker::copy_old_rows() {
+  struct taker final : version_taker {
+    explicit taker(worker& to) noexcept : of(to) {}
+    void take(std::size_t i, const version* v) override {
+      const std::uint32_t row = of.old_at_[i];
+      const std::uint64_t shape = v == nullptr ? 0 : v->shape.read();
+      of.batch_.shapes[row] = shape;
+      if ((shape & row_exists) == 0) return;
+      for (const column_copy& c : of.copies_) {
+        const plain<std::uint64_t>* const from = v->words() + c.from.first;
+        std::uint64_t* const to = c.to + std::size_t{row} * c.from.words;
+        for (std::uint32_t n = 0; n < c.from.words; ++n) to[n] = from[n].read();
+      }
+    }
+    worker& of;
+  };
+  if (old_.empty()) return;
+  figures.old += old_.size();
+  taker into(*this);
+  of_.at_.engine_.old->visit(old_, of_.at_.timestamp(), nullptr, into);
+  old_.clear();
+  old_at_.clear();
 }
 
 void query_run::worker::copy_row(std::uint64_t slot, std::uint32_t row) {
@@ -193,6 +241,10 @@ query_run::query_run(const reader& at, const table& of, std::shared_ptr<const qu
       own_changes_(at.session_ != nullptr && !at.session_->writes.empty()),
       steps_(at.gated_ && at.session_ != nullptr ? &at.session_->way : nullptr) {
   for (const query_input& in : plan_->inputs) mask_ |= std::uint64_t{1} << in.column.number;
+  // A reader that may be ended has out-of-line values copied: reader::read(). And versions must be
+  // whole rows.
+  old_together_ = !own_changes_ && !at.engine_.old->changes_only() &&
+                  !(at.gated_ && (of.layout().apart() & mask_) != 0);
   runs_ = of.layout().runs_of(mask_);
 }
 

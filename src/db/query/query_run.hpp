@@ -84,6 +84,7 @@ class query_run : public std::enable_shared_from_this<query_run> {
   const bool own_changes_;  // the reader is a transaction that has some
   std::vector<column_run> runs_;
   std::uint64_t mask_ = 0;
+  bool old_together_ = false;  // old versions of several rows are looked for at once
   shared_steps steps_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   atomic<std::uint64_t> next_{0};

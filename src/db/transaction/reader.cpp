@@ -210,6 +210,24 @@ SPOLIA_NOINLINE result<row> reader::find_buried(const table& t, const key_words&
   return outcome::not_found;
 }
 
+/// The scan of a table is at this slot. At the first of 64: old versions of these rows are fetched
+/// together, else the scan would wait for each.
+void reader::fetch_versions(const table& t, std::uint64_t slot, std::uint64_t end) const {
+  constexpr std::uint64_t together = 64;  // of a chunk, which has more, and a power of two
+  if (slot % together != 0) return;
+  std::array<old_row, together> old;
+  std::size_t count = 0;
+  for (const std::uint64_t last = std::min(slot + together, end); slot < last; ++slot) {
+    const row_place place = t.at(slot);
+    // relaxed: it is only a guess. A mark, which is negative, is that of the newest version.
+    const auto stamp = static_cast<std::int64_t>(place.head->stamp.load_relaxed());
+    if (stamp > static_cast<std::int64_t>(timestamp())) {
+      old[count++] = {&place.head->older, place.id};
+    }
+  }
+  if (count > 1) engine_.old->fetch(std::span(old).first(count), timestamp());
+}
+
 void reader::scan_table(const table& t, const row_visitor& f, const selection& only) const {
   must_be_open();
   const column_set wanted = columns_of(t, only);
@@ -224,6 +242,7 @@ void reader::scan_table(const table& t, const row_visitor& f, const selection& o
   const std::uint64_t end = slots.end();
   for (std::uint64_t slot = slots.next_shown(0, end, timestamp()); slot < end;
        slot = slots.step(slot, end, timestamp())) {
+    fetch_versions(t, slot, end);
     std::uint64_t* const image = room_for(t);
     const std::uint64_t shape = read_step(t, slot, wanted, image, now.level());
     if (notes && shape != 0) session_->reads.tables[noted].end = slot + 1;

@@ -43,7 +43,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
@@ -184,6 +186,46 @@ const version* walk_guarded(Nodes& nodes, const atomic<std::uint64_t>& chain, st
   }
   auto guard = nodes.enter();
   return walk(chain, time, on_the_way, lengths, at);
+}
+
+/// visit() for readers of several rows whose versions are whole. What is on the way was not read
+/// for long: so it is fetched for many rows together, the first two versions of each.
+template <class Nodes, class At>
+void visit_guarded(Nodes& nodes, std::span<const old_row> rows, std::uint64_t time,
+                   chain_lengths& lengths, At&& at, version_taker& take) {
+  constexpr std::size_t together = 64;
+  struct place {
+    const version* v;
+    std::uint64_t length;
+  };
+  std::array<place, together> places;
+  const auto go = [&](std::uint64_t handle) -> const version* {
+    const version* const v = handle == 0 ? nullptr : at(handle);
+    if (v != nullptr) __builtin_prefetch(v);
+    return v;
+  };
+  const auto step = [&](place& p) {
+    if (p.v == nullptr || p.v->since.read() <= time) return false;
+    // relaxed: as in walk().
+    p.v = go(p.v->older.load_relaxed());
+    ++p.length;
+    return p.v != nullptr;
+  };
+  auto guard = nodes.enter();
+  for (std::size_t first = 0; first < rows.size(); first += together) {
+    const auto some = rows.subspan(first, (std::min)(together, rows.size() - first));
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      // acquire ← the release in install(): the version is filled.
+      places[i] = {go(some[i].chain->load_acquire()), 1};
+    }
+    for (std::size_t i = 0; i < some.size(); ++i) step(places[i]);
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      while (step(places[i])) {
+      }
+      lengths.add(places[i].v == nullptr ? places[i].length - 1 : places[i].length);
+      take.take(first + i, places[i].v);
+    }
+  }
 }
 
 }  // namespace db

@@ -56,13 +56,7 @@
 //   From there on all links are alive, also those out of the piece. An entry whose first version
 //   ended at or before T is passed over unread: it may be dropped and overwritten at any time. One
 //   that ended after T leads, by links to versions that ended after T, to v or to a dead link.
-// Why what it reads is whole: memory of versions that ended after T is given away only through the
-//   domain, under whose guard the reader walks. It takes the address of a chunk first and looks at
-//   the tag afterwards: a drop takes the chunks out, and changes the tag before a new chunk comes.
-// Why a tag does not come back while a reader has it (tags wrap round). A link into one life of a
-//   partition is followed only by snapshots older than the last commit of that life. Each quarter
-//   of all tags a partition notes the time, and does not go on before the snapshots of before the
-//   last note are gone. So none of them meets the same tag again.
+// Why what it reads is whole, and no tag comes back while a reader has it: delta_between.hpp.
 //
 // Departures from the paper (the printed Figure 9 is wrong where P is said):
 //   D1  P: a partition that no snapshot needs is dropped (printed: `doGc = false`).
@@ -93,6 +87,7 @@
 #include <spolia/db/version_storage.hpp>
 #include <spolia/reclaim/region_domain.hpp>
 
+#include "db/versions/delta_between.hpp"
 #include "db/versions/delta_bridge.hpp"
 #include "db/versions/delta_one_shot.hpp"
 #include "db/versions/delta_one_shot_tuning.hpp"
@@ -100,9 +95,7 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-class delta_consolidated final : public delta_one_shot {
-  using nodes = region_domain;
-
+class delta_consolidated final : public delta_between {
  public:
   static constexpr version_storage_info info{.storage = version_storage::one_shot_consolidated,
                                              .name = "one_shot_consolidated",
@@ -110,7 +103,7 @@ class delta_consolidated final : public delta_one_shot {
                                              .keeps_whole_rows = true};
 
   delta_consolidated(commit_board& board, const options& o)
-      : delta_one_shot(board, o, lanes_for(o.most_partitions)), nodes_(impatient()) {
+      : delta_between(board, o, lanes_for(o.most_partitions)) {
     // With so few partitions, always; with a budget, until it is known what is held.
     if (lanes_.count() == 1 || o.budget != 0) noting_.store_relaxed(delta_partition::everybody);
   }
@@ -137,77 +130,8 @@ class delta_consolidated final : public delta_one_shot {
   }
 
  private:
-  /// So much of all partitions, and of the budget, may be in use without hurry.
-  static constexpr unsigned share = 2;
-  /// So many bytes of what was dropped may wait for readers before the domain is asked to go on.
-  [[nodiscard]] std::uint64_t most_waiting() const noexcept {
-    constexpr std::uint64_t most = std::uint64_t{4} << 20U;
-    return options_.budget == 0 ? most : (std::min)(most, options_.budget / 4);
-  }
-
-  /// The memory of a partition over which readers may be walking.
-  struct gap : nodes::header {
-    gap(delta_chunks& to, std::size_t chunks) : of(to) { memory_of.reserve(chunks); }
-    ~gap() {
-      of.end_wait(memory_of.size() * delta_chunks::bytes);
-      for (std::byte* const c : memory_of) of.give(c);
-    }
-    void take(delta_partition& p) noexcept {
-      p.move_out(memory_of);
-      of.begin_wait(memory_of.size() * delta_chunks::bytes);
-    }
-    delta_chunks& of;
-    std::vector<std::byte*> memory_of;
-  };
-
-  /// What is retired here is megabytes a block, and seldom: a thousand of them must not wait.
-  static nodes::options impatient() {
-    nodes::options o;
-    o.scheme.patience = 2;
-    return o;
-  }
   static unsigned lanes_for(std::uint32_t partitions) noexcept {
     return std::clamp<unsigned>(partitions / 2, 1, delta_lanes::most);
-  }
-
-  [[nodiscard]] delta_stats figures() const noexcept override {
-    delta_stats all = delta_one_shot::figures();
-    all.dropped_between = dropped_between_.value();
-    return all;
-  }
-
-  /// The version, if its partition was not dropped since. Under a guard, or by a writer that is
-  /// registered there.
-  const version* alive(std::uint64_t handle) const noexcept {
-    const delta_partition& p = ring_.at(tagged::partition_of(handle));
-    const std::uint64_t position = tagged::position_of(handle);
-    const bool early = SPOLIA_FAULT("consolidated.tag_before_address") && tag_is_right(p, handle);
-    // The address before the tag: see "Why what it reads is whole".
-    const std::byte* const place = p.address_or_null(position);
-    const bool alive =
-        early || SPOLIA_FAULT("consolidated.tag_not_asked") || tag_is_right(p, handle);
-    return alive ? reinterpret_cast<const version*>(place) : nullptr;
-  }
-  static bool tag_is_right(const delta_partition& p, std::uint64_t handle) noexcept {
-    return tagged::tag_of(handle) == tagged::tag(p.generation());
-  }
-
-  /// The version, or null: `handle` is 0 then at the end of the chain, or a dead link.
-  /// Counts what it looks at.
-  const version* descend(std::uint64_t& handle, std::uint64_t time,
-                         std::uint64_t& length) const noexcept {
-    while (handle != 0) {
-      const version* const v = alive(handle);
-      if (v == nullptr) return nullptr;
-      ++length;
-      if (v->since.read() <= time) return v;
-      const std::uint64_t from = std::exchange(handle, v->older.load_relaxed());
-      if (SPOLIA_FAULT("consolidated.stays_in_the_piece") &&
-          tagged::partition_of(from) != tagged::partition_of(handle)) {
-        return nullptr;
-      }
-    }
-    return nullptr;
   }
 
   /// Whether a bridge there may lead to what a snapshot of this time sees: see "Why a reader finds
@@ -248,29 +172,6 @@ class delta_consolidated final : public delta_one_shot {
     if (alive(a.older) != nullptr) delta_bridge::enter_into(bridges_[from], memory_, a);
   }
 
-  void look() noexcept override {
-    try {
-      // Not under the lock: a look takes long enough for its thread to be interrupted.
-      std::vector<std::uint64_t> times;
-      times.reserve(64);
-      const std::uint64_t known = board_.living.scan(board_.clock, times);
-      const std::uint64_t oldest = times.empty() ? known : (std::min)(known, times.front());
-      const std::lock_guard hold(times_lock_);
-      if (known < known_) return;  // another thread has looked later
-      known_ = known;
-      times_.swap(times);
-      looked(oldest);
-    } catch (const std::bad_alloc&) {
-      forget_times();
-      delta_one_shot::look();
-    }
-  }
-  /// Nothing is found between snapshots until the next look.
-  void forget_times() noexcept {
-    const std::lock_guard hold(times_lock_);
-    known_ = 0;
-  }
-
   /// A snapshot that is held gets a lane.
   void arrange(bool turn) noexcept override {
     if (memory_.waiting() > most_waiting()) drain();
@@ -296,23 +197,6 @@ class delta_consolidated final : public delta_one_shot {
       if (t != 0) lanes_.give_lane(t, [this] { return make_lane(); });
     }
   }
-  /// Drops are seldom, and so are guards while no reader goes over gaps: of itself the domain would
-  /// free what they leave only after many turns.
-  void drain() noexcept {
-    try {
-      nodes_.drain();
-    } catch (const std::bad_alloc&) {
-      return;  // the next turn, then
-    }
-  }
-  bool much_in_use() const noexcept {
-    if (options_.budget != 0 && memory_.held() > options_.budget / share) return true;
-    std::uint32_t used = 0;
-    for (std::uint32_t i = 0, end = ring_.count(); i < end; ++i) {
-      if (!ring_.at(i).empty() && !lanes_.has(ring_.at(i))) ++used;
-    }
-    return used > options_.most_partitions / share;
-  }
   delta_partition* make_lane() noexcept {
     delta_partition* const p = choose(0);
     if (p != nullptr) p->begin_turn({delta_partition::any_number, options_.partition_bytes});
@@ -323,13 +207,9 @@ class delta_consolidated final : public delta_one_shot {
   bool needed(const delta_partition& p) noexcept {
     const std::lock_guard hold(times_lock_);
     if (p.last_commit() > known_) return true;
-    const auto any = [this](std::uint64_t from, std::uint64_t end) {
-      const auto first = std::lower_bound(times_.begin(), times_.end(), from);
-      return first != times_.end() && *first < end;
-    };
-    return (any(p.first_began(), p.last_commit()) &&
+    return (any_snapshot(p.first_began(), p.last_commit()) &&
             !SPOLIA_FAULT("consolidated.times_not_asked")) ||
-           (any(p.noted_for() + 1, p.noted_until()) &&
+           (any_snapshot(p.noted_for() + 1, p.noted_until()) &&
             !SPOLIA_FAULT("consolidated.notes_not_asked"));
   }
 
@@ -367,12 +247,7 @@ class delta_consolidated final : public delta_one_shot {
     }
   }
 
-  mutable nodes nodes_;
   std::array<atomic<delta_bridge*>, tagged::partitions> bridges_{};
-  spolia::detail::short_lock times_lock_;
-  std::vector<std::uint64_t> times_;
-  std::uint64_t known_ = 0;
-  shared_tally dropped_between_;     // versions
   delta_patience patience_;          // of the thread that passes on
   atomic<std::uint64_t> noting_{0};  // for snapshots at or before this
 };

@@ -87,383 +87,10 @@
 
 #include "db/versions/delta_chunks.hpp"
 #include "db/versions/delta_one_shot_tuning.hpp"
+#include "db/versions/delta_partition.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
-
-/// Partition tagging. Handles of the one-shot storage: which partition, in which of its lives, and
-/// where in it.
-struct tagged {
-  static constexpr unsigned position_bits = 25;
-  static constexpr unsigned tag_bits = 31;
-  static constexpr std::size_t unit = 8;  ///< bytes that a position counts
-#if defined(SPOLIA_MODEL)
-  static constexpr std::uint32_t partitions = 4;
-#else
-  static constexpr std::uint32_t partitions = 256;
-#endif
-
-  /// Never 0, so that no handle is.
-#if defined(SPOLIA_MODEL)
-  static constexpr std::uint64_t tags = 8;  // soon used up
-#else
-  static constexpr std::uint64_t tags = (std::uint64_t{1} << tag_bits) - 1;
-#endif
-  static constexpr std::uint64_t tags_in_quarter = tags / 4;
-  static constexpr std::uint64_t tag(std::uint64_t generation) noexcept {
-    return generation % tags + 1;
-  }
-  static constexpr std::uint64_t pointer(std::uint32_t partition, std::uint64_t generation,
-                                         std::uint64_t position) noexcept {
-    return (std::uint64_t{partition} << tag_bits | tag(generation)) << position_bits | position;
-  }
-  static constexpr std::uint32_t partition_of(std::uint64_t h) noexcept {
-    return static_cast<std::uint32_t>(h >> (tag_bits + position_bits));
-  }
-  static constexpr std::uint64_t tag_of(std::uint64_t h) noexcept {
-    return h >> position_bits & ((std::uint64_t{1} << tag_bits) - 1);
-  }
-  static constexpr std::uint64_t position_of(std::uint64_t h) noexcept {
-    return h & ((std::uint64_t{1} << position_bits) - 1);
-  }
-};
-
-enum class admission : std::uint8_t { granted, closed };
-
-/// A partition: a gate that counts the transactions that are registered, a cursor, and memory in
-/// chunks (Figure 3).
-class alignas(cache_line) delta_partition {
- public:
-  static constexpr std::uint64_t chunk_units = delta_chunks::bytes / tagged::unit;
-#if defined(SPOLIA_MODEL)
-  static constexpr std::uint64_t most_chunks = 2;
-#else
-  static constexpr std::uint64_t most_chunks =
-      (std::uint64_t{1} << tagged::position_bits) / chunk_units;
-#endif
-
-  delta_partition(std::uint32_t n, delta_chunks& from) noexcept : number(n), memory_(from) {}
-  delta_partition(const delta_partition&) = delete;
-  delta_partition& operator=(const delta_partition&) = delete;
-  ~delta_partition() { shrink(0); }
-
-  const std::uint32_t number;
-  std::uint32_t home = 0;  ///< the stripe that had it last; of the thread that passes on
-
-  // Transaction registration (Figure 6).
-
-  /// register_txn: registers the caller, if the partition is not just being dropped.
-  admission admit() noexcept {
-    if (SPOLIA_FAULT("one_shot.look_then_register")) {
-      while ((gate_.load_acquire() & locked) != 0) spin_wait();
-      gate_.fetch_add_acquire(one_more);
-      return admission::granted;
-    }
-    // acquire ← the release in drop_and_unlock(): the cursor stands at the start, the tag is new.
-    if ((gate_.fetch_add_acquire(one_more) & locked) == 0) return admission::granted;
-    gate_.fetch_sub_relaxed(one_more);
-    return admission::closed;
-  }
-
-  /// The rest of it, when the time is known (D4): a registered writer's versions ended then.
-  void ended(std::uint64_t commit) noexcept {
-    if (SPOLIA_FAULT("one_shot.time_forgotten")) return;
-    std::uint64_t last = last_commit_.load_relaxed();
-    if (SPOLIA_FAULT("one_shot.plain_maximum")) {
-      if (last < commit) last_commit_.store_relaxed(commit);
-      return;
-    }
-    while (last < commit && !last_commit_.cas_weak_relaxed(last, commit)) {
-    }
-  }
-
-  /// deregister_txn: ends a registration; true if it was the last.
-  bool dismiss() noexcept {
-    // release → the acquire in lock_if_idle(): the versions are written, the time is noted, before
-    // the partition is dropped.
-    const std::uint64_t before = gate_.fetch_sub_release(1);
-    return (before & registered) == (SPOLIA_FAULT("one_shot.last_out_sees_0") ? 0U : 1U);
-  }
-
-  // Garbage collection (Figure 6).
-
-  [[nodiscard]] std::uint64_t last_commit() const noexcept { return last_commit_.load_relaxed(); }
-  /// oneShotGC, line 16: keeps others out; false if a transaction is in, or none ever was, or it is
-  /// locked.
-  bool lock_if_idle() noexcept {
-    std::uint64_t seen = gate_.load_relaxed();
-    if ((seen & (registered | locked)) != 0 || seen == 0) return false;
-    // acquire ← the releases in dismiss(), all of which are in one release sequence.
-    if (!gate_.cas_strong_acquire(seen, seen | locked)) return false;
-    admitted_now_ = seen / one_admission;
-    return true;
-  }
-  /// The same for one that no transaction has registered with in this life.
-  bool lock_if_empty() noexcept {
-    std::uint64_t none = 0;
-    // acquire ← the release in drop_and_unlock().
-    return gate_.cas_strong_acquire(none, locked);
-  }
-  // release → the acquire in lock_if_idle(): nothing was changed, but the next one may.
-  void unlock() noexcept { gate_.fetch_sub_release(locked); }
-
-  /// oneShotGC, lines 18 to 21: forgets everything, in one shot; keeps as many chunks as were used,
-  /// but `most` at most.
-  void drop_and_unlock(std::uint64_t most = most_chunks) noexcept {
-    const std::uint64_t used = (cursor_.load_relaxed() + chunk_units - 1) / chunk_units;
-    shrink(std::clamp<std::uint64_t>(used, 1, most));
-    generation_.store_relaxed(generation_.load_relaxed() + 1);
-    cursor_.store_relaxed(0);
-    last_commit_.store_relaxed(0);
-    first_began_.store_relaxed(never_began);
-    noted_for_.store_relaxed(everybody);
-    noted_until_.store_relaxed(0);
-    count_.store_relaxed(0);
-    if (SPOLIA_FAULT("one_shot.unlock_by_store")) {
-      gate_.store_release(0);  // as below, but it erases those that have come meanwhile
-      return;
-    }
-    // A writer that counts itself in while this is locked takes its count back itself, so what is
-    // admitted and stays has not changed. release → the acquires in admit() and lock_if_idle().
-    const std::uint64_t gone = admitted_now_ * one_admission;
-    gate_.fetch_sub_release(locked + gone);
-  }
-
-  // Memory allocation.
-
-  /// A part of `want` units, or at least `need` at the end of a chunk; or an empty one: try again,
-  /// or it is full. By registered writers.
-  struct part {
-    std::uint64_t first;
-    std::uint64_t end;
-  };
-  part take(std::uint64_t want, std::uint64_t need) noexcept {
-    const std::uint64_t at = cursor_.fetch_add_relaxed(want);
-    const std::uint64_t room = (std::min)(want, chunk_units - at % chunk_units);
-    if (at / chunk_units >= most_chunks || room < need) return {0, 0};
-    return {at, at + room};
-  }
-  [[nodiscard]] bool full() const noexcept {
-    return cursor_.load_relaxed() / chunk_units >= most_chunks;
-  }
-
-  // acquire ← the release in add_chunk(): the memory is this process's, and quiet.
-  [[nodiscard]] bool has_chunk(std::uint64_t position) const noexcept {
-    return chunks_[position / chunk_units].load_acquire() != nullptr;
-  }
-  /// Throws std::bad_alloc.
-  void add_chunk(std::uint64_t position) {
-    std::byte* const made = memory_.take();
-    std::byte* there = nullptr;
-    // release → the acquires in has_chunk() and address(). acquire: another thread was faster.
-    if (!chunks_[position / chunk_units].cas_strong_acq_rel(there, made)) return memory_.give(made);
-    std::uint64_t top = top_.load_relaxed();
-    while (top <= position / chunk_units &&
-           !top_.cas_weak_relaxed(top, position / chunk_units + 1)) {
-    }
-  }
-  [[nodiscard]] std::byte* address(std::uint64_t position) const noexcept {
-    // acquire ← the release in add_chunk().
-    return chunks_[position / chunk_units].load_acquire() + position % chunk_units * tagged::unit;
-  }
-  [[nodiscard]] std::size_t chunks() const noexcept {
-    return static_cast<std::size_t>(top_.load_relaxed());
-  }
-  /// What a turn takes; the partition of a lane may grow far beyond.
-  static constexpr std::uint64_t chunks_for(std::uint64_t bytes) noexcept {
-    return std::clamp<std::uint64_t>(bytes / delta_chunks::bytes, 1, most_chunks);
-  }
-
-  /// Gives back all chunks but the first `keep`. By the lock's holder.
-  void shrink(std::uint64_t keep) noexcept {
-    const std::uint64_t top = top_.load_relaxed();
-    if (top <= keep) return;
-    top_.store_relaxed(keep);
-    for (std::uint64_t i = keep; i < top; ++i) {
-      std::byte* const c = chunks_[i].load_relaxed();
-      if (c == nullptr) continue;
-      chunks_[i].store_relaxed(nullptr);
-      memory_.give(c);
-    }
-  }
-
-  void count(std::uint64_t versions) noexcept { count_.fetch_add_relaxed(versions); }
-  [[nodiscard]] std::uint64_t counted() const noexcept { return count_.load_relaxed(); }
-  [[nodiscard]] std::uint64_t generation() const noexcept { return generation_.load_relaxed(); }
-  [[nodiscard]] std::uint64_t used_bytes() const noexcept {
-    return cursor_.load_relaxed() * tagged::unit;
-  }
-
-  // The assignment of transactions: its allocation period, here called its turn.
-
-  static constexpr std::uint64_t any_number = std::uint64_t{1} << 40U;
-  /// It is this partition's turn now, for so many transactions and bytes more.
-  void begin_turn(delta_turns::length l) noexcept {
-    turn_admitted_.store_relaxed(admitted() + l.transactions);
-    turn_bytes_.store_relaxed(used_bytes() + l.bytes);
-  }
-  [[nodiscard]] bool turn_is_over() const noexcept {
-    return admitted() >= turn_admitted_.load_relaxed();
-  }
-  /// Whether what ends there is all that the turn was to have. The writer that has moved the cursor
-  /// asks: others would fetch its line for it, in each transaction.
-  [[nodiscard]] bool turn_ends_at(std::uint64_t position) const noexcept {
-    return position * tagged::unit >= turn_bytes_.load_relaxed();
-  }
-  /// How many have registered in this life.
-  [[nodiscard]] std::uint64_t admitted() const noexcept {
-    return (gate_.load_relaxed() & ~locked) / one_admission;
-  }
-  [[nodiscard]] bool empty() const noexcept { return gate_.load_relaxed() == 0; }
-
-  // Chain consolidation (section 5, delta_consolidated.hpp).
-
-  /// When the first of its versions began, for consolidation.
-  void began(std::uint64_t since) noexcept {
-    std::uint64_t first = first_began_.load_relaxed();
-    while (since < first && !first_began_.cas_weak_relaxed(first, since)) {
-    }
-  }
-  [[nodiscard]] std::uint64_t first_began() const noexcept { return first_began_.load_relaxed(); }
-  static constexpr std::uint64_t everybody = ~std::uint64_t{0};
-  /// A version leads out of it without the entry that a snapshot after `noting` and before `since`
-  /// would need. By registered writers: so the lock's holder knows.
-  void not_noted(std::uint64_t noting, std::uint64_t since) noexcept {
-    std::uint64_t known = noted_for_.load_relaxed();
-    while (noting < known && !noted_for_.cas_weak_relaxed(known, noting)) {
-    }
-    known = noted_until_.load_relaxed();
-    while (since > known && !noted_until_.cas_weak_relaxed(known, since)) {
-    }
-  }
-  /// All entries are there that snapshots at or before this would need, or at or after that.
-  [[nodiscard]] std::uint64_t noted_for() const noexcept { return noted_for_.load_relaxed(); }
-  [[nodiscard]] std::uint64_t noted_until() const noexcept { return noted_until_.load_relaxed(); }
-
-  /// By the lock's holder, before a drop: whether the next tag can be given out. `oldest` and
-  /// `now` are times.
-  bool tag_is_free(std::uint64_t oldest, std::uint64_t now) noexcept {
-    if ((generation_.load_relaxed() + 1) % tagged::tags_in_quarter != 0) return true;
-    if (oldest < quarter_began_) return false;
-    quarter_began_ = now;
-    return true;
-  }
-
-  /// By the lock's holder, before a drop over which readers may be walking: gives all chunks
-  /// to `to`, which has room.
-  void move_out(std::vector<std::byte*>& to) noexcept {
-    for (std::uint64_t i = 0; i < top_.load_relaxed(); ++i) {
-      std::byte* const c = chunks_[i].load_relaxed();
-      if (c == nullptr) continue;
-      // release → the acquire in address_or_null().
-      chunks_[i].store_release(nullptr);
-      to.push_back(c);
-    }
-    top_.store_relaxed(0);
-  }
-  // acquire ← the releases in move_out() and add_chunk(): a tag that is looked at afterwards is as
-  // new as this.
-  [[nodiscard]] const std::byte* address_or_null(std::uint64_t position) const noexcept {
-    const std::byte* const c = chunks_[position / chunk_units].load_acquire();
-    return c == nullptr ? nullptr : c + position % chunk_units * tagged::unit;
-  }
-
- private:
-  static constexpr std::uint64_t never_began = ~std::uint64_t{0};
-  // The gate, n_active_txn: how many are registered (20 bits), how many ever were in this life, and
-  // the lock.
-  static constexpr std::uint64_t registered = (std::uint64_t{1} << 20U) - 1;
-  static constexpr std::uint64_t one_admission = registered + 1;
-  static constexpr std::uint64_t one_more = one_admission + 1;
-  static constexpr std::uint64_t locked = std::uint64_t{1} << 63U;
-
-  // What is read for each version and seldom written, with the number above.
-  delta_chunks& memory_;
-  atomic<std::uint64_t> generation_{0};             // of the tag
-  atomic<std::uint64_t> first_began_{never_began};  // min_version_ts
-  atomic<std::uint64_t> noted_for_{everybody};
-  atomic<std::uint64_t> noted_until_{0};
-  atomic<std::uint64_t> turn_admitted_{0};
-  atomic<std::uint64_t> turn_bytes_{0};
-  // What each commit writes.
-  alignas(cache_line) atomic<std::uint64_t> gate_{0};
-  atomic<std::uint64_t> last_commit_{0};  // max_active_txn
-  atomic<std::uint64_t> count_{0};
-  std::uint64_t admitted_now_ = 0;  // the lock's holder's, and the next
-  std::uint64_t quarter_began_ = 0;
-  alignas(cache_line) atomic<std::uint64_t> cursor_{0};
-  atomic<std::uint64_t> top_{0};  // chunks from here on are not there
-  alignas(cache_line) std::array<atomic<std::byte*>, most_chunks> chunks_{};
-};
-
-/// Where a writer puts its versions.
-struct delta_place {
-  delta_partition* in = nullptr;     // registered with
-  std::uint64_t filled = 0;          // so many versions, since
-  delta_partition* slack = nullptr;  // where next..end are ours
-  std::uint64_t generation = 0;      // of that
-  std::uint64_t next = 0;
-  std::uint64_t end = 0;
-  std::byte* bytes = nullptr;  // at `next`; a chunk stays as long as the generation does
-  std::uint64_t handles = 0;   // that of position 0
-
-  [[nodiscard]] bool has_room(std::uint64_t need) const noexcept {
-    return slack == in && generation == in->generation() && end - next >= need;
-  }
-  void got(delta_partition::part p) noexcept {
-    slack = in;
-    generation = in->generation();
-    next = p.first;
-    end = p.end;
-    bytes = in->address(next);
-    handles = tagged::pointer(in->number, generation, 0);
-  }
-  /// Puts a version of so many words, which need so many units, there.
-  void put(ask& a, std::uint64_t need) noexcept {
-    a.place = version::make(bytes);
-    a.handle = handles | next;
-    next += need;
-    bytes += need * tagged::unit;
-    ++filled;
-  }
-};
-
-/// The partitions of a storage, which only become more (D7).
-class delta_ring {
- public:
-  delta_ring() = default;
-  delta_ring(const delta_ring&) = delete;
-  delta_ring& operator=(const delta_ring&) = delete;
-  ~delta_ring() {
-    for (std::uint32_t i = 0; i < count_.load_relaxed(); ++i) delete ring_[i].load_relaxed();
-  }
-
-  /// By one thread at a time. Throws std::bad_alloc.
-  delta_partition* add(delta_chunks& memory) {
-    const std::uint32_t n = count_.load_relaxed();
-    auto* const made = new delta_partition(n, memory);
-    // release → the acquire in at(): a reader that has a handle into it sees it constructed.
-    ring_[n].store_release(made);
-    // release → the acquire in count().
-    count_.store_release(n + 1);
-    return made;
-  }
-  [[nodiscard]] delta_partition& at(std::uint32_t n) const noexcept {
-    // acquire ← the release in add(): we see it constructed.
-    return *ring_[n].load_acquire();
-  }
-  [[nodiscard]] std::uint32_t count() const noexcept {
-    return count_.load_acquire();  // ← the release in add(): they are all there
-  }
-  /// The one so many places after it.
-  [[nodiscard]] delta_partition& after(const delta_partition& p, std::uint32_t i) const noexcept {
-    return at((p.number + i) % count());
-  }
-
- private:
-  std::array<atomic<delta_partition*>, tagged::partitions> ring_{};
-  atomic<std::uint32_t> count_{0};
-};
 
 /// The storage: transactions register with a partition, put their versions there, and deregister;
 /// a partition goes when no snapshot needs it.
@@ -490,12 +117,11 @@ class delta_one_shot : public delta {
   void published(std::uint32_t writer, std::uint64_t commit) noexcept override {
     each_place(locals_.of(writer), [&](delta_place& at) {
       at.in->ended(commit);
+      at.versions_ended(commit);
       leave(at);
     });
   }
-  void cancel(std::uint32_t writer) noexcept override {
-    each_place(locals_.of(writer), [this](delta_place& at) { leave(at); });
-  }
+  void cancel(std::uint32_t writer) noexcept override { leave_all(locals_.of(writer)); }
   void collect() noexcept override;
   [[nodiscard]] const version* find(const atomic<std::uint64_t>& chain, std::uint64_t /*row*/,
                                     std::uint64_t time,
@@ -504,9 +130,11 @@ class delta_one_shot : public delta {
   }
 
  protected:
-  delta_one_shot(commit_board& board, const options& o, unsigned lanes)
+  /// `walked`: partitions are to be walked over.
+  delta_one_shot(commit_board& board, const options& o, unsigned lanes, bool walked = false)
       : board_(board),
         options_(o),
+        walked_(walked),
         lanes_(lanes, o.stripes),
         turns_(o.transactions, o.partition_bytes, o.cache_bytes, o.most_partitions, o.stripes) {
     // No other thread knows this object yet.
@@ -555,6 +183,7 @@ class delta_one_shot : public delta {
 
   commit_board& board_;
   const options options_;
+  const bool walked_;
   delta_chunks memory_;  // goes after the ring
   delta_ring ring_;
   delta_lanes lanes_;
@@ -583,6 +212,13 @@ class delta_one_shot : public delta {
     for (delta_place& at : me.places) {
       if (at.in != nullptr) f(at);
     }
+  }
+  /// Nothing was linked.
+  void leave_all(local& me) noexcept {
+    each_place(me, [this](delta_place& at) {
+      at.versions_ended(0);
+      leave(at);
+    });
   }
   /// Ends the registration (deregister_txn); the last one out of a partition that has had its turn
   /// tries to drop it.
@@ -643,14 +279,13 @@ inline bool delta_one_shot::reserve(std::uint32_t writer, std::span<ask> asks, s
   }
   local& me = locals_.of(writer);
   me.stripe = writer % options_.stripes;
-  const auto leave_all = [&] { each_place(me, [this](delta_place& at) { leave(at); }); };
   bool poor = false;
   for (std::uint32_t tries = 0; tries <= options_.most_partitions; ++tries) {
     unsigned lane = 0;
     try {
       lane = fill(me, asks, most);
     } catch (...) {
-      leave_all();
+      leave_all(me);
       throw;
     }
     if (lane == delta_lanes::most) {
@@ -659,7 +294,7 @@ inline bool delta_one_shot::reserve(std::uint32_t writer, std::span<ask> asks, s
       return true;
     }
     delta_partition& p = *me.places[lane].in;
-    leave_all();
+    leave_all(me);
     // Over the budget. Once more: this partition could not be dropped while we were in it.
     if (!p.full() && std::exchange(poor, true)) return false;
     pass_on(p, lane, me.stripe);
@@ -673,12 +308,15 @@ inline unsigned delta_one_shot::fill(local& me, std::span<ask> asks, std::uint64
     const unsigned lane = enter(me, lanes_.lane_of(a.since));
     delta_place& at = me.places[lane];
     const std::uint64_t need = version::bytes(a.words) / tagged::unit;
-    if (!at.has_room(need)) {
-      if (!take_slack(at, need, most)) return lane;
+    const std::uint64_t all = need + (walked_ ? units_of<delta_stub> : 0);
+    if (!at.has_room(all)) {
+      if (!take_slack(at, all, most)) return lane;
       if (at.in->turn_ends_at(at.end)) pass_on(*at.in, lane, me.stripe);
     }
     joins(a, *at.in);
+    if (walked_) at.put_stub(a);
     at.put(a, need);
+    if (walked_) at.end_part();
   }
   return delta_lanes::most;
 }
@@ -686,6 +324,7 @@ inline unsigned delta_one_shot::fill(local& me, std::span<ask> asks, std::uint64
 /// Takes the next part of the partition. False: it is full, or there is no memory for more.
 inline bool delta_one_shot::take_slack(delta_place& at, std::uint64_t need, std::uint64_t most) {
   delta_partition& p = *at.in;
+  if (walked_) need += units_of<delta_part_head>;
   const std::uint64_t want = std::max<std::uint64_t>(need, options_.slack / tagged::unit);
   for (;;) {
     const auto got = p.take(want, need);
@@ -701,6 +340,7 @@ inline bool delta_one_shot::take_slack(delta_place& at, std::uint64_t need, std:
       p.add_chunk(got.first);
     }
     at.got(got);
+    if (walked_) at.begin_part();
     return true;
   }
 }

@@ -162,6 +162,12 @@ class delta_steam_eager final : public delta {
     return walk_guarded(nodes_, chain, time, on_the_way, lengths_, blocks::at, early);
   }
 
+  void visit(std::span<const old_row> rows, std::uint64_t time, const taking_back* on_the_way,
+             version_taker& take) const override {
+    if (rows.size() == 1) return delta::visit(rows, time, on_the_way, take);
+    visit_guarded(nodes_, rows, time, lengths_, blocks::at, take);
+  }
+
   void row_gone(atomic<std::uint64_t>& chain, std::uint64_t until) noexcept override {
     if (chain.load_relaxed() == 0) return;
     try {

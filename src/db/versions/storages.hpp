@@ -10,6 +10,7 @@
 #include <spolia/db/version_storage.hpp>
 
 #include "db/versions/delta_consolidated.hpp"
+#include "db/versions/delta_evacuated.hpp"
 #include "db/versions/delta_none.hpp"
 #include "db/versions/delta_one_shot.hpp"
 #include "db/versions/delta_range.hpp"
@@ -22,7 +23,7 @@ namespace db {
 /// `every_storage<List>` is List<delta_one_shot, ...>, in the order of the enumerators.
 template <template <class...> class List>
 using every_storage = List<delta_one_shot, delta_consolidated, delta_steam, delta_steam_eager,
-                           delta_range, delta_none>;
+                           delta_range, delta_none, delta_evacuated>;
 
 template <class... Storages>
 struct infos_of {

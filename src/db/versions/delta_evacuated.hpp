@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+// delta_evacuated.hpp: one-shot garbage collection with evacuation: what held snapshots see is
+// moved out of a partition, by row, and then the partition is dropped.
+//
+// Source:      the storage of Raza et al., SIGMOD 2023, sections 4 and 6 (delta_one_shot.hpp). In
+//              place of its section 5 (delta_consolidated.hpp) this does what a copying collector
+//              does with its youngest generation.
+// Idea:        most versions are seen by no snapshot when their partition's allocation period is
+//              over, and go with it in one shot. Those that a held snapshot sees are copied to a
+//              table by row (kept_versions.hpp). So writers do nothing for snapshots that are held,
+//              and a snapshot finds its version by one look-up, whatever was written since.
+//              In front of each version lies whose it is and when it ended, so that one walk over
+//              a partition tells which of its versions some snapshot sees.
+// Cost:        besides the one-shot storage's: 16 bytes more a version, and two stores. A partition
+//              that is dropped while older snapshots are there: a walk over it, a binary search in
+//              the snapshots' times for each version that began before the last of them, and a copy
+//              of what is seen. A reader of an old version: a guard, and a look-up in the table; a
+//              walk down the chain if it is not there.
+// Progress:    as the one-shot storage. Readers wait for no thread.
+// Bound:       with any number of snapshots held: the versions that at least one of them sees, with
+//              some 24 bytes each for the table; and the partitions of the last allocation periods:
+//              `young_turns` + 2 long ones. A version is freed by the first sweep after its last
+//              snapshot; one begins with a turn, or with collect().
+// Why a reader finds its version. Let it look for the version v at time T, since <= T < until.
+//   Once v was copied, the copy is kept as long as T is announced: sweeps ask the census. If it was
+//   not, v's partition was not dropped: a drop copies what a snapshot of the census sees, and T is
+//   in each scan, or younger than all of the partition. So the reader gets to v by the row's chain,
+//   unless a link on the way is dead, since the partition of a version w in front was dropped. But
+//   that drop has walked on from w, over links that lead into other partitions, as far as a
+//   snapshot that is there could go, and has copied what one of them sees: v, too. So a dead link
+//   means that the version is in the table, or that there is none. The reader looks there once
+//   more, since the copy may have come after its first look.
+// Why the walk on from w meets no memory that is reused: all drops are made by one thread at a
+//   time; a partition with a registered transaction is not dropped.
+// Why what it reads is whole, and no tag comes back while a reader has it: delta_between.hpp. A
+//   reader copies a version inside its guard, since it may be moved while it is needed: visit().
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <mutex>
+#include <new>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/db/delta.hpp>
+#include <spolia/db/version_storage.hpp>
+
+#include "db/versions/delta_between.hpp"
+#include "db/versions/kept_versions.hpp"
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+class delta_evacuated final : public delta_between {
+ public:
+  static constexpr version_storage_info info{.storage = version_storage::one_shot_evacuated,
+                                             .name = "one_shot_evacuated",
+                                             .collects_between = true,
+                                             .keeps_whole_rows = true};
+
+  delta_evacuated(commit_board& board, const options& o)
+      : delta_between(board, o, 1, true), kept_(nodes_, memory_) {}
+
+  /// Precondition: no other thread collects: the version may be moved.
+  [[nodiscard]] const version* find(const atomic<std::uint64_t>& chain, std::uint64_t row,
+                                    std::uint64_t time, const taking_back*) const override {
+    auto guard = nodes_.enter();
+    const version* const v = kept_.find(row, time);
+    return v != nullptr ? v : by_chain(chain, row, time);
+  }
+  void collect() noexcept override {
+    delta_between::collect();
+    sweep();
+    if (memory_.waiting() != 0) drain();
+  }
+  void fetch(std::span<const old_row> rows, std::uint64_t time) const override;
+  void visit(std::span<const old_row> rows, std::uint64_t time, const taking_back*,
+             version_taker& take) const override {
+    for (std::size_t from = 0; from < rows.size(); from += together) {
+      visit_some(rows.subspan(from, (std::min)(together, rows.size() - from)), from, time, take);
+    }
+  }
+
+ private:
+  static constexpr std::size_t together = 128;  // rows that are looked for at once
+#if defined(SPOLIA_MODEL)
+  static constexpr std::size_t young_turns = 0;
+#else
+  static constexpr std::size_t young_turns = 2;  // so old is a snapshot that counts as held
+#endif
+
+  using candidates = std::array<const version*, together>;
+
+  void look_up(std::span<const old_row> rows, std::uint64_t time, candidates& found) const noexcept;
+  void visit_some(std::span<const old_row> rows, std::size_t first, std::uint64_t time,
+                  version_taker& take) const;
+  const version* by_chain(const atomic<std::uint64_t>& chain, std::uint64_t row,
+                          std::uint64_t time) const noexcept;
+
+  void joins(const ask& a, delta_partition& p) override { p.began(a.since); }
+  void arrange(bool turn) noexcept override;
+  [[nodiscard]] bool can_go(const delta_partition& p) noexcept override {
+    return p.last_commit() <= oldest() || may_be_evacuated(p);
+  }
+  bool may_be_evacuated(const delta_partition& p) noexcept;
+  bool drop_or_unlock(delta_partition& p) noexcept override;
+  bool drop(delta_partition& p, bool all_gone) noexcept;
+  std::uint64_t evacuate(const delta_partition& p);
+  void sweep() noexcept;
+  void follow(std::uint64_t row, const version& from, const delta_partition& p);
+  [[nodiscard]] bool is_seen(std::uint64_t since, std::uint64_t until) const noexcept {
+    const auto first = std::lower_bound(seers_.begin(), seers_.end(), since);
+    return first != seers_.end() && *first < until;
+  }
+  [[nodiscard]] delta_stats figures() const noexcept override {
+    delta_stats all = delta_between::figures();
+    all.versions_made += copied_ahead_.value();
+    all.versions_dropped += swept_.value();
+    return all;
+  }
+
+  kept_versions kept_;
+  atomic<std::uint64_t> held_before_{0};  // a snapshot that began before counts as held
+  std::array<std::uint64_t, young_turns + 1> turns_began_{};  // of the thread that passes on
+  std::size_t turn_ = 0;
+  shared_tally copied_ahead_;  // versions that were copied, while they are in a partition
+  shared_tally swept_;         // copies that have gone
+  // One at a time drops, evacuates and sweeps.
+  atomic<bool> busy_{false};
+  std::vector<std::uint64_t> seers_;        // all snapshots, ascending, while it evacuates
+  std::vector<std::uint64_t> swept_times_;  // those of the last sweep and of evacuations since
+};
+
+// Readers.
+
+/// What may be their versions among what is kept, which is on its way to this processor then. It
+/// was not read for long: so it is fetched for all rows together, step by step. Inside a guard.
+inline void delta_evacuated::look_up(std::span<const old_row> rows, std::uint64_t time,
+                                     candidates& found) const noexcept {
+  const auto each_block = [&](auto&& f) {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (i == 0 || rows[i].row / rows_per_block != rows[i - 1].row / rows_per_block) f(i);
+    }
+  };
+  if (rows.size() > 1) {
+    each_block([&](std::size_t i) { kept_.fetch_slot(rows[i].row); });
+    each_block([&](std::size_t i) { kept_.fetch_block(rows[i].row); });
+  }
+  const kept_versions::block* of = nullptr;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::uint64_t row = rows[i].row;
+    if (i == 0 || row / rows_per_block != rows[i - 1].row / rows_per_block) {
+      of = kept_.block_of(row);
+    }
+    found[i] = of == nullptr ? nullptr : kept_versions::candidate(*of, row, time);
+    if (found[i] != nullptr) kept_versions::fetch_version(found[i]);
+  }
+}
+
+inline void delta_evacuated::fetch(std::span<const old_row> rows, std::uint64_t time) const {
+  if (kept_.versions() == 0) return;
+  auto guard = nodes_.enter();
+  candidates found;
+  look_up(rows.first((std::min)(rows.size(), found.size())), time, found);
+}
+
+inline void delta_evacuated::visit_some(std::span<const old_row> rows, std::size_t first,
+                                        std::uint64_t time, version_taker& take) const {
+  candidates found;
+  auto guard = nodes_.enter();
+  const bool any = kept_.versions() != 0;
+  if (any) look_up(rows, time, found);
+  std::uint64_t direct = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const version* v = any ? found[i] : nullptr;
+    if (v != nullptr && kept_versions::is_seen(*v, time)) {
+      ++direct;
+    } else {
+      v = by_chain(*rows[i].chain, rows[i].row, time);
+    }
+    take.take(first + i, v);
+  }
+  lengths_.add_ones(direct);
+}
+
+inline const version* delta_evacuated::by_chain(const atomic<std::uint64_t>& chain,
+                                                std::uint64_t row,
+                                                std::uint64_t time) const noexcept {
+  // acquire ← the release in install(): the version is filled. (Links may be dead.)
+  std::uint64_t handle = chain.load_acquire();
+  std::uint64_t length = 0;
+  const version* v = descend(handle, time, length);
+  if (v == nullptr && handle != 0 && !SPOLIA_FAULT("evacuated.no_second_look")) {
+    v = kept_.find(row, time);
+    ++length;
+  }
+  lengths_.add(length);
+  return v;
+}
+
+// Garbage collection.
+
+inline void delta_evacuated::arrange(bool turn) noexcept {
+  if (memory_.waiting() > most_waiting()) drain();
+  std::uint64_t now = 0;
+  {
+    const std::lock_guard hold(times_lock_);
+    now = known_;
+  }
+  if (turn && now != 0) {
+    turns_began_[turn_++ % turns_began_.size()] = now;
+    held_before_.store_relaxed(turns_began_[turn_ % turns_began_.size()]);
+  }
+  if (much_in_use()) held_before_.store_relaxed(now);
+  sweep();
+}
+
+/// Whether what snapshots see of it may be moved now: all that see some are held, or it is none.
+inline bool delta_evacuated::may_be_evacuated(const delta_partition& p) noexcept {
+  const std::lock_guard hold(times_lock_);
+  if (p.last_commit() > known_) return false;
+  return !any_snapshot((std::max)(p.first_began(), held_before_.load_relaxed()), p.last_commit());
+}
+
+inline bool delta_evacuated::drop_or_unlock(delta_partition& p) noexcept {
+  // acquire ← the release below: what the last one has done here.
+  if (!busy_.exchange_acquire(true)) {
+    const bool all_gone = p.last_commit() <= oldest();
+    const bool may = (all_gone || may_be_evacuated(p)) &&
+                     p.tag_is_free(oldest(), board_.clock.now()) && drop(p, all_gone);
+    busy_.store_release(false);  // → the acquire above
+    if (memory_.waiting() > most_waiting()) drain();
+    if (may) return true;
+  }
+  p.unlock();
+  return false;
+}
+
+/// Drops and unlocks it. False: there was no memory for it.
+inline bool delta_evacuated::drop(delta_partition& p, bool all_gone) noexcept {
+  const std::uint64_t versions = p.counted();
+  try {
+    gap* left = nullptr;
+    std::uint64_t moved = 0;
+    if (!all_gone) {
+      moved = SPOLIA_FAULT("evacuated.nothing_moved") ? 0 : evacuate(p);
+      left = nodes_.make<gap>(memory_, p.chunks());
+    }
+    auto guard = nodes_.enter();
+    if (left != nullptr) left->take(p);
+    p.drop_and_unlock(delta_partition::chunks_for(options_.partition_bytes));
+    dropped(versions - moved);
+    if (!all_gone) dropped_between_.add(versions - moved);
+    if (left != nullptr) guard.retire(left);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;  // what was copied is found there; the next time it is not copied again
+  }
+}
+
+/// Copies what snapshots see of it, and what they see behind its versions; how many of its own that
+/// were not there yet.
+inline std::uint64_t delta_evacuated::evacuate(const delta_partition& p) {
+  {
+    const std::lock_guard hold(times_lock_);
+    seers_ = times_;
+  }
+  if (seers_.empty()) return 0;
+  std::vector<std::uint64_t> all;
+  all.reserve(swept_times_.size() + seers_.size());
+  std::set_union(swept_times_.begin(), swept_times_.end(), seers_.begin(), seers_.end(),
+                 std::back_inserter(all));
+  swept_times_.swap(all);
+  std::uint64_t moved = 0;
+  auto guard = nodes_.enter();  // chunks of other partitions, which follow() reads, stay
+  p.each_version([&](const delta_stub& stub, const version& v) {
+    if (stub.until() == 0) return;  // it was never linked
+    if (is_seen(v.since.read(), stub.until()) &&
+        kept_.keep(stub.row.read(), v, stub.words(), stub.until())) {
+      ++moved;
+    }
+    if (!SPOLIA_FAULT("evacuated.links_not_followed")) follow(stub.row.read(), v, p);
+  });
+  return moved;
+}
+
+/// The chain goes on in other partitions: no reader gets there over a version that is dropped.
+inline void delta_evacuated::follow(std::uint64_t row, const version& from,
+                                    const delta_partition& p) {
+  const version* at = &from;
+  for (;;) {
+    const std::uint64_t handle = at->older.load_relaxed();
+    const std::uint64_t until = at->since.read();
+    // Each version of the partition itself is walked on from when it is its turn.
+    if (handle == 0 || tagged::partition_of(handle) == p.number || seers_.front() >= until) return;
+    at = alive(handle);
+    if (at == nullptr) return;
+    if (!is_seen(at->since.read(), until)) continue;
+    const auto& stub = *(reinterpret_cast<const delta_stub*>(at) - 1);
+    if (kept_.keep(row, *at, stub.words(), until)) copied_ahead_.add(1);
+  }
+}
+
+/// Frees the copies of which the last snapshot has ended.
+inline void delta_evacuated::sweep() noexcept {
+  if (kept_.versions() == 0 || busy_.exchange_acquire(true)) return;  // ← as in drop_or_unlock()
+  try {
+    std::vector<std::uint64_t> living;
+    {
+      const std::lock_guard hold(times_lock_);
+      living = times_;
+    }
+    std::vector<std::uint64_t> ended;
+    std::set_difference(swept_times_.begin(), swept_times_.end(), living.begin(), living.end(),
+                        std::back_inserter(ended));
+    if (!ended.empty()) {
+      swept_.add(kept_.sweep(living, ended));
+      std::vector<std::uint64_t> left;
+      std::set_difference(swept_times_.begin(), swept_times_.end(), ended.begin(), ended.end(),
+                          std::back_inserter(left));
+      swept_times_.swap(left);
+    }
+    kept_.give_up();
+  } catch (const std::bad_alloc&) {
+    // The next sweep does it.
+  }
+  busy_.store_release(false);  // → as in drop_or_unlock()
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR
