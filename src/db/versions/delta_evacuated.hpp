@@ -40,7 +40,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <mutex>
 #include <new>
 #include <span>
@@ -76,8 +75,10 @@ class delta_evacuated final : public delta_between {
     return v != nullptr ? v : by_chain(chain, row, time);
   }
   void collect() noexcept override {
+    hurries_.fetch_add_relaxed(1);
     delta_between::collect();
-    sweep();
+    hurries_.fetch_sub_relaxed(1);
+    sweep(~std::uint64_t{0});
     if (memory_.waiting() != 0) drain();
   }
   void fetch(std::span<const old_row> rows, std::uint64_t time) const override;
@@ -89,6 +90,11 @@ class delta_evacuated final : public delta_between {
   }
 
  private:
+  // About a millisecond each: versions that are walked over, how many of these a copy costs, and
+  // copies that are looked at when their snapshots have ended.
+  static constexpr std::uint64_t work_in_a_turn = 65536;
+  static constexpr std::uint64_t copy_work = 8;
+  static constexpr std::uint64_t swept_in_a_turn = 8192;
   static constexpr std::size_t together = 128;  // rows that are looked for at once
 #if defined(SPOLIA_MODEL)
   static constexpr std::size_t young_turns = 0;
@@ -112,8 +118,8 @@ class delta_evacuated final : public delta_between {
   bool may_be_evacuated(const delta_partition& p) noexcept;
   bool drop_or_unlock(delta_partition& p) noexcept override;
   bool drop(delta_partition& p, bool all_gone) noexcept;
-  std::uint64_t evacuate(const delta_partition& p);
-  void sweep() noexcept;
+  bool evacuate(delta_partition& p);
+  void sweep(std::uint64_t most) noexcept;
   void follow(std::uint64_t row, const version& from, const delta_partition& p);
   [[nodiscard]] bool is_seen(std::uint64_t since, std::uint64_t until) const noexcept {
     const auto first = std::lower_bound(seers_.begin(), seers_.end(), since);
@@ -130,12 +136,13 @@ class delta_evacuated final : public delta_between {
   atomic<std::uint64_t> held_before_{0};  // a snapshot that began before counts as held
   std::array<std::uint64_t, young_turns + 1> turns_began_{};  // of the thread that passes on
   std::size_t turn_ = 0;
-  shared_tally copied_ahead_;  // versions that were copied, while they are in a partition
-  shared_tally swept_;         // copies that have gone
+  shared_tally copied_ahead_;         // versions that were copied, while they are in a partition
+  shared_tally swept_;                // copies that have gone
+  atomic<std::uint32_t> hurries_{0};  // calls that collect all
+  atomic<std::uint64_t> work_left_{work_in_a_turn};  // of this turn: versions to be walked over
   // One at a time drops, evacuates and sweeps.
   atomic<bool> busy_{false};
-  std::vector<std::uint64_t> seers_;        // all snapshots, ascending, while it evacuates
-  std::vector<std::uint64_t> swept_times_;  // those of the last sweep and of evacuations since
+  std::vector<std::uint64_t> seers_;  // all snapshots, ascending, while it evacuates
 };
 
 // Readers.
@@ -218,8 +225,10 @@ inline void delta_evacuated::arrange(bool turn) noexcept {
     turns_began_[turn_++ % turns_began_.size()] = now;
     held_before_.store_relaxed(turns_began_[turn_ % turns_began_.size()]);
   }
-  if (much_in_use()) held_before_.store_relaxed(now);
-  sweep();
+  const bool hurry = much_in_use();
+  if (hurry) held_before_.store_relaxed(now);
+  work_left_.store_relaxed(hurry ? 4 * work_in_a_turn : work_in_a_turn);
+  sweep(swept_in_a_turn);
 }
 
 /// Whether what snapshots see of it may be moved now: all that see some are held, or it is none.
@@ -245,19 +254,15 @@ inline bool delta_evacuated::drop_or_unlock(delta_partition& p) noexcept {
 
 /// Drops and unlocks it. False: there was no memory for it.
 inline bool delta_evacuated::drop(delta_partition& p, bool all_gone) noexcept {
-  const std::uint64_t versions = p.counted();
   try {
-    gap* left = nullptr;
-    std::uint64_t moved = 0;
-    if (!all_gone) {
-      moved = SPOLIA_FAULT("evacuated.nothing_moved") ? 0 : evacuate(p);
-      left = nodes_.make<gap>(memory_, p.chunks());
-    }
+    if (!all_gone && !evacuate(p)) return false;
     auto guard = nodes_.enter();
+    gap* const left = all_gone ? nullptr : nodes_.make<gap>(memory_, p.chunks());
     if (left != nullptr) left->take(p);
+    const std::uint64_t versions = p.counted() - p.moved;
     p.drop_and_unlock(delta_partition::chunks_for(options_.partition_bytes));
-    dropped(versions - moved);
-    if (!all_gone) dropped_between_.add(versions - moved);
+    dropped(versions);
+    if (!all_gone) dropped_between_.add(versions);
     if (left != nullptr) guard.retire(left);
     return true;
   } catch (const std::bad_alloc&) {
@@ -265,30 +270,32 @@ inline bool delta_evacuated::drop(delta_partition& p, bool all_gone) noexcept {
   }
 }
 
-/// Copies what snapshots see of it, and what they see behind its versions; how many of its own that
-/// were not there yet.
-inline std::uint64_t delta_evacuated::evacuate(const delta_partition& p) {
+/// Copies what snapshots see of it, and what they see behind its versions; false: it
+/// is more than is done at once.
+inline bool delta_evacuated::evacuate(delta_partition& p) {
   {
     const std::lock_guard hold(times_lock_);
     seers_ = times_;
   }
-  if (seers_.empty()) return 0;
-  std::vector<std::uint64_t> all;
-  all.reserve(swept_times_.size() + seers_.size());
-  std::set_union(swept_times_.begin(), swept_times_.end(), seers_.begin(), seers_.end(),
-                 std::back_inserter(all));
-  swept_times_.swap(all);
-  std::uint64_t moved = 0;
+  if (seers_.empty() || SPOLIA_FAULT("evacuated.nothing_moved")) return true;
+  const bool all = hurries_.load_relaxed() != 0;
+  std::uint64_t left = all ? ~std::uint64_t{0} : work_left_.load_relaxed();
+  if (left == 0) return false;
   auto guard = nodes_.enter();  // chunks of other partitions, which follow() reads, stay
-  p.each_version([&](const delta_stub& stub, const version& v) {
-    if (stub.until() == 0) return;  // it was never linked
-    if (is_seen(v.since.read(), stub.until()) &&
-        kept_.keep(stub.row.read(), v, stub.words(), stub.until())) {
-      ++moved;
+  const bool whole = p.walk_on([&](const delta_stub& stub, const version& v) {
+    left -= (std::min<std::uint64_t>)(left, 1);
+    if (stub.until() != 0) {  // else it was never linked
+      if (is_seen(v.since.read(), stub.until()) &&
+          kept_.keep(stub.row.read(), v, stub.words(), stub.until(), seers_)) {
+        ++p.moved;
+        left -= (std::min)(left, copy_work);
+      }
+      if (!SPOLIA_FAULT("evacuated.links_not_followed")) follow(stub.row.read(), v, p);
     }
-    if (!SPOLIA_FAULT("evacuated.links_not_followed")) follow(stub.row.read(), v, p);
+    return left != 0;
   });
-  return moved;
+  if (!all) work_left_.store_relaxed(left);
+  return whole;
 }
 
 /// The chain goes on in other partitions: no reader gets there over a version that is dropped.
@@ -304,29 +311,19 @@ inline void delta_evacuated::follow(std::uint64_t row, const version& from,
     if (at == nullptr) return;
     if (!is_seen(at->since.read(), until)) continue;
     const auto& stub = *(reinterpret_cast<const delta_stub*>(at) - 1);
-    if (kept_.keep(row, *at, stub.words(), until)) copied_ahead_.add(1);
+    if (kept_.keep(row, *at, stub.words(), until, seers_)) copied_ahead_.add(1);
   }
 }
 
-/// Frees the copies of which the last snapshot has ended.
-inline void delta_evacuated::sweep() noexcept {
+/// Looks at copies whose snapshots have ended, so many at most.
+inline void delta_evacuated::sweep(std::uint64_t most) noexcept {
   if (kept_.versions() == 0 || busy_.exchange_acquire(true)) return;  // ← as in drop_or_unlock()
   try {
-    std::vector<std::uint64_t> living;
     {
       const std::lock_guard hold(times_lock_);
-      living = times_;
+      seers_ = times_;
     }
-    std::vector<std::uint64_t> ended;
-    std::set_difference(swept_times_.begin(), swept_times_.end(), living.begin(), living.end(),
-                        std::back_inserter(ended));
-    if (!ended.empty()) {
-      swept_.add(kept_.sweep(living, ended));
-      std::vector<std::uint64_t> left;
-      std::set_difference(swept_times_.begin(), swept_times_.end(), ended.begin(), ended.end(),
-                          std::back_inserter(left));
-      swept_times_.swap(left);
-    }
+    swept_.add(kept_.sweep(seers_, most));
     kept_.give_up();
   } catch (const std::bad_alloc&) {
     // The next sweep does it.

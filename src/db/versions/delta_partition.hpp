@@ -184,6 +184,8 @@ class alignas(cache_line) delta_partition {
     noted_for_.store_relaxed(everybody);
     noted_until_.store_relaxed(0);
     parts_.store_relaxed(0);
+    walked_admitted_ = 0;
+    moved = 0;
     count_.store_relaxed(0);
     if (SPOLIA_FAULT("one_shot.unlock_by_store")) {
       gate_.store_release(0);  // as below, but it erases those that have come meanwhile
@@ -255,27 +257,38 @@ class alignas(cache_line) delta_partition {
 
   // Walking over it (delta_evacuated.hpp).
 
+  std::uint64_t moved = 0;  ///< versions that have gone elsewhere; of the lock's holder
+
   /// A registered writer's part begins there; the position of the one before it, and one.
   std::uint64_t add_part(std::uint64_t position) noexcept {
     return parts_.exchange_relaxed(position + 1);
   }
-  /// Calls f(stub, version) for all its versions. By the lock's holder, who has synchronised with
-  /// all writers: see dismiss().
+  /// Calls f(stub, version) for versions of it, while f returns true, and goes on from there the
+  /// next time; begins anew if a transaction has registered since. Whether all were walked over. By
+  /// the lock's holder, which has synchronised with all writers: see dismiss().
   template <class F>
-  void each_version(F&& f) const {
-    for (std::uint64_t of = parts_.load_relaxed(); of != 0;) {
-      const auto& head = *reinterpret_cast<const delta_part_head*>(address(of - 1));
-      const std::uint64_t end = head.end.read();
-      std::uint64_t at = of - 1 + units_of<delta_part_head>;
-      while (end - at >= units_of<delta_stub>) {
-        const auto& stub = *reinterpret_cast<const delta_stub*>(address(at));
-        if (stub.is_end()) break;
-        at += units_of<delta_stub>;
-        f(stub, *reinterpret_cast<const version*>(address(at)));
-        at += version::bytes(stub.words()) / tagged::unit;
-      }
-      of = head.before.read();
+  bool walk_on(F&& f) {
+    if (walked_admitted_ != admitted()) {
+      walked_admitted_ = admitted();
+      walked_part_ = parts_.load_relaxed();
+      walked_to_ = 0;
     }
+    while (walked_part_ != 0) {
+      const auto& head = *reinterpret_cast<const delta_part_head*>(address(walked_part_ - 1));
+      if (walked_to_ == 0) walked_to_ = walked_part_ - 1 + units_of<delta_part_head>;
+      while (head.end.read() - walked_to_ >= units_of<delta_stub>) {
+        const auto& stub = *reinterpret_cast<const delta_stub*>(address(walked_to_));
+        if (stub.is_end()) break;
+        const auto& v =
+            *reinterpret_cast<const version*>(address(walked_to_ + units_of<delta_stub>));
+        const bool more = f(stub, v);
+        walked_to_ += units_of<delta_stub> + version::bytes(stub.words()) / tagged::unit;
+        if (!more) return false;
+      }
+      walked_part_ = head.before.read();
+      walked_to_ = 0;
+    }
+    return true;
   }
 
   void count(std::uint64_t versions) noexcept { count_.fetch_add_relaxed(versions); }
@@ -382,6 +395,10 @@ class alignas(cache_line) delta_partition {
   atomic<std::uint64_t> count_{0};
   std::uint64_t admitted_now_ = 0;  // the lock's holder's, and the next
   std::uint64_t quarter_began_ = 0;
+  // How far walk_on() has come: in this part, as in parts_, to this position; 0: to its beginning.
+  std::uint64_t walked_admitted_ = 0;  // when it began; 0: it has not
+  std::uint64_t walked_part_ = 0;
+  std::uint64_t walked_to_ = 0;
   alignas(cache_line) atomic<std::uint64_t> cursor_{0};
   atomic<std::uint64_t> parts_{0};  // position of the part that was taken last, and one
   atomic<std::uint64_t> top_{0};    // chunks from here on are not there

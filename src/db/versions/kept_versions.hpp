@@ -5,13 +5,15 @@
 // Idea:        a hash table leads from a block of rows to one word for each of its rows. That leads
 //              to the row's only version that is kept, or to a list of them by the time when they
 //              ended. The neighbours of a row are found beside it, as scans want them.
+//              Each version hangs at one snapshot that sees it, in the middle of those that do, and
+//              is looked at again when that has ended: it hangs at another one then, or goes.
 // Cost:        a look-up: a look at the table, one at the block, with several versions log2 of
-//              their number in one array, and the version. A version that is kept: 8 bytes beside
-//              itself if it is the row's only one, else 16 and what the array has spare.
+//              their number in one array, and the version. A version that is kept: 24 bytes beside
+//              itself if it is the row's only one, else 32 and what the array has spare. A snapshot
+//              that ends: a look at each version that hangs at it.
 // Threads:     look-ups by any thread inside a guard of the domain, wait-free. All else by one
 //              thread at a time. What is taken out is freed through the domain.
-// Bound:       a version is freed by the first sweep after the last snapshot that sees it has been
-//              found to have ended; a sweep costs a look at each row that has versions here.
+// Bound:       a version goes in the first sweeps after its last snapshot has ended.
 #pragma once
 
 #include <algorithm>
@@ -45,6 +47,7 @@ class kept_versions {
   /// A block of rows that has versions here, or had some.
   struct block {
     std::uint64_t key = 0;
+    std::uint32_t used = 0;  // of its words; of the one thread
     std::array<row_word, rows_per_block> rows{};
   };
 
@@ -111,26 +114,37 @@ class kept_versions {
 
   // One thread at a time.
 
-  /// Keeps a copy, unless there is one; whether it is new. Throws std::bad_alloc: nothing has
-  /// changed then.
-  bool keep(std::uint64_t row, const version& v, std::uint32_t words, std::uint64_t until);
-  /// Frees what one of the snapshots saw that have `ended` and none of the living ones sees; how
-  /// many versions. Throws std::bad_alloc: some are left then.
-  std::uint64_t sweep(const std::vector<std::uint64_t>& living,
-                      const std::vector<std::uint64_t>& ended);
+  /// Keeps a copy for these snapshots, ascending, one of which sees it, unless there is a copy;
+  /// whether it is new. Throws std::bad_alloc: nothing has changed then.
+  bool keep(std::uint64_t row, const version& v, std::uint32_t words, std::uint64_t until,
+            const std::vector<std::uint64_t>& seers);
+  /// Looks at versions that hung at snapshots which are not living, `most` of them at most, and
+  /// frees those that none of the living sees; how many. Throws std::bad_alloc: some are left then.
+  std::uint64_t sweep(const std::vector<std::uint64_t>& living, std::uint64_t most);
+  /// Whether one is to be looked at that the last sweep has left.
+  [[nodiscard]] bool is_behind() const noexcept { return behind_; }
   /// Gives what was taken out to the domain. Throws std::bad_alloc: it is for the next call then.
   void give_up();
 
  private:
   static constexpr std::uint64_t many = 1;  // bit of a word: it leads to a list
   static constexpr std::uint32_t first_room = 4;
-  static constexpr std::size_t few = 8;  // snapshots: for more, all versions of a row are looked at
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint64_t first_slots = 2;
 #else
   static constexpr std::uint64_t first_slots = 64;
 #endif
 
+  /// A version that is kept, with its words behind it.
+  struct kept {
+    plain<std::uint64_t> row{};
+    plain<kept*> next{nullptr};  // that hangs at the same snapshot
+    version seen;
+  };
+  struct seer {
+    std::uint64_t time;
+    kept* first;
+  };
   struct entry {
     plain<std::uint64_t> until{};
     atomic<version*> at{nullptr};  // null: it was taken out
@@ -207,9 +221,15 @@ class kept_versions {
   static std::uint64_t until_of(const version& v) noexcept {
     return v.older.load_relaxed() & ((std::uint64_t{1} << delta_stub::until_bits) - 1);
   }
-  static std::size_t bytes_of(const version& v) noexcept {
-    return version::bytes(
-        static_cast<std::uint32_t>(v.older.load_relaxed() >> delta_stub::until_bits) - 1);
+  static std::size_t bytes_for(std::uint32_t words) noexcept {
+    return sizeof(kept) - sizeof(version) + version::bytes(words);
+  }
+  static std::size_t bytes_of(const kept& k) noexcept {
+    return bytes_for(
+        static_cast<std::uint32_t>(k.seen.older.load_relaxed() >> delta_stub::until_bits) - 1);
+  }
+  static kept* kept_of(version* v) noexcept {
+    return reinterpret_cast<kept*>(reinterpret_cast<std::byte*>(v) - offsetof(kept, seen));
   }
   static version* only(std::uint64_t word) noexcept { return reinterpret_cast<version*>(word); }
   static list* list_of(std::uint64_t word) noexcept {
@@ -219,10 +239,12 @@ class kept_versions {
   static std::uint64_t word_of(list* l) noexcept {
     return reinterpret_cast<std::uintptr_t>(l) | many;
   }
-  static bool any_in(const std::vector<std::uint64_t>& times, std::uint64_t from,
-                     std::uint64_t end) noexcept {
-    const auto first = std::lower_bound(times.begin(), times.end(), from);
-    return first != times.end() && *first < end;
+  /// The snapshot in the middle of those that see it, or null.
+  static const std::uint64_t* middle(const std::vector<std::uint64_t>& times, std::uint64_t since,
+                                     std::uint64_t until) noexcept {
+    const auto first = std::lower_bound(times.begin(), times.end(), since);
+    const auto end = std::lower_bound(first, times.end(), until);
+    return first == end ? nullptr : &*(first + (end - first) / 2);
   }
   static void free_all(delta_chunks& of, const std::vector<piece>& all) noexcept {
     for (const piece& p : all) {
@@ -241,20 +263,27 @@ class kept_versions {
     memory_.uncount(bytes);
     memory::deallocate(memory, bytes, alignment);
   }
+  /// In gone_.
+  void make_room(std::size_t pieces) {
+    if (gone_.capacity() - gone_.size() >= pieces) return;
+    gone_.reserve((std::max)(gone_.size() + pieces, 2 * gone_.capacity()));
+  }
   /// Readers may be reading it: there is room.
   void let_go(void* memory, std::size_t bytes) noexcept {
     gone_.push_back({memory, bytes});
     gone_bytes_ += bytes;
   }
-  void let_go(version* v) noexcept { let_go(v, bytes_of(*v)); }
 
-  version* copy(const version& v, std::uint32_t words, std::uint64_t until);
+  kept* copy(std::uint64_t row, const version& v, std::uint32_t words, std::uint64_t until);
+  seer& at(std::uint64_t time);
+  static bool is_there(std::uint64_t word, std::uint64_t until) noexcept;
+  void put(row_word& place, version* made, std::uint64_t until);
   block& find_or_make(std::uint64_t row);
   void grow(std::uint64_t slots);
   void put_in(table& t, block* b) noexcept;
   list* list_with(const list* old, std::uint64_t until, version* v);
-  std::uint64_t sweep_row(row_word& row, const std::vector<std::uint64_t>& living,
-                          const std::vector<std::uint64_t>& ended);
+  bool pass_on(kept& k, const std::vector<std::uint64_t>& living);
+  void take_out(kept& k);
   void forget_empty_blocks();
 
   nodes& nodes_;
@@ -262,7 +291,10 @@ class kept_versions {
   atomic<table*> table_{nullptr};
   atomic<std::uint64_t> versions_{0};
   // Of the one thread:
+  std::vector<seer> seers_;  // ascending
+  bool behind_ = false;
   std::vector<block*> all_;
+  std::size_t empty_ = 0;    // of these
   std::vector<piece> gone_;  // taken out, and not given to the domain yet
   std::uint64_t gone_bytes_ = 0;
 };
@@ -272,13 +304,13 @@ inline kept_versions::~kept_versions() {
     for (const row_word& r : b->rows) {
       const std::uint64_t word = r.load_relaxed();
       if ((word & many) == 0) {
-        if (word != 0) free(only(word), bytes_of(*only(word)));
+        if (word != 0) free(kept_of(only(word)), bytes_of(*kept_of(only(word))));
         continue;
       }
       list* const l = list_of(word);
       for (std::uint32_t i = 0; i < l->count.load_relaxed(); ++i) {
         version* const v = l->entries()[i].at.load_relaxed();
-        if (v != nullptr) free(v, bytes_of(*v));
+        if (v != nullptr) free(kept_of(v), bytes_of(*kept_of(v)));
       }
       free(l, list::bytes(l->room));
     }
@@ -288,13 +320,16 @@ inline kept_versions::~kept_versions() {
   free_all(memory_, gone_);
 }
 
-inline version* kept_versions::copy(const version& v, std::uint32_t words, std::uint64_t until) {
-  version* const made = version::make(take(version::bytes(words)));
-  made->since.write(v.since.read());
-  made->older.store_relaxed((std::uint64_t{words} + 1) << delta_stub::until_bits | until);
-  made->shape.write(v.shape.read());
-  made->columns.write(v.columns.read());
-  for (std::uint32_t i = 0; i < words; ++i) made->put(i, v.words()[i].read());
+inline kept_versions::kept* kept_versions::copy(std::uint64_t row, const version& v,
+                                                std::uint32_t words, std::uint64_t until) {
+  auto* const made = ::new (take(bytes_for(words))) kept;
+  made->row.write(row);
+  version& to = made->seen;
+  to.since.write(v.since.read());
+  to.older.store_relaxed((std::uint64_t{words} + 1) << delta_stub::until_bits | until);
+  to.shape.write(v.shape.read());
+  to.columns.write(v.columns.read());
+  for (std::uint32_t i = 0; i < words; ++i) to.put(i, v.words()[i].read());
   return made;
 }
 
@@ -307,7 +342,7 @@ inline void kept_versions::put_in(table& t, block* b) noexcept {
 
 /// A table of so many slots, with all blocks.
 inline void kept_versions::grow(std::uint64_t slots) {
-  gone_.reserve(gone_.size() + 1);
+  make_room(1);
   auto* const made = ::new (take(table::bytes(slots))) table;
   made->mask = slots - 1;
   for (std::uint64_t i = 0; i < slots; ++i) ::new (made->slots() + i) atomic<block*>(nullptr);
@@ -328,6 +363,7 @@ inline kept_versions::block& kept_versions::find_or_make(std::uint64_t row) {
   auto* const made = ::new (take(sizeof(block))) block;
   made->key = row / rows_per_block;
   all_.push_back(made);
+  ++empty_;
   put_in(*table_.load_relaxed(), made);
   return *made;
 }
@@ -355,124 +391,143 @@ inline kept_versions::list* kept_versions::list_with(const list* old, std::uint6
   return made;
 }
 
+/// The snapshot's versions.
+inline kept_versions::seer& kept_versions::at(std::uint64_t time) {
+  const auto place = std::lower_bound(seers_.begin(), seers_.end(), time,
+                                      [](const seer& s, std::uint64_t t) { return s.time < t; });
+  if (place != seers_.end() && place->time == time) return *place;
+  return *seers_.insert(place, {time, nullptr});
+}
+
+inline bool kept_versions::is_there(std::uint64_t word, std::uint64_t until) noexcept {
+  if (word == 0) return false;
+  if ((word & many) == 0) return until_of(*only(word)) == until;
+  const list& l = *list_of(word);
+  const std::uint32_t count = l.count.load_relaxed();
+  const std::uint32_t i = l.after(until - 1, count);
+  return i != count && l.entries()[i].until.read() == until &&
+         l.entries()[i].at.load_relaxed() != nullptr;
+}
+
 inline bool kept_versions::keep(std::uint64_t row, const version& v, std::uint32_t words,
-                                std::uint64_t until) {
-  row_word& place = find_or_make(row).rows[row % rows_per_block];
-  const std::uint64_t word = place.load_relaxed();
-  list* old = nullptr;
-  if ((word & many) != 0) {
-    old = list_of(word);
-    const std::uint32_t count = old->count.load_relaxed();
-    const std::uint32_t i = old->after(until - 1, count);
-    if (i != count && old->entries()[i].until.read() == until) {
-      if (old->entries()[i].at.load_relaxed() != nullptr) return false;
-    }
-  } else if (word != 0 && until_of(*only(word)) == until) {
-    return false;
-  }
-  gone_.reserve(gone_.size() + 1);
-  version* const made = copy(v, words, until);
+                                std::uint64_t until, const std::vector<std::uint64_t>& seers) {
+  block& b = find_or_make(row);
+  row_word& place = b.rows[row % rows_per_block];
+  if (is_there(place.load_relaxed(), until)) return false;
+  make_room(1);
+  seer& s = at(*middle(seers, v.since.read(), until));
+  kept* const made = copy(row, v, words, until);
+  if (place.load_relaxed() == 0 && b.used++ == 0) --empty_;
   try {
-    if (word == 0) {
-      place.store_release(word_of(made));  // → the acquire in candidate(): the copy
-    } else if (old != nullptr && old->count.load_relaxed() < old->room &&
-               old->entries()[old->count.load_relaxed() - 1].until.read() < until) {
-      old->add(until, made);
-    } else if (old != nullptr) {
-      list* const next = list_with(old, until, made);
-      place.store_release(word_of(next));  // → the acquire in candidate(): the list
-      let_go(old, list::bytes(old->room));
-    } else {
-      list* const next = list_with(nullptr, until_of(*only(word)), only(word));
-      if (until_of(*only(word)) < until) {
-        next->add(until, made);
-      } else {
-        next->count.store_relaxed(0);
-        next->left = 0;
-        next->add(until, made);
-        next->add(until_of(*only(word)), only(word));
-      }
-      place.store_release(word_of(next));  // as above
-    }
-  } catch (...) {
+    put(place, &made->seen, until);
+  } catch (...) {  // there are others
     free(made, bytes_of(*made));
     throw;
   }
+  made->next.write(s.first);
+  s.first = made;
   versions_.store_relaxed(versions_.load_relaxed() + 1);
   return true;
 }
 
-inline std::uint64_t kept_versions::sweep(const std::vector<std::uint64_t>& living,
-                                          const std::vector<std::uint64_t>& ended) {
-  std::uint64_t freed = 0;
-  std::size_t empty = 0;
-  for (block* const b : all_) {
-    bool any = false;
-    for (row_word& r : b->rows) {
-      if (r.load_relaxed() == 0) continue;
-      freed += sweep_row(r, living, ended);
-      any = any || r.load_relaxed() != 0;
-    }
-    empty += any ? 0U : 1U;
+/// Adds it to the row's versions. Throws std::bad_alloc if there is another one.
+inline void kept_versions::put(row_word& place, version* made, std::uint64_t until) {
+  const std::uint64_t word = place.load_relaxed();
+  if (word == 0) {
+    place.store_release(word_of(made));  // → the acquire in candidate(): the copy
+    return;
   }
-  if (empty > 8 && empty > all_.size() / 2) forget_empty_blocks();
+  if ((word & many) == 0) {
+    const std::uint64_t other = until_of(*only(word));
+    list* const next =
+        list_with(nullptr, (std::min)(other, until), other < until ? only(word) : made);
+    next->add((std::max)(other, until), other < until ? made : only(word));
+    place.store_release(word_of(next));  // → the acquire in candidate(): the list
+    return;
+  }
+  list* const old = list_of(word);
+  const std::uint32_t count = old->count.load_relaxed();
+  if (count < old->room && old->entries()[count - 1].until.read() < until) {
+    return old->add(until, made);
+  }
+  list* const next = list_with(old, until, made);
+  place.store_release(word_of(next));  // as above
+  let_go(old, list::bytes(old->room));
+}
+
+inline std::uint64_t kept_versions::sweep(const std::vector<std::uint64_t>& living,
+                                          std::uint64_t most) {
+  std::uint64_t freed = 0;
+  behind_ = false;
+  for (std::size_t i = 0; i < seers_.size();) {
+    const std::uint64_t time = seers_[i].time;
+    if (std::binary_search(living.begin(), living.end(), time)) {
+      ++i;
+      continue;
+    }
+    while (kept* const k = at(time).first) {
+      behind_ = most-- == 0;
+      if (behind_) return freed;
+      kept* const next = k->next.read();
+      const bool stays = pass_on(*k, living);
+      if (!stays) take_out(*k);
+      at(time).first = next;
+      freed += stays ? 0U : 1U;
+    }
+    i = static_cast<std::size_t>(&at(time) - seers_.data());
+    seers_.erase(seers_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  if (empty_ > 8 && empty_ > all_.size() / 2) forget_empty_blocks();
   return freed;
 }
 
-inline std::uint64_t kept_versions::sweep_row(row_word& row,
-                                              const std::vector<std::uint64_t>& living,
-                                              const std::vector<std::uint64_t>& ended) {
-  const std::uint64_t word = row.load_relaxed();
-  const auto is_seen_by_any = [&](const version& v) {
-    return any_in(living, v.since.read(), until_of(v)) && !SPOLIA_FAULT("kept.living_not_asked");
-  };
-  if ((word & many) == 0) {
-    version* const v = only(word);
-    if (is_seen_by_any(*v)) return 0;
-    gone_.reserve(gone_.size() + 1);
-    row.store_relaxed(0);
-    let_go(v);
-    versions_.store_relaxed(versions_.load_relaxed() - 1);
-    return 1;
-  }
-  list& l = *list_of(word);
-  std::uint64_t freed = 0;
-  const std::uint32_t count = l.count.load_relaxed();
-  const auto look_at = [&](entry& e, std::uint64_t time) {
-    version* const v = e.at.load_relaxed();
-    if (v == nullptr || v->since.read() > time || is_seen_by_any(*v)) return;
-    gone_.reserve(gone_.size() + 1);
+/// Hangs it at a living snapshot that sees it, if there is one. The caller takes it off its own.
+inline bool kept_versions::pass_on(kept& k, const std::vector<std::uint64_t>& living) {
+  const std::uint64_t* const other = middle(living, k.seen.since.read(), until_of(k.seen));
+  if (other == nullptr || SPOLIA_FAULT("kept.living_not_asked")) return false;
+  seer& to = at(*other);
+  k.next.write(to.first);
+  to.first = &k;
+  return true;
+}
+
+/// Throws std::bad_alloc: nothing has changed then.
+inline void kept_versions::take_out(kept& k) {
+  make_room(2);
+  const std::uint64_t row = k.row.read();
+  block& b = const_cast<block&>(*block_of(row));
+  row_word& place = b.rows[row % rows_per_block];
+  const std::uint64_t word = place.load_relaxed();
+  std::uint64_t left = 0;
+  if ((word & many) != 0) {
+    list& l = *list_of(word);
+    entry& e = l.entries()[l.after(until_of(k.seen) - 1, l.count.load_relaxed())];
+    const bool shrinks = l.left - 1 <= l.room / 4;
     e.at.store_relaxed(nullptr);
-    let_go(v);
     --l.left;
-    ++freed;
-    versions_.store_relaxed(versions_.load_relaxed() - 1);
-  };
-  if (ended.size() > few) {
-    for (std::uint32_t i = 0; i < count; ++i) look_at(l.entries()[i], ended.back());
-  } else {
-    for (const std::uint64_t t : ended) {
-      if (const std::uint32_t i = l.after(t, count); i != count) look_at(l.entries()[i], t);
+    left = word;
+    if (shrinks) {
+      try {
+        left = l.left == 0 ? 0 : word_of(list_with(&l, 0, nullptr));
+      } catch (...) {
+        e.at.store_relaxed(&k.seen);
+        ++l.left;
+        throw;
+      }
+      let_go(&l, list::bytes(l.room));
     }
   }
-  if (l.left > l.room / 4) return freed;
-  gone_.reserve(gone_.size() + 1);
-  std::uint64_t next = 0;
-  if (l.left != 0) next = word_of(list_with(&l, 0, nullptr));
-  row.store_release(next);  // → the acquire in candidate(): the list
-  let_go(&l, list::bytes(l.room));
-  return freed;
+  if (left != word) place.store_release(left);  // → the acquire in candidate(): the list
+  if (left == 0 && --b.used == 0) ++empty_;
+  let_go(&k, bytes_of(k));
+  versions_.store_relaxed(versions_.load_relaxed() - 1);
 }
 
 inline void kept_versions::forget_empty_blocks() {
-  const auto is_empty = [](const block* b) {
-    return std::all_of(b->rows.begin(), b->rows.end(),
-                       [](const row_word& r) { return r.load_relaxed() == 0; });
-  };
-  gone_.reserve(gone_.size() + all_.size() + 1);
+  const auto is_used = [](const block* b) { return b->used != 0; };
+  make_room(empty_ + 1);
   std::vector<block*> left;
-  std::copy_if(all_.begin(), all_.end(), std::back_inserter(left),
-               [&](const block* b) { return !is_empty(b); });
+  std::copy_if(all_.begin(), all_.end(), std::back_inserter(left), is_used);
   left.swap(all_);
   std::uint64_t slots = first_slots;
   while (slots < 4 * (all_.size() + 1)) slots *= 2;
@@ -482,8 +537,9 @@ inline void kept_versions::forget_empty_blocks() {
     left.swap(all_);
     throw;
   }
+  empty_ = 0;
   for (block* const b : left) {
-    if (is_empty(b)) let_go(b, sizeof(block));
+    if (!is_used(b)) let_go(b, sizeof(block));
   }
 }
 
