@@ -325,6 +325,16 @@ std::vector<reader_info> database::readers() const {
     r->held = h.count;
     r->held_bytes = h.bytes;
   }
+  r = all.begin();
+  for (const held_versions& h : used().old->held()) {
+    r = std::lower_bound(r, all.end(), h.time, [](const reader_info& a, std::uint64_t time) {
+      return a.timestamp < time;
+    });
+    if (r == all.end()) break;
+    if (r->timestamp != h.time) continue;
+    r->held_versions = h.count;
+    r->held_version_bytes = h.bytes;
+  }
   return all;
 }
 

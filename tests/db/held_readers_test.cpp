@@ -682,6 +682,41 @@ TEST_F(ages, readers_go_on_where_there_are_no_commits) {
   EXPECT_GT(steps, 0) << "not all in the one that has ended";
 }
 
+/// So it is with versions that were moved out of partitions; and it is known which reader they
+/// wait for.
+TEST_F(ages, versions_go_where_there_are_no_commits) {
+  constexpr std::int64_t count = 30000;
+  insert(0, count);
+  auto held = std::unique_ptr<reader>(new reader(base.snapshot("held")));
+  for (std::int64_t round = 1; round < 4; ++round) {
+    for (std::int64_t n = 0; n < count; ++n) {
+      ASSERT_TRUE(
+          base.transact([&](transaction& tx) { return tx.update(rows, {n}, {{"v", n + round}}); }));
+    }
+  }
+  base.collect();
+  const std::uint64_t bytes = base.stats().versions.bytes;
+  ASSERT_EQ(base.readers().size(), 1U);
+  const db::reader_info known = base.readers().front();
+  EXPECT_EQ(known.held_versions, std::uint64_t{count});
+  EXPECT_GE(known.held_version_bytes, count * 48U);
+  EXPECT_LE(known.held_version_bytes, bytes);
+  const auto v = rows.column<std::int64_t>("v");
+  std::int64_t sum = 0;
+  held->for_each(rows, [&](const db::row& r) { sum += r.get(v); });
+  EXPECT_EQ(sum, count * (count - 1) / 2);
+  held.reset();
+  const auto left = [&] {
+    const auto versions = base.stats().versions;
+    return versions.versions_made - versions.versions_dropped;
+  };
+  EXPECT_GT(left(), 0U) << "not all at once";
+  int steps = 0;
+  for (; left() != 0 && steps < 200; ++steps) const reader other = base.snapshot();
+  EXPECT_EQ(left(), 0U);
+  EXPECT_LE(base.stats().versions.bytes, bytes - known.held_version_bytes);
+}
+
 /// A large deletion: the next row is found at once, and each commit after it is short.
 TEST_F(ages, a_large_deletion_is_cleaned_by_the_one_that_made_it) {
   insert(0, 200000);

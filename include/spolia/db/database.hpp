@@ -181,6 +181,10 @@ struct reader_info {
   /// Deleted rows and index entries that wait for it; what several need is told of one of them.
   std::uint64_t held = 0;
   std::uint64_t held_bytes = 0;
+  /// Old versions that were moved out of partitions for it (version_storage::one_shot_evacuated;
+  /// the other storages do not know). Of versions that several snapshots see one has all.
+  std::uint64_t held_versions = 0;
+  std::uint64_t held_version_bytes = 0;
 };
 
 class storage;

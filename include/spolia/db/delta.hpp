@@ -50,6 +50,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
@@ -220,6 +221,13 @@ class version_taker {
   version_taker& operator=(const version_taker&) = default;
 };
 
+/// Old versions that wait for a snapshot.
+struct held_versions {
+  std::uint64_t time = 0;  ///< of the snapshot
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+};
+
 /// What a storage holds and has done. Approximate while others work.
 struct delta_stats {
   std::uint64_t versions_made = 0;
@@ -267,6 +275,13 @@ class delta {
   /// it; its slot goes to another row next. The caller holds the row's lock. For storages that find
   /// what they let go of by rows' chains: they do not find it there later.
   virtual void row_gone(atomic<std::uint64_t>& /*chain*/, std::uint64_t /*until*/) noexcept {}
+  /// A snapshot of this time has ended: if much was kept for it, some of that goes now, in a
+  /// millisecond at most. Then step() goes on with it, when readers begin and end.
+  virtual void snapshot_ended(std::uint64_t /*time*/) noexcept {}
+  virtual void step() noexcept {}
+  /// What is kept for which snapshots, by time, if the storage knows: a version that several see is
+  /// counted at one of them. Throws std::bad_alloc.
+  [[nodiscard]] virtual std::vector<held_versions> held() const { return {}; }
   /// Lets go of all versions that no snapshot needs now, also of those that other threads have
   /// left.
   virtual void collect() noexcept = 0;

@@ -79,6 +79,7 @@ reader::~reader() {
   if (session_ == nullptr) return;
   end();
   engine_.cleaner.step();
+  engine_.old->step();
 }
 
 void reader::end() noexcept {
@@ -89,6 +90,7 @@ void reader::end() noexcept {
   session_->clear(notes_reads_);
   engine_.board.give_back(*std::exchange(session_, nullptr)->record);
   engine_.cleaner.after_snapshot(timestamp());
+  engine_.old->snapshot_ended(timestamp());
 }
 
 std::uint64_t* reader::room_for(const table& t) const {
@@ -345,6 +347,7 @@ void reader::scan_secondary(const secondary& i, values from, values to, const sc
 
 reader::reader(engine& of, const reader_options& o) : reader(of, o.label) {
   engine_.cleaner.step();
+  engine_.old->step();
   be_limited(o.deadline, o.label);
 }
 

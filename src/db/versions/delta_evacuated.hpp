@@ -47,6 +47,7 @@
 #include <vector>
 
 #include <spolia/base/atomic.hpp>
+#include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/db/delta.hpp>
 #include <spolia/db/version_storage.hpp>
@@ -81,6 +82,14 @@ class delta_evacuated final : public delta_between {
     sweep(~std::uint64_t{0});
     if (memory_.waiting() != 0) drain();
   }
+  void snapshot_ended(std::uint64_t time) noexcept override {
+    // Not in between, mostly: then nothing hangs at it.
+    if (first_seer_.load_relaxed() <= time && time <= last_seer_.load_relaxed()) let_go(time);
+  }
+  void step() noexcept override {
+    if (behind_.load_relaxed()) sweep(swept_in_a_turn);
+  }
+  [[nodiscard]] std::vector<held_versions> held() const override;
   void fetch(std::span<const old_row> rows, std::uint64_t time) const override;
   void visit(std::span<const old_row> rows, std::uint64_t time, const taking_back*,
              version_taker& take) const override {
@@ -95,6 +104,7 @@ class delta_evacuated final : public delta_between {
   static constexpr std::uint64_t work_in_a_turn = 65536;
   static constexpr std::uint64_t copy_work = 8;
   static constexpr std::uint64_t swept_in_a_turn = 8192;
+  static constexpr std::uint64_t much = 1000;   // versions, for a look at the census
   static constexpr std::size_t together = 128;  // rows that are looked for at once
 #if defined(SPOLIA_MODEL)
   static constexpr std::size_t young_turns = 0;
@@ -102,6 +112,23 @@ class delta_evacuated final : public delta_between {
   static constexpr std::size_t young_turns = 2;  // so old is a snapshot that counts as held
 #endif
 
+  /// The right to change what is kept, and to drop partitions, unless another thread has it.
+  class one_at_a_time {
+   public:
+    // acquire ← the release below: what the last one has done.
+    explicit one_at_a_time(atomic<bool>& busy) noexcept
+        : busy_(busy), mine_(!busy.load_relaxed() && !busy.exchange_acquire(true)) {}
+    one_at_a_time(const one_at_a_time&) = delete;
+    one_at_a_time& operator=(const one_at_a_time&) = delete;
+    ~one_at_a_time() {
+      if (mine_) busy_.store_release(false);  // → the acquire above
+    }
+    explicit operator bool() const noexcept { return mine_; }
+
+   private:
+    atomic<bool>& busy_;
+    const bool mine_;
+  };
   using candidates = std::array<const version*, together>;
 
   void look_up(std::span<const old_row> rows, std::uint64_t time, candidates& found) const noexcept;
@@ -119,7 +146,9 @@ class delta_evacuated final : public delta_between {
   bool drop_or_unlock(delta_partition& p) noexcept override;
   bool drop(delta_partition& p, bool all_gone) noexcept;
   bool evacuate(delta_partition& p);
+  void let_go(std::uint64_t time) noexcept;
   void sweep(std::uint64_t most) noexcept;
+  void note_seers() noexcept;
   void follow(std::uint64_t row, const version& from, const delta_partition& p);
   [[nodiscard]] bool is_seen(std::uint64_t since, std::uint64_t until) const noexcept {
     const auto first = std::lower_bound(seers_.begin(), seers_.end(), since);
@@ -140,8 +169,11 @@ class delta_evacuated final : public delta_between {
   shared_tally swept_;                // copies that have gone
   atomic<std::uint32_t> hurries_{0};  // calls that collect all
   atomic<std::uint64_t> work_left_{work_in_a_turn};  // of this turn: versions to be walked over
-  // One at a time drops, evacuates and sweeps.
-  atomic<bool> busy_{false};
+  // For the calls that are not the one thread's: note_seers().
+  atomic<std::uint64_t> first_seer_{1};
+  atomic<std::uint64_t> last_seer_{0};
+  atomic<bool> behind_{false};
+  mutable atomic<bool> busy_{false};  // one at a time drops, evacuates and sweeps
   std::vector<std::uint64_t> seers_;  // all snapshots, ascending, while it evacuates
 };
 
@@ -239,17 +271,16 @@ inline bool delta_evacuated::may_be_evacuated(const delta_partition& p) noexcept
 }
 
 inline bool delta_evacuated::drop_or_unlock(delta_partition& p) noexcept {
-  // acquire ← the release below: what the last one has done here.
-  if (!busy_.exchange_acquire(true)) {
+  bool dropped_it = false;
+  if (const one_at_a_time mine(busy_); mine) {
     const bool all_gone = p.last_commit() <= oldest();
-    const bool may = (all_gone || may_be_evacuated(p)) &&
-                     p.tag_is_free(oldest(), board_.clock.now()) && drop(p, all_gone);
-    busy_.store_release(false);  // → the acquire above
-    if (memory_.waiting() > most_waiting()) drain();
-    if (may) return true;
+    dropped_it = (all_gone || may_be_evacuated(p)) && p.tag_is_free(oldest(), board_.clock.now()) &&
+                 drop(p, all_gone);
+    if (!all_gone) note_seers();
   }
-  p.unlock();
-  return false;
+  if (!dropped_it) p.unlock();
+  if (memory_.waiting() > most_waiting()) drain();
+  return dropped_it;
 }
 
 /// Drops and unlocks it. False: there was no memory for it.
@@ -315,20 +346,53 @@ inline void delta_evacuated::follow(std::uint64_t row, const version& from,
   }
 }
 
+/// A snapshot has ended at which something may hang: only one at which much does is worth a look at
+/// the census.
+inline void delta_evacuated::let_go(std::uint64_t time) noexcept {
+  {
+    const one_at_a_time mine(busy_);
+    if (!mine || kept_.held_at(time) < much) return;
+  }
+  look();
+  sweep(swept_in_a_turn);
+}
+
 /// Looks at copies whose snapshots have ended, so many at most.
 inline void delta_evacuated::sweep(std::uint64_t most) noexcept {
-  if (kept_.versions() == 0 || busy_.exchange_acquire(true)) return;  // ← as in drop_or_unlock()
-  try {
-    {
-      const std::lock_guard hold(times_lock_);
-      seers_ = times_;
+  if (kept_.versions() == 0) return;
+  std::uint64_t freed = 0;
+  {
+    const one_at_a_time mine(busy_);
+    if (!mine) return;
+    try {
+      {
+        const std::lock_guard hold(times_lock_);
+        seers_ = times_;
+      }
+      freed = kept_.sweep(seers_, most);
+      swept_.add(freed);
+      kept_.give_up();
+    } catch (const std::bad_alloc&) {
+      freed = 0;  // the next sweep goes on
     }
-    swept_.add(kept_.sweep(seers_, most));
-    kept_.give_up();
-  } catch (const std::bad_alloc&) {
-    // The next sweep does it.
+    note_seers();
   }
-  busy_.store_release(false);  // → as in drop_or_unlock()
+  if (freed > much && !behind_.load_relaxed()) drain();
+}
+
+/// For the calls that look at these without being the one thread.
+inline void delta_evacuated::note_seers() noexcept {
+  const auto [first, last] = kept_.held_between();
+  first_seer_.store_relaxed(first);
+  last_seer_.store_relaxed(last);
+  behind_.store_relaxed(kept_.is_behind());
+}
+
+inline std::vector<held_versions> delta_evacuated::held() const {
+  for (backoff others;; others.pause()) {
+    const one_at_a_time mine(busy_);
+    if (mine) return kept_.held();
+  }
 }
 
 }  // namespace db

@@ -123,6 +123,22 @@ class kept_versions {
   std::uint64_t sweep(const std::vector<std::uint64_t>& living, std::uint64_t most);
   /// Whether one is to be looked at that the last sweep has left.
   [[nodiscard]] bool is_behind() const noexcept { return behind_; }
+  /// What hangs at which snapshot, ascending. Throws std::bad_alloc.
+  [[nodiscard]] std::vector<held_versions> held() const {
+    std::vector<held_versions> all;
+    for (const seer& s : seers_) all.push_back({s.time, s.count, s.bytes});
+    return all;
+  }
+  /// How many versions hang at the snapshot.
+  [[nodiscard]] std::uint64_t held_at(std::uint64_t time) const noexcept {
+    const auto s = place_of(time);
+    return s == seers_.end() || s->time != time ? 0 : s->count;
+  }
+  /// The first and the last snapshot at which something hangs; none: (1, 0).
+  [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> held_between() const noexcept {
+    if (seers_.empty()) return {1, 0};
+    return {seers_.front().time, seers_.back().time};
+  }
   /// Gives what was taken out to the domain. Throws std::bad_alloc: it is for the next call then.
   void give_up();
 
@@ -144,6 +160,15 @@ class kept_versions {
   struct seer {
     std::uint64_t time;
     kept* first;
+    std::uint64_t count;
+    std::uint64_t bytes;
+
+    void hang(kept& k) noexcept {
+      k.next.write(first);
+      first = &k;
+      ++count;
+      bytes += bytes_of(k);
+    }
   };
   struct entry {
     plain<std::uint64_t> until{};
@@ -274,6 +299,10 @@ class kept_versions {
     gone_bytes_ += bytes;
   }
 
+  [[nodiscard]] std::vector<seer>::const_iterator place_of(std::uint64_t time) const noexcept {
+    return std::lower_bound(seers_.begin(), seers_.end(), time,
+                            [](const seer& s, std::uint64_t t) { return s.time < t; });
+  }
   kept* copy(std::uint64_t row, const version& v, std::uint32_t words, std::uint64_t until);
   seer& at(std::uint64_t time);
   static bool is_there(std::uint64_t word, std::uint64_t until) noexcept;
@@ -393,10 +422,9 @@ inline kept_versions::list* kept_versions::list_with(const list* old, std::uint6
 
 /// The snapshot's versions.
 inline kept_versions::seer& kept_versions::at(std::uint64_t time) {
-  const auto place = std::lower_bound(seers_.begin(), seers_.end(), time,
-                                      [](const seer& s, std::uint64_t t) { return s.time < t; });
+  const auto place = seers_.begin() + (place_of(time) - seers_.cbegin());
   if (place != seers_.end() && place->time == time) return *place;
-  return *seers_.insert(place, {time, nullptr});
+  return *seers_.insert(place, {time, nullptr, 0, 0});
 }
 
 inline bool kept_versions::is_there(std::uint64_t word, std::uint64_t until) noexcept {
@@ -424,8 +452,7 @@ inline bool kept_versions::keep(std::uint64_t row, const version& v, std::uint32
     free(made, bytes_of(*made));
     throw;
   }
-  made->next.write(s.first);
-  s.first = made;
+  s.hang(*made);
   versions_.store_relaxed(versions_.load_relaxed() + 1);
   return true;
 }
@@ -469,9 +496,13 @@ inline std::uint64_t kept_versions::sweep(const std::vector<std::uint64_t>& livi
       behind_ = most-- == 0;
       if (behind_) return freed;
       kept* const next = k->next.read();
+      const std::uint64_t bytes = bytes_of(*k);
       const bool stays = pass_on(*k, living);
       if (!stays) take_out(*k);
-      at(time).first = next;
+      seer& s = at(time);
+      s.first = next;
+      --s.count;
+      s.bytes -= bytes;
       freed += stays ? 0U : 1U;
     }
     i = static_cast<std::size_t>(&at(time) - seers_.data());
@@ -485,9 +516,7 @@ inline std::uint64_t kept_versions::sweep(const std::vector<std::uint64_t>& livi
 inline bool kept_versions::pass_on(kept& k, const std::vector<std::uint64_t>& living) {
   const std::uint64_t* const other = middle(living, k.seen.since.read(), until_of(k.seen));
   if (other == nullptr || SPOLIA_FAULT("kept.living_not_asked")) return false;
-  seer& to = at(*other);
-  k.next.write(to.first);
-  to.first = &k;
+  at(*other).hang(k);
   return true;
 }
 
