@@ -359,22 +359,23 @@ inline void delta_evacuated::let_go(std::uint64_t time) noexcept {
 
 /// Looks at copies whose snapshots have ended, so many at most.
 inline void delta_evacuated::sweep(std::uint64_t most) noexcept {
-  if (kept_.versions() == 0) return;
+  if (kept_.empty()) return;
   std::uint64_t freed = 0;
   {
     const one_at_a_time mine(busy_);
     if (!mine) return;
+    const std::uint64_t before = kept_.versions();
     try {
       {
         const std::lock_guard hold(times_lock_);
         seers_ = times_;
       }
-      freed = kept_.sweep(seers_, most);
-      swept_.add(freed);
+      kept_.sweep(seers_, most);
       kept_.give_up();
-    } catch (const std::bad_alloc&) {
-      freed = 0;  // the next sweep goes on
+    } catch (const std::bad_alloc&) {  // the next sweep goes on
     }
+    freed = before - kept_.versions();
+    swept_.add(freed);
     note_seers();
   }
   if (freed > much && !behind_.load_relaxed()) drain();

@@ -111,6 +111,11 @@ class kept_versions {
     return v != nullptr && is_seen(*v, time) ? v : nullptr;
   }
   [[nodiscard]] std::uint64_t versions() const noexcept { return versions_.load_relaxed(); }
+  /// Whether a sweep would find nothing to do: neither a version, nor what a call of give_up() that
+  /// had no memory has left.
+  [[nodiscard]] bool empty() const noexcept {
+    return versions() == 0 && gone_bytes_.load_relaxed() == 0;
+  }
 
   // One thread at a time.
 
@@ -119,8 +124,8 @@ class kept_versions {
   bool keep(std::uint64_t row, const version& v, std::uint32_t words, std::uint64_t until,
             const std::vector<std::uint64_t>& seers);
   /// Looks at versions that hung at snapshots which are not living, `most` of them at most, and
-  /// frees those that none of the living sees; how many. Throws std::bad_alloc: some are left then.
-  std::uint64_t sweep(const std::vector<std::uint64_t>& living, std::uint64_t most);
+  /// frees those that none of the living sees. Throws std::bad_alloc: some are left then.
+  void sweep(const std::vector<std::uint64_t>& living, std::uint64_t most);
   /// Whether one is to be looked at that the last sweep has left.
   [[nodiscard]] bool is_behind() const noexcept { return behind_; }
   /// What hangs at which snapshot, ascending. Throws std::bad_alloc.
@@ -296,7 +301,7 @@ class kept_versions {
   /// Readers may be reading it: there is room.
   void let_go(void* memory, std::size_t bytes) noexcept {
     gone_.push_back({memory, bytes});
-    gone_bytes_ += bytes;
+    gone_bytes_.store_relaxed(gone_bytes_.load_relaxed() + bytes);
   }
 
   [[nodiscard]] std::vector<seer>::const_iterator place_of(std::uint64_t time) const noexcept {
@@ -323,9 +328,9 @@ class kept_versions {
   std::vector<seer> seers_;  // ascending
   bool behind_ = false;
   std::vector<block*> all_;
-  std::size_t empty_ = 0;    // of these
-  std::vector<piece> gone_;  // taken out, and not given to the domain yet
-  std::uint64_t gone_bytes_ = 0;
+  std::size_t empty_ = 0;                // of these
+  std::vector<piece> gone_;              // taken out, and not given to the domain yet
+  atomic<std::uint64_t> gone_bytes_{0};  // of these
 };
 
 inline kept_versions::~kept_versions() {
@@ -482,9 +487,7 @@ inline void kept_versions::put(row_word& place, version* made, std::uint64_t unt
   let_go(old, list::bytes(old->room));
 }
 
-inline std::uint64_t kept_versions::sweep(const std::vector<std::uint64_t>& living,
-                                          std::uint64_t most) {
-  std::uint64_t freed = 0;
+inline void kept_versions::sweep(const std::vector<std::uint64_t>& living, std::uint64_t most) {
   behind_ = false;
   for (std::size_t i = 0; i < seers_.size();) {
     const std::uint64_t time = seers_[i].time;
@@ -494,22 +497,19 @@ inline std::uint64_t kept_versions::sweep(const std::vector<std::uint64_t>& livi
     }
     while (kept* const k = at(time).first) {
       behind_ = most-- == 0;
-      if (behind_) return freed;
+      if (behind_) return;
       kept* const next = k->next.read();
       const std::uint64_t bytes = bytes_of(*k);
-      const bool stays = pass_on(*k, living);
-      if (!stays) take_out(*k);
+      if (!pass_on(*k, living)) take_out(*k);
       seer& s = at(time);
       s.first = next;
       --s.count;
       s.bytes -= bytes;
-      freed += stays ? 0U : 1U;
     }
     i = static_cast<std::size_t>(&at(time) - seers_.data());
     seers_.erase(seers_.begin() + static_cast<std::ptrdiff_t>(i));
   }
   if (empty_ > 8 && empty_ > all_.size() / 2) forget_empty_blocks();
-  return freed;
 }
 
 /// Hangs it at a living snapshot that sees it, if there is one. The caller takes it off its own.
@@ -577,7 +577,8 @@ inline void kept_versions::give_up() {
   auto guard = nodes_.enter();
   bag* const b = nodes_.make<bag>(memory_);
   b->all.swap(gone_);
-  b->bytes = std::exchange(gone_bytes_, 0);
+  b->bytes = gone_bytes_.load_relaxed();
+  gone_bytes_.store_relaxed(0);
   memory_.begin_wait(b->bytes);
   guard.retire(b);
 }
