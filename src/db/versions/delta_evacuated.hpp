@@ -99,11 +99,13 @@ class delta_evacuated final : public delta_between {
   }
 
  private:
-  // About a millisecond each: versions that are walked over, how many of these a copy costs, and
-  // copies that are looked at when their snapshots have ended.
+  // About a millisecond: versions that are walked over, and how many of these a copy costs. And
+  // copies that are looked at when their snapshots have ended: less, since rows and entries are
+  // cleaned up at the same time.
   static constexpr std::uint64_t work_in_a_turn = 65536;
   static constexpr std::uint64_t copy_work = 8;
-  static constexpr std::uint64_t swept_in_a_turn = 8192;
+  static constexpr std::uint64_t swept_in_a_turn = 2048;
+  static constexpr std::uint64_t most_gone = std::uint64_t{1} << 18U;  // bytes: then to the domain
   static constexpr std::uint64_t much = 1000;   // versions, for a look at the census
   static constexpr std::size_t together = 128;  // rows that are looked for at once
 #if defined(SPOLIA_MODEL)
@@ -175,6 +177,7 @@ class delta_evacuated final : public delta_between {
   atomic<bool> behind_{false};
   mutable atomic<bool> busy_{false};  // one at a time drops, evacuates and sweeps
   std::vector<std::uint64_t> seers_;  // all snapshots, ascending, while it evacuates
+  std::vector<std::pair<const version*, std::uint64_t>> behind_it_;  // follow(): with their ends
 };
 
 // Readers.
@@ -322,6 +325,7 @@ inline bool delta_evacuated::evacuate(delta_partition& p) {
         left -= (std::min)(left, copy_work);
       }
       if (!SPOLIA_FAULT("evacuated.links_not_followed")) follow(stub.row.read(), v, p);
+      if (kept_.gone_bytes() > most_gone) kept_.give_up();
     }
     return left != 0;
   });
@@ -332,17 +336,22 @@ inline bool delta_evacuated::evacuate(delta_partition& p) {
 /// The chain goes on in other partitions: no reader gets there over a version that is dropped.
 inline void delta_evacuated::follow(std::uint64_t row, const version& from,
                                     const delta_partition& p) {
+  behind_it_.clear();
   const version* at = &from;
   for (;;) {
     const std::uint64_t handle = at->older.load_relaxed();
     const std::uint64_t until = at->since.read();
     // Each version of the partition itself is walked on from when it is its turn.
-    if (handle == 0 || tagged::partition_of(handle) == p.number || seers_.front() >= until) return;
+    if (handle == 0 || tagged::partition_of(handle) == p.number || seers_.front() >= until) break;
     at = alive(handle);
-    if (at == nullptr) return;
-    if (!is_seen(at->since.read(), until)) continue;
-    const auto& stub = *(reinterpret_cast<const delta_stub*>(at) - 1);
-    if (kept_.keep(row, *at, stub.words(), until, seers_)) copied_ahead_.add(1);
+    if (at == nullptr) break;
+    if (is_seen(at->since.read(), until)) behind_it_.push_back({at, until});
+  }
+  // The oldest first: so each is added behind those that are there.
+  for (; !behind_it_.empty(); behind_it_.pop_back()) {
+    const auto& [v, until] = behind_it_.back();
+    const auto& stub = *(reinterpret_cast<const delta_stub*>(v) - 1);
+    if (kept_.keep(row, *v, stub.words(), until, seers_)) copied_ahead_.add(1);
   }
 }
 

@@ -66,26 +66,29 @@ struct delta_stub {
 
   plain<std::uint64_t> row{};
 
-  [[nodiscard]] bool is_end() const noexcept { return size_and_until_.read() == 0; }
+  [[nodiscard]] bool is_end() const noexcept { return size_and_until_.load_relaxed() == 0; }
+  /// Once the version is linked, also while its transaction sets `until`.
   [[nodiscard]] std::uint32_t words() const noexcept {
-    return static_cast<std::uint32_t>(size_and_until_.read() >> until_bits) - 1;
+    return static_cast<std::uint32_t>(size_and_until_.load_relaxed() >> until_bits) - 1;
   }
   /// While its transaction is under way: position of its version before this one, and one; 0: none.
   [[nodiscard]] std::uint64_t until() const noexcept {
-    return size_and_until_.read() & ((std::uint64_t{1} << until_bits) - 1);
+    return size_and_until_.load_relaxed() & ((std::uint64_t{1} << until_bits) - 1);
   }
   void set(std::uint32_t words, std::uint64_t until) noexcept {
-    size_and_until_.write((std::uint64_t{words} + 1) << until_bits | until);
+    size_and_until_.store_relaxed((std::uint64_t{words} + 1) << until_bits | until);
   }
 
  private:
-  plain<std::uint64_t> size_and_until_{};  // 0: no version follows
+  // relaxed: a thread that reads `until` has synchronised with the transaction: walk_on(). 0: no
+  // version follows.
+  atomic<std::uint64_t> size_and_until_{0};
 };
 
 /// What a part of such a partition begins with, which a writer has taken at once.
 struct delta_part_head {
-  plain<std::uint64_t> before{};  ///< position of the part that was taken before, and one
-  plain<std::uint64_t> end{};     ///< position
+  plain<std::uint64_t> next{};  ///< position of the part that was taken next, and one
+  plain<std::uint64_t> end{};   ///< position
 };
 
 template <class T>
@@ -183,7 +186,8 @@ class alignas(cache_line) delta_partition {
     first_began_.store_relaxed(never_began);
     noted_for_.store_relaxed(everybody);
     noted_until_.store_relaxed(0);
-    parts_.store_relaxed(0);
+    first_part_.store_relaxed(0);
+    last_part_.store_relaxed(0);
     walked_admitted_ = 0;
     moved = 0;
     count_.store_relaxed(0);
@@ -259,18 +263,27 @@ class alignas(cache_line) delta_partition {
 
   std::uint64_t moved = 0;  ///< versions that have gone elsewhere; of the lock's holder
 
-  /// A registered writer's part begins there; the position of the one before it, and one.
-  std::uint64_t add_part(std::uint64_t position) noexcept {
-    return parts_.exchange_relaxed(position + 1);
+  /// A registered writer's part begins there.
+  void add_part(std::uint64_t position, std::uint64_t end) noexcept {
+    auto* const head = ::new (address(position)) delta_part_head;
+    head->end.write(end);
+    const std::uint64_t before = last_part_.exchange_acq_rel(position + 1);
+    if (before == 0) {
+      first_part_.store_relaxed(position + 1);
+    } else {
+      // acquire, release ↔ each other: its head is made.
+      reinterpret_cast<delta_part_head*>(address(before - 1))->next.write(position + 1);
+    }
   }
-  /// Calls f(stub, version) for versions of it, while f returns true, and goes on from there the
-  /// next time; begins anew if a transaction has registered since. Whether all were walked over. By
-  /// the lock's holder, which has synchronised with all writers: see dismiss().
+  /// Calls f(stub, version) for versions of it, about in the order in which they were made, while f
+  /// returns true, and goes on from there the next time; begins anew if a transaction has
+  /// registered since. Whether all were walked over. By the lock's holder, which has synchronised
+  /// with all writers: see dismiss().
   template <class F>
   bool walk_on(F&& f) {
     if (walked_admitted_ != admitted()) {
       walked_admitted_ = admitted();
-      walked_part_ = parts_.load_relaxed();
+      walked_part_ = first_part_.load_relaxed();
       walked_to_ = 0;
     }
     while (walked_part_ != 0) {
@@ -285,7 +298,7 @@ class alignas(cache_line) delta_partition {
         walked_to_ += units_of<delta_stub> + version::bytes(stub.words()) / tagged::unit;
         if (!more) return false;
       }
-      walked_part_ = head.before.read();
+      walked_part_ = head.next.read();
       walked_to_ = 0;
     }
     return true;
@@ -395,13 +408,16 @@ class alignas(cache_line) delta_partition {
   atomic<std::uint64_t> count_{0};
   std::uint64_t admitted_now_ = 0;  // the lock's holder's, and the next
   std::uint64_t quarter_began_ = 0;
-  // How far walk_on() has come: in this part, as in parts_, to this position; 0: to its beginning.
+  // How far walk_on() has come: in this part, as in first_part_, to this position; 0: to its
+  // beginning.
   std::uint64_t walked_admitted_ = 0;  // when it began; 0: it has not
   std::uint64_t walked_part_ = 0;
   std::uint64_t walked_to_ = 0;
   alignas(cache_line) atomic<std::uint64_t> cursor_{0};
-  atomic<std::uint64_t> parts_{0};  // position of the part that was taken last, and one
-  atomic<std::uint64_t> top_{0};    // chunks from here on are not there
+  // Positions of the parts that were taken first and last, and one.
+  atomic<std::uint64_t> first_part_{0};
+  atomic<std::uint64_t> last_part_{0};
+  atomic<std::uint64_t> top_{0};  // chunks from here on are not there
   alignas(cache_line) std::array<atomic<std::byte*>, most_chunks> chunks_{};
 };
 
@@ -430,9 +446,7 @@ struct delta_place {
   }
   /// What got() has got is to be walked over.
   void begin_part() noexcept {
-    auto* const head = ::new (bytes) delta_part_head;
-    head->before.write(in->add_part(next));
-    head->end.write(end);
+    in->add_part(next, end);
     pass(units_of<delta_part_head>);
     end_part();
   }

@@ -113,9 +113,9 @@ class kept_versions {
   [[nodiscard]] std::uint64_t versions() const noexcept { return versions_.load_relaxed(); }
   /// Whether a sweep would find nothing to do: neither a version, nor what a call of give_up() that
   /// had no memory has left.
-  [[nodiscard]] bool empty() const noexcept {
-    return versions() == 0 && gone_bytes_.load_relaxed() == 0;
-  }
+  [[nodiscard]] bool empty() const noexcept { return versions() == 0 && gone_bytes() == 0; }
+  /// Of what was taken out, and waits for give_up().
+  [[nodiscard]] std::uint64_t gone_bytes() const noexcept { return gone_bytes_.load_relaxed(); }
 
   // One thread at a time.
 
@@ -180,7 +180,7 @@ class kept_versions {
     atomic<version*> at{nullptr};  // null: it was taken out
   };
   /// By `until`, ascending.
-  struct list {
+  struct alignas(entry) list {
     std::uint32_t room = 0;
     std::uint32_t left = 0;  // not taken out; of the one thread
     atomic<std::uint32_t> count{0};
@@ -278,19 +278,20 @@ class kept_versions {
   }
   static void free_all(delta_chunks& of, const std::vector<piece>& all) noexcept {
     for (const piece& p : all) {
-      of.uncount(p.bytes);
+      of.uncount(p.bytes + beside);
       memory::deallocate(p.memory, p.bytes, alignment);
     }
   }
 
   static constexpr std::size_t alignment = alignof(std::max_align_t);
+  static constexpr std::size_t beside = 12;  // what an allocator takes for a block, on average
   void* take(std::size_t bytes) {
     void* const made = memory::allocate(bytes, alignment);
-    memory_.count(bytes);
+    memory_.count(bytes + beside);
     return made;
   }
   void free(void* memory, std::size_t bytes) noexcept {
-    memory_.uncount(bytes);
+    memory_.uncount(bytes + beside);
     memory::deallocate(memory, bytes, alignment);
   }
   /// In gone_.
@@ -301,7 +302,7 @@ class kept_versions {
   /// Readers may be reading it: there is room.
   void let_go(void* memory, std::size_t bytes) noexcept {
     gone_.push_back({memory, bytes});
-    gone_bytes_.store_relaxed(gone_bytes_.load_relaxed() + bytes);
+    gone_bytes_.store_relaxed(gone_bytes_.load_relaxed() + bytes + beside);
   }
 
   [[nodiscard]] std::vector<seer>::const_iterator place_of(std::uint64_t time) const noexcept {
