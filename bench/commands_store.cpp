@@ -180,7 +180,8 @@ void held(const held_options& o) {
 void describe(CLI::App& app, held_options& o) {
   app.add_option("--workload", o.workloads,
                  "with commas, measured in turn: queue (insert the last row, delete the first), "
-                 "touched (update an indexed column), churn (delete a row, insert another)")
+                 "touched (update an indexed column), churn (delete a row, insert another), report "
+                 "(update two rows, and see what a row costs the oldest held reader and a new one)")
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--index", o.indexes,
@@ -212,6 +213,10 @@ void describe(CLI::App& app, held_options& o) {
   app.add_option("--ballast", o.ballast,
                  "rows of another table, of some 120 bytes each: they make a checkpoint last");
   app.add_option("--warm-up", o.warm_up, "seconds before the measured part")->capture_default_str();
+  app.add_option("--age", o.age,
+                 "report: updates a row that are made after the oldest held reader has begun, "
+                 "before the measured part")
+      ->capture_default_str();
   app.add_option("--seconds", o.seconds, "length of the measured part")->capture_default_str();
   app.add_option("--trials", o.trials, "trials of each, which take turns")->capture_default_str();
   app.add_option("--seed", o.seed, "of keys")->capture_default_str();
@@ -227,7 +232,8 @@ void describe(CLI::App& app, held_options& o) {
 void add_held(CLI::App& app) {
   add_command<held_options>(
       app, "held",
-      "a queue, an indexed column that is updated, keys that come and go, beside held readers",
+      "a queue, an indexed column that is updated, keys that come and go, rows that are updated, "
+      "beside held readers",
       describe, held);
 }
 

@@ -20,9 +20,8 @@
 #include <utility>
 #include <vector>
 
-#include <time.h>
-
 #include "counted_trial.hpp"
+#include "machine.hpp"
 
 namespace bench {
 
@@ -113,12 +112,6 @@ class destroyer {
     const std::uint64_t worked = processor_ns();
     spolia::fence::heavy();
     return processor_ns() - worked;
-  }
-  static std::uint64_t processor_ns() {
-    timespec t{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return static_cast<std::uint64_t>(t.tv_sec) * 1000000000U +
-           static_cast<std::uint64_t>(t.tv_nsec);
   }
 
   pointer tree(std::uint64_t nodes) {

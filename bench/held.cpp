@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "held_report.hpp"
 #include "held_table.hpp"
 #include "machine.hpp"
 #include "options.hpp"
@@ -34,12 +35,16 @@ namespace {
 namespace db = spolia::db;
 using steady = std::chrono::steady_clock;
 
-constexpr std::array<const char*, 3> workload_names = {"queue", "touched", "churn"};
+constexpr std::array<const char*, 4> workload_names = {"queue", "touched", "churn", "report"};
 constexpr std::array<const char*, 3> index_names = {"ordered", "hash", "cuckoo"};
 constexpr std::uint32_t samples_wanted = 300;
 constexpr std::uint32_t samples_a_point = 6;
-/// Of what the oldest reader sees, so many rows are read again and again.
+/// Of what the oldest reader sees, so many rows are read again and again: the first ones; for a
+/// report some from everywhere.
 constexpr std::size_t old_rows_kept = 1000;
+constexpr std::size_t old_rows_of_report = 100000;
+/// A report is measured so often at least, however long that takes.
+constexpr std::uint32_t reports_wanted = 3;
 /// So many of the held readers show all rows by the index at the end.
 constexpr std::size_t readers_by_index = 16;
 
@@ -96,6 +101,7 @@ class trial {
       const std::uint64_t seed = o.seed + 7919 * with.number + 104729 * (n + 1);
       workers_.push_back(std::make_unique<worker>(table_.share(n, seed)));
     }
+    if (shape_.reports()) report_.emplace(base_, table_, o.spoil);
   }
 
   nlohmann::json run() {
@@ -204,6 +210,13 @@ class trial {
       hold(n == 0);
     }
     sleep_until(working, o_.warm_up);
+    while (report_ && !held_.empty() && !working.stopped() && age() < o_.age) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  /// Updates a row since the oldest reader began.
+  [[nodiscard]] double age() const {
+    return 2 * static_cast<double>(transactions() - held_at_) / static_cast<double>(o_.rows);
   }
   static void sleep_until(const worker_pool& working, double seconds) {
     const double left = seconds - working.seconds();
@@ -213,9 +226,14 @@ class trial {
   void hold(bool oldest) {
     held_reader& r = held_.emplace_back();
     r.at.reset(new db::reader(base_.snapshot("held")));
+    if (oldest) held_at_ = transactions();
+    const std::size_t most = report_ ? old_rows_of_report : old_rows_kept;
+    const std::uint64_t apart = report_ ? o_.rows / most + 1 : 1;
     table_.each(*r.at, [&](std::int64_t number, std::int64_t mark) {
       r.saw.add(number, mark);
-      if (oldest && old_rows_.size() < old_rows_kept) old_rows_.emplace_back(number, mark);
+      if (oldest && old_rows_.size() < most && r.saw.rows % apart == 0) {
+        old_rows_.emplace_back(number, mark);
+      }
     });
     if (r.saw.rows != o_.rows) {
       throw std::runtime_error(fmt::format("{}: a new reader sees {} rows, but there are {}",
@@ -228,11 +246,15 @@ class trial {
     const moment begin = now(working);
     moment last = begin;
     const double pause = o_.seconds / samples_wanted;
-    for (std::uint32_t n = 1; !working.stopped() && last.seconds - begin.seconds < o_.seconds;
-         ++n) {
+    const auto goes_on = [&](std::uint32_t n) {
+      return last.seconds - begin.seconds < o_.seconds || (report_ && n <= reports_wanted);
+    };
+    for (std::uint32_t n = 1; !working.stopped() && goes_on(n); ++n) {
       const double took = sample();
-      // So that samples take little of what there is, however long each of them takes.
-      std::this_thread::sleep_for(std::chrono::duration<double>(std::max(pause, 9 * took)));
+      // So that samples take little of what there is, however long each of them takes; reports are
+      // what is measured, and take up to half of it.
+      const double rest = (report_ ? 1 : 9) * took;
+      std::this_thread::sleep_for(std::chrono::duration<double>(std::max(pause, rest)));
       const moment at = now(working);
       if (n % samples_a_point == 0) note(begin, at);
       last = at;
@@ -240,11 +262,12 @@ class trial {
     note(begin, last);
     measured_ = {last.seconds - begin.seconds, last.cpu_seconds - begin.cpu_seconds,
                  last.transactions - begin.transactions};
+    if (report_ && !held_.empty()) age_end_ = age();
     rss_end_ = rss_bytes();
     end_ = base_.stats();
   }
 
-  /// Times two short reads; how many seconds both took.
+  /// Times two short reads, and reports; how many seconds all of it took.
   double sample() {
     const auto start = steady::now();
     const std::uint64_t begin = spolia::ticks::read();
@@ -267,13 +290,17 @@ class trial {
             fmt::format("{}: the oldest reader has lost row {}", in_words(), number));
       }
     }
+    if (report_) report_->sample(held_.empty() ? nullptr : held_.front().at.get(), old_rows_);
     return std::chrono::duration<double>(steady::now() - start).count();
   }
 
   [[nodiscard]] moment now(const worker_pool& working) const {
-    moment made{working.seconds(), static_cast<double>(std::clock()) / CLOCKS_PER_SEC, 0};
-    for (const auto& w : workers_) made.transactions += w->transactions.value();
-    return made;
+    return {working.seconds(), static_cast<double>(std::clock()) / CLOCKS_PER_SEC, transactions()};
+  }
+  [[nodiscard]] std::uint64_t transactions() const {
+    std::uint64_t sum = 0;
+    for (const auto& w : workers_) sum += w->transactions.value();
+    return sum;
   }
 
   /// A point of over_time.
@@ -342,6 +369,7 @@ class trial {
                  {"old_scan_ns_max", old_scan_.quantile(1)},
                  {"rss_filled_bytes", rss_filled_},
                  {"rss_growth_bytes", static_cast<std::int64_t>(rss_end_ - rss_filled_)},
+                 {"age_end", age_end_ ? nlohmann::json(*age_end_) : nullptr},
                  {"waiting_end", end_.cleaning},
                  {"waiting_peak", waiting_peak_},
                  {"over_time", over_time_},
@@ -350,6 +378,7 @@ class trial {
                  {"checkpoints", checkpoints_.value()},
                  {"log_bytes", folder_ ? nlohmann::json(end_.log.bytes) : nullptr},
                  {"peak_rss_bytes", peak_rss_bytes()}});
+    made.update(report_ ? report_->record() : held_report::no_record());
     made.update(version_figures(end_.versions));
     made.update(circumstances());
     return made;
@@ -361,9 +390,9 @@ class trial {
             {"hold", with_.hold},    {"threads", o_.threads},
             {"rows", o_.rows},       {"durability", with_.durability},
             {"warm_up", o_.warm_up}, {"checkpoint", o_.checkpoint},
-            {"ballast", o_.ballast}, {"seconds", o_.seconds},
-            {"seed", o_.seed},       {"trial", with_.number},
-            {"trials", o_.trials}};
+            {"ballast", o_.ballast}, {"age", o_.age},
+            {"seconds", o_.seconds}, {"seed", o_.seed},
+            {"trial", with_.number}, {"trials", o_.trials}};
   }
 
   const held_options& o_;
@@ -374,8 +403,11 @@ class trial {
   held_table table_;
   random_source random_;
   std::vector<std::unique_ptr<worker>> workers_;
-  std::vector<held_reader> held_;                                // the oldest first
-  std::vector<std::pair<std::int64_t, std::int64_t>> old_rows_;  // as that one sees them
+  std::vector<held_reader> held_;      // the oldest first
+  std::uint64_t held_at_ = 0;          // so many transactions, when that began
+  std::vector<held_row> old_rows_;     // as that one sees them
+  std::optional<held_report> report_;  // of the workload `report`
+  std::optional<double> age_end_;
   spolia::atomic<bool> measuring_{false};
   spolia::tally checkpoints_;
   samples first_row_;
@@ -437,6 +469,7 @@ void check(const held_options& o) {
   within<std::uint64_t>("rows", o.rows, o.threads, 100000000);
   within<std::uint64_t>("ballast", o.ballast, 0, 100000000);
   within("warm-up", o.warm_up, 0.0, 86400.0);
+  within<std::uint32_t>("age", o.age, 0, 1000000);
   within("seconds", o.seconds, 0.01, 86400.0);
   within<std::uint32_t>("trials", o.trials, 1, 10000);
   if (o.spoil && std::find(o.holds.begin(), o.holds.end(), 0) != o.holds.end()) {

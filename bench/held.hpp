@@ -3,7 +3,8 @@
 //
 // Each keeps a table at its size: a queue, an indexed column that is updated, keys that come and
 // go. What is measured is what readers that are held for the whole run cost all others: speed,
-// resident memory, and how long a short read takes.
+// resident memory, and how long a short read takes. And, in a table whose rows are updated, what a
+// row costs such a reader: held_report.hpp.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -16,17 +17,18 @@
 namespace bench {
 
 struct held_options {
-  std::vector<std::string> workloads = {"queue", "touched", "churn"};
-  std::vector<std::string> indexes = {"ordered", "hash"};  ///< or cuckoo
-  std::vector<std::string> versions;                       ///< none given: all
-  std::vector<std::uint32_t> holds = {0, 1};               ///< readers that are held
+  std::vector<std::string> workloads = {"queue", "touched", "churn"};  ///< or report
+  std::vector<std::string> indexes = {"ordered", "hash"};              ///< or cuckoo
+  std::vector<std::string> versions;                                   ///< none given: all
+  std::vector<std::uint32_t> holds = {0, 1};                           ///< readers that are held
   std::uint32_t threads = 2;
   std::uint64_t rows = 1000;                         ///< of the table, at all times
   std::vector<std::string> durability = {"memory"};  ///< memory: no directory
   std::string directory;                             ///< empty: in memory, if there is such a place
   bool checkpoint = false;                           ///< they are taken one after the other
   std::uint64_t ballast = 0;  ///< rows of another table, which make each checkpoint last
-  double warm_up = 0.5;  ///< seconds before the measured part, in which the readers begin
+  double warm_up = 0.5;       ///< seconds before the measured part, in which the readers begin
+  std::uint32_t age = 10;     ///< updates a row before the measured part of `report`
   double seconds = 1;
   std::uint32_t trials = 1;
   std::uint64_t seed = 1;

@@ -14,6 +14,9 @@ namespace {
 
 /// The marks that rows go round, where they are in a hash index.
 constexpr std::int64_t few_marks = 16;
+/// The mark of each row of `report` when the run begins: not zero, so that a row that is missing
+/// makes another sum.
+constexpr std::int64_t first_mark = 1000;
 
 }  // namespace
 
@@ -115,6 +118,34 @@ class churn_share final : public held_share {
   std::int64_t marks_ = 0;
 };
 
+class report_share final : public held_share {
+ public:
+  report_share(held_table& of, std::uint32_t thread, std::uint64_t seed)
+      : of_(of), thread_(thread), random_(seed) {}
+
+  db::status fill(db::transaction& tx, std::uint64_t place) override {
+    const auto at = static_cast<std::int64_t>(place);
+    return tx.insert(of_.rows_, {held_table::first_of(thread_) + at, first_mark, at});
+  }
+  db::status change(db::transaction& tx) override {
+    if (const db::status s = add(tx, 1); !s) return s;
+    return add(tx, -1);
+  }
+  void committed() noexcept override {}
+
+ private:
+  db::status add(db::transaction& tx, std::int64_t marks) {
+    const auto place = static_cast<std::int64_t>(random_.below(of_.shape_.share(thread_)));
+    auto row = tx.edit(of_.rows_, {held_table::first_of(thread_) + place});
+    if (!row) return row.why();
+    return row->set(of_.mark_, row->get(of_.mark_) + marks);
+  }
+
+  held_table& of_;
+  const std::uint32_t thread_;
+  random_source random_;
+};
+
 held_table::held_table(db::database& in, const held_shape& shape)
     : shape_(shape),
       rows_(in.create_table(spec(shape))),
@@ -129,6 +160,7 @@ db::table_spec held_table::spec(const held_shape& shape) {
   db::table_spec made{.name = shape.workload,
                       .columns = {{"number", db::int64, db::primary_key}, {"mark", db::int64}},
                       .primary = measured};
+  if (shape.reports()) made.columns.push_back({"place", db::int64});
   if (!shape.by_mark()) return made;
   made.primary = db::index_kind::hash;
   made.indexes.push_back({.name = "by_mark", .columns = {"mark"}, .kind = measured});
@@ -138,6 +170,7 @@ db::table_spec held_table::spec(const held_shape& shape) {
 std::unique_ptr<held_share> held_table::share(std::uint32_t thread, std::uint64_t seed) {
   if (shape_.workload == "queue") return std::make_unique<queue_share>(*this, thread);
   if (shape_.workload == "touched") return std::make_unique<touched_share>(*this, thread, seed);
+  if (shape_.reports()) return std::make_unique<report_share>(*this, thread, seed);
   return std::make_unique<churn_share>(*this, thread, seed);
 }
 
@@ -184,6 +217,30 @@ bool held_table::first_row(const db::reader& at, random_source& random) const {
                 .has_value();
   }
   return found;
+}
+
+held_sums held_table::by_query(const db::reader& at) const {
+  const auto found = at.query(rows_).aggregate(db::sum("mark")).run({.threads = 1});
+  if (!found) throw db::no_result(found.code());
+  return {found->figures().rows, found->get<std::int64_t>(0, 0)};
+}
+
+held_sums held_table::by_rows(const db::reader& at) const {
+  held_sums made;
+  at.for_each(rows_, [&](const db::row& r) {
+    ++made.rows;
+    made.marks += r.get(mark_);
+  });
+  return made;
+}
+
+held_sums held_table::expected() const noexcept {
+  return {shape_.rows, static_cast<std::int64_t>(shape_.rows) * first_mark};
+}
+
+std::int64_t held_table::random_number(random_source& random) const noexcept {
+  const auto thread = static_cast<std::uint32_t>(random.below(shape_.threads));
+  return first_of(thread) + static_cast<std::int64_t>(random.below(shape_.share(thread)));
 }
 
 std::optional<std::int64_t> held_table::find(const db::reader& at, std::int64_t number) const {

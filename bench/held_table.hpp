@@ -6,8 +6,11 @@
 //     touched  gives a row another value in the indexed column: one that was never there before;
 //              in a hash index the next of a few, so that many entries have one key
 //     churn    deletes a row and inserts another one, out of twice as many keys as there are rows
+//     report   adds one to the mark of a random row and takes one from another's, so that the sum
+//              of all marks stays
 //
-// A row is a number and a mark; the upper bits of the number say which thread changes the row.
+// A row is a number and a mark, in `report` and a place; the upper bits of the number say which
+// thread changes the row.
 #pragma once
 
 #include <spolia/db.hpp>
@@ -28,6 +31,7 @@ struct held_shape {
   std::uint64_t rows = 0;
   std::uint32_t threads = 1;
   [[nodiscard]] bool hashed() const noexcept { return index != "ordered"; }
+  [[nodiscard]] bool reports() const noexcept { return workload == "report"; }
   /// Whether the index that is measured is over the marks; else it is the primary key's.
   [[nodiscard]] bool by_mark() const noexcept {
     return workload == "touched" || (workload == "queue" && hashed());
@@ -36,6 +40,13 @@ struct held_shape {
   [[nodiscard]] std::uint64_t share(std::uint32_t thread) const noexcept {
     return rows / threads + (thread < rows % threads ? 1 : 0);
   }
+};
+
+/// What a report finds: how many rows, and the sum of their marks.
+struct held_sums {
+  std::uint64_t rows = 0;
+  std::int64_t marks = 0;
+  friend bool operator==(const held_sums&, const held_sums&) = default;
 };
 
 /// One thread's rows. No other thread changes them.
@@ -67,6 +78,14 @@ class held_table {
   void by_index(const spolia::db::reader& at, const visitor& f) const;
   /// Looks for the first row of the index; in a hash index, for a row of one key. Whether there is.
   bool first_row(const spolia::db::reader& at, random_source& random) const;
+  /// A report: by a query of one thread.
+  [[nodiscard]] held_sums by_query(const spolia::db::reader& at) const;
+  /// A report: row by row.
+  [[nodiscard]] held_sums by_rows(const spolia::db::reader& at) const;
+  /// What each report finds in the table of the workload `report`, at any time.
+  [[nodiscard]] held_sums expected() const noexcept;
+  /// Of a row of that table, which has it at all times.
+  [[nodiscard]] std::int64_t random_number(random_source& random) const noexcept;
   /// The mark of a row, by its number.
   [[nodiscard]] std::optional<std::int64_t> find(const spolia::db::reader& at,
                                                  std::int64_t number) const;
@@ -75,6 +94,7 @@ class held_table {
   friend class queue_share;
   friend class touched_share;
   friend class churn_share;
+  friend class report_share;
   /// Numbers of a thread's rows begin here.
   static std::int64_t first_of(std::uint32_t thread) noexcept {
     return static_cast<std::int64_t>(std::uint64_t{thread} << 40U);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// machine.hpp: where a figure was measured, and how much memory the process holds.
+// machine.hpp: where a figure was measured, how much memory the process holds, and what processor
+// time its threads have had.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -19,5 +20,8 @@ void reset_peak_rss();
 std::uint64_t peak_rss_bytes();
 /// The resident set now; 0 where the kernel does not tell.
 std::uint64_t rss_bytes();
+
+/// Processor time that the calling thread has had, in nanoseconds.
+std::uint64_t processor_ns();
 
 }  // namespace bench
