@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A record for each workload, index, storage and number of held readers, with every field of the
-# contract in docs/bench.md; and a reader that does not see what it saw is found.
+# contract in docs/bench.md; and a reader that does not see what it saw is found, and so is a report
+# whose sum is another one.
 
 include("${CMAKE_CURRENT_LIST_DIR}/patience.cmake")
 set(out "${SCRATCH}/held.json")
@@ -20,9 +21,10 @@ endfunction()
 
 function(check_fields line)
   take_fields("${line}" kind workload index versions hold threads rows durability warm_up checkpoint ballast
-                seconds seed trial trials elapsed_s transactions tx_per_s tx_per_cpu_s conflicts latency_ns_p50
+                age seconds seed trial trials elapsed_s transactions tx_per_s tx_per_cpu_s conflicts latency_ns_p50
                 latency_ns_p99 latency_ns_p999 latency_ns_max samples first_row_ns_p50 first_row_ns_max
-                old_read_ns_p50 old_read_ns_max old_scan_ns_p50 old_scan_ns_max rss_filled_bytes rss_growth_bytes waiting_end waiting_peak
+                old_read_ns_p50 old_read_ns_max old_scan_ns_p50 old_scan_ns_max
+                old_row_ns new_row_ns old_each_ns new_each_ns old_find_ns new_find_ns age_end rss_filled_bytes rss_growth_bytes waiting_end waiting_peak
                 over_time version_bytes_peak table_bytes checkpoints log_bytes peak_rss_bytes versions_made
                 versions_dropped versions_dropped_between version_reads chain_length_mean chain_lengths
                 versions_alive version_bytes_end partitions partition_drops census_looks allocator compiler
@@ -35,10 +37,25 @@ function(check_fields line)
   if((hold EQUAL 0 AND NOT type STREQUAL "NULL") OR (hold GREATER 0 AND NOT type STREQUAL "NUMBER"))
     message(FATAL_ERROR "${hold} readers, and a read at the oldest took ${old_read_ns_p50}: ${line}")
   endif()
+  # Only `report` has reports, and only a reader that is held can make old ones.
+  foreach(report IN ITEMS row each find)
+    string(JSON old TYPE "${line}" old_${report}_ns)
+    string(JSON new TYPE "${line}" new_${report}_ns)
+    if(workload STREQUAL "report" AND hold GREATER 0)
+      set(wanted NUMBER NUMBER)
+    elseif(workload STREQUAL "report")
+      set(wanted NULL NUMBER)
+    else()
+      set(wanted NULL NULL)
+    endif()
+    if(NOT "${old};${new}" STREQUAL "${wanted}")
+      message(FATAL_ERROR "old_${report}_ns is ${old}, new_${report}_ns ${new}: ${line}")
+    endif()
+  endforeach()
   set(cell "${workload} ${index} ${versions} ${hold}" PARENT_SCOPE)
 endfunction()
 
-# By default every workload, both kinds of index, every storage, without a reader and with one.
+# By default every workload but `report`, both kinds of index, every storage, without a reader and with one.
 foreach(seconds IN LISTS patience)
   run(--seconds ${seconds})
   each_works(works "${lines}")
@@ -74,6 +91,21 @@ foreach(line IN LISTS lines)
   check_fields("${line}")
 endforeach()
 
+# Reports, also by more readers than one, under every storage; they begin when rows have aged.
+foreach(index IN ITEMS ordered hash)
+  run(--workload report --index ${index} --hold 0,2 --threads 3 --age 7 --seconds 0.02)
+  list(LENGTH lines count)
+  if(count LESS 14)
+    message(FATAL_ERROR "${count} records of reports")
+  endif()
+  foreach(line IN LISTS lines)
+    check_fields("${line}")
+    if(hold GREATER 0 AND (age_end LESS 7 OR NOT old_row_ns GREATER 0 OR NOT new_find_ns GREATER 0))
+      message(FATAL_ERROR "after ${age_end} updates a row of 7: ${line}")
+    endif()
+  endforeach()
+endforeach()
+
 # In a directory, beside checkpoints.
 foreach(seconds IN LISTS patience)
   run(--workload queue --index ordered --versions one-shot-consolidated --hold 1 --durability async
@@ -99,3 +131,12 @@ foreach(workload IN ITEMS queue touched churn)
     message(FATAL_ERROR "${workload}, spoilt: exit code ${code}: ${complaint}")
   endif()
 endforeach()
+
+# The sum of a report is another one, in a query first.
+execute_process(COMMAND "${BENCH}" held --workload report --index hash --hold 1 --rows 100 --versions steam
+                        --warm-up 0 --seconds 0.05 --spoil --json "${out}"
+                RESULT_VARIABLE code ERROR_VARIABLE complaint)
+if(NOT code EQUAL 1 OR NOT complaint MATCHES "^spolia-bench: report: by a query .*the sum 100000, where 100 rows"
+   OR EXISTS "${out}")
+  message(FATAL_ERROR "report, spoilt: exit code ${code}: ${complaint}")
+endif()
