@@ -70,8 +70,8 @@ struct options {
   /// it must do. It is destroyed before the board.
   std::function<std::unique_ptr<delta>(commit_board&)> own_versions{};
   /// Versions have the columns that were changed, not the whole row: less to write and to keep,
-  /// more to do for a reader of an old one. Not with consolidation, which needs whole rows:
-  /// keeps_whole_rows().
+  /// more to do for a reader of an old one. Not with storages that keep whole rows, as the default
+  /// does: keeps_whole_rows().
   bool changes_only = false;
   /// Bytes of what is kept for snapshots: old versions, replaced out-of-line values, deleted rows
   /// and index entries that wait (statistics::cleaning_bytes); 0: no limit. A commit whose versions

@@ -13,22 +13,34 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// Where old versions live: how they are collected.
+/// Where old versions of rows lie, and how they are collected. docs/db.md, "Old versions", compares
+/// them.
 enum class version_storage : std::uint8_t {
-  one_shot,               ///< in partitions that are dropped whole
-  one_shot_consolidated,  ///< the same, also between snapshots that are held
-  steam,                  ///< each on its own
-  steam_eager,        ///< the same, and a change of a row removes what no snapshot sees of that row
-  range,              ///< each on its own, also between snapshots that are held
-  none,               ///< never: to measure what collecting costs
-  one_shot_evacuated  ///< as one_shot; what held snapshots see is moved out of partitions first
+  /// In partitions, by the time of their commits. A partition is dropped whole, when each snapshot
+  /// began after all that is in it was replaced.
+  one_shot,
+  /// The same; and while older snapshots are held, partitions are dropped that no snapshot sees
+  /// anything of.
+  one_shot_consolidated,
+  /// Each on its own, when each snapshot began after it was replaced.
+  steam,
+  /// The same; and a change of a row removes what no snapshot sees of that row.
+  steam_eager,
+  /// Each on its own, when no snapshot falls into the time in which it was current.
+  range,
+  /// Never: to measure what collecting costs.
+  none,
+  /// The default. As one_shot; and while snapshots are held, what they see of a partition is copied
+  /// out of it, to a table by row, and the partition is dropped.
+  one_shot_evacuated
 };
 
 /// What a version storage says of itself.
 struct version_storage_info {
   version_storage storage;
-  std::string_view name;          ///< the enumerator's; settings and options write - for _
-  bool collects_between = false;  ///< versions that lie between two snapshots which are held
+  std::string_view name;  ///< the enumerator's; settings and options write - for _
+  /// While a snapshot is held, it also frees what was written since and no snapshot sees.
+  bool collects_between = false;
   bool keeps_whole_rows = false;  ///< so it cannot have options::changes_only
 };
 
