@@ -43,8 +43,9 @@ constexpr std::uint32_t samples_a_point = 6;
 /// report some from everywhere.
 constexpr std::size_t old_rows_kept = 1000;
 constexpr std::size_t old_rows_of_report = 100000;
-/// A report is measured so often at least, however long that takes.
-constexpr std::uint32_t reports_wanted = 3;
+/// Reports are taken so often at least, however long that takes, and at most.
+constexpr std::uint32_t least_reports = 3;
+constexpr std::uint32_t most_reports = 30;
 /// So many of the held readers show all rows by the index at the end.
 constexpr std::size_t readers_by_index = 16;
 
@@ -109,13 +110,18 @@ class trial {
     if (o_.ballast != 0) add_ballast();
     reset_peak_rss();
     rss_filled_ = rss_bytes();
-    worker_pool working;
-    for (const auto& w : workers_) working.add([&, mine = w.get()] { work(working, *mine); });
-    if (o_.checkpoint) working.add([&] { take_checkpoints(working); });
-    working.begin();
-    warm_up(working);
-    measure(working);
-    working.stop();
+    if (report_) {
+      // Else the old versions that reports go over would grow while they are taken, and the storage
+      // with the slowest reports would have the most.
+      with_workers([&](const worker_pool& working) { warm_up(working); });
+      take_reports();
+      with_workers([&](const worker_pool& working) { measure(working); });
+    } else {
+      with_workers([&](const worker_pool& working) {
+        warm_up(working);
+        measure(working);
+      });
+    }
     if (o_.spoil && !held_.empty()) ++held_.front().saw.sum;
     verify();
     return record();
@@ -185,6 +191,17 @@ class trial {
     if (!s) throw std::runtime_error(fmt::format("a transaction has ended: {}", s.message()));
   }
 
+  /// While transactions are made.
+  template <class F>
+  void with_workers(F&& f) {
+    worker_pool working;
+    for (const auto& w : workers_) working.add([&, mine = w.get()] { work(working, *mine); });
+    if (o_.checkpoint) working.add([&] { take_checkpoints(working); });
+    working.begin();
+    f(working);
+    working.stop();
+  }
+
   void work(const worker_pool& working, worker& mine) {
     auto change = with_conflicts([&](db::transaction& tx) { return mine.share->change(tx); });
     while (!working.stopped()) {
@@ -241,20 +258,26 @@ class trial {
     }
   }
 
+  /// While no transaction is made.
+  void take_reports() {
+    const auto start = steady::now();
+    const auto took = [&] { return std::chrono::duration<double>(steady::now() - start).count(); };
+    if (!held_.empty()) reported_age_ = age();
+    for (std::uint32_t n = 0; n < least_reports || (n < most_reports && took() < o_.seconds); ++n) {
+      report_->sample(held_.empty() ? nullptr : held_.front().at.get(), old_rows_);
+    }
+  }
+
   void measure(const worker_pool& working) {
     measuring_.store_relaxed(true);
     const moment begin = now(working);
     moment last = begin;
     const double pause = o_.seconds / samples_wanted;
-    const auto goes_on = [&](std::uint32_t n) {
-      return last.seconds - begin.seconds < o_.seconds || (report_ && n <= reports_wanted);
-    };
-    for (std::uint32_t n = 1; !working.stopped() && goes_on(n); ++n) {
+    for (std::uint32_t n = 1; !working.stopped() && last.seconds - begin.seconds < o_.seconds;
+         ++n) {
       const double took = sample();
-      // So that samples take little of what there is, however long each of them takes; reports are
-      // what is measured, and take up to half of it.
-      const double rest = (report_ ? 1 : 9) * took;
-      std::this_thread::sleep_for(std::chrono::duration<double>(std::max(pause, rest)));
+      // So that samples take little of what there is, however long each of them takes.
+      std::this_thread::sleep_for(std::chrono::duration<double>(std::max(pause, 9 * took)));
       const moment at = now(working);
       if (n % samples_a_point == 0) note(begin, at);
       last = at;
@@ -262,12 +285,11 @@ class trial {
     note(begin, last);
     measured_ = {last.seconds - begin.seconds, last.cpu_seconds - begin.cpu_seconds,
                  last.transactions - begin.transactions};
-    if (report_ && !held_.empty()) age_end_ = age();
     rss_end_ = rss_bytes();
     end_ = base_.stats();
   }
 
-  /// Times two short reads, and reports; how many seconds all of it took.
+  /// Times two short reads; how many seconds both took. And checks a report at a new snapshot.
   double sample() {
     const auto start = steady::now();
     const std::uint64_t begin = spolia::ticks::read();
@@ -290,7 +312,7 @@ class trial {
             fmt::format("{}: the oldest reader has lost row {}", in_words(), number));
       }
     }
-    if (report_) report_->sample(held_.empty() ? nullptr : held_.front().at.get(), old_rows_);
+    if (report_) report_->check_new();
     return std::chrono::duration<double>(steady::now() - start).count();
   }
 
@@ -369,7 +391,7 @@ class trial {
                  {"old_scan_ns_max", old_scan_.quantile(1)},
                  {"rss_filled_bytes", rss_filled_},
                  {"rss_growth_bytes", static_cast<std::int64_t>(rss_end_ - rss_filled_)},
-                 {"age_end", age_end_ ? nlohmann::json(*age_end_) : nullptr},
+                 {"report_age", reported_age_ ? nlohmann::json(*reported_age_) : nullptr},
                  {"waiting_end", end_.cleaning},
                  {"waiting_peak", waiting_peak_},
                  {"over_time", over_time_},
@@ -407,7 +429,7 @@ class trial {
   std::uint64_t held_at_ = 0;          // so many transactions, when that began
   std::vector<held_row> old_rows_;     // as that one sees them
   std::optional<held_report> report_;  // of the workload `report`
-  std::optional<double> age_end_;
+  std::optional<double> reported_age_;
   spolia::atomic<bool> measuring_{false};
   spolia::tally checkpoints_;
   samples first_row_;

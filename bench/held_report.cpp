@@ -65,6 +65,11 @@ void held_report::sample(const db::reader* oldest, const std::vector<held_row>& 
   }
 }
 
+void held_report::check_new() const {
+  const db::reader fresh = base_.snapshot("report");
+  check(table_.by_query(fresh), "a query", false);
+}
+
 void held_report::choose_keys(const std::vector<held_row>& seen) {
   keys_.clear();
   while (keys_.size() < finds_together) {

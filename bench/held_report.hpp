@@ -28,9 +28,13 @@ class held_report {
   /// `spoil`: what is expected is wrong, to try the check.
   held_report(spolia::db::database& base, const held_table& table, bool spoil);
 
+  // Throw std::runtime_error if a report or a row is not what it has to be.
+
   /// Measures each way once, at the oldest reader, or null, and at new ones. `seen` are rows as the
-  /// oldest one sees them. Throws std::runtime_error if a report or a row is not what it has to be.
+  /// oldest one sees them.
   void sample(const spolia::db::reader* oldest, const std::vector<held_row>& seen);
+  /// A report by a query at a new reader, without a measurement.
+  void check_new() const;
   /// Medians, in nanoseconds a row.
   [[nodiscard]] nlohmann::json record() const;
   /// The same fields, of a workload that has no reports.

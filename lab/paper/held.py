@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store's own promise: a reader holds what it sees, and nothing else. Workloads whose rows and
-index entries end all the time, beside one reader that is held and without it, in turn."""
+"""The store's own promises. A reader holds what it sees, and nothing else: workloads whose rows and
+index entries end all the time, beside one reader that is held and without it, in turn. And a held
+reader is not slow: what a row costs it, after all rows were updated, beside a new one."""
 
 from __future__ import annotations
 
 from lab import look
 from lab.claims import NOT_SEEN, SEEN, UNPROVEN
+from lab.legends import parts as part_chips
 from lab.paper import blocks
 from lab.paper.found import Found
 from lab.paper.page import Page, Scale, Shown, one_trial
@@ -20,6 +22,13 @@ WARM_UP = 0.2
 TRIALS = 3
 # Filling the table, and comparing what the reader sees.
 OVERHEAD = 0.1
+# What a row costs: fields by the way to it; rows, of more than the caches have; updates a row.
+WAYS = {"row": "A sum by a query", "each": "A sum by for_each", "find": "A row by its key"}
+ROWS, AGE, REPORT_SECONDS = 100_000, 10, 0.5
+# So many times as much a row of the held reader may cost.
+DEARER = 10
+# The table is filled and every row updated so often, by the slowest storage.
+REPORT_OVERHEAD = 5.0
 # The least share of the speed that is kept, and how many times as long a short read may take.
 KEPT, LONGER = 0.85, 3
 
@@ -101,6 +110,71 @@ def _show(found: Found) -> Shown | None:
     return Shown(tables, here, _verdict(list(known.values()), reads))
 
 
+def _report_commands(scale: Scale) -> list[tuple[str, ...]]:
+    return [
+        ("held", "--workload", "report", "--index", "hash", "--hold", "1", "--threads", "1",
+         "--rows", str(ROWS), "--age", str(AGE), "--warm-up", "0",
+         "--seconds", str(REPORT_SECONDS), "--trials", str(TRIALS))
+    ]  # fmt: skip
+
+
+def _report_takes(scale: Scale) -> float:
+    return TRIALS * max(1, len(scale.storages)) * (REPORT_SECONDS + REPORT_OVERHEAD)
+
+
+def dearer(records: list[dict], way: str, versions: str) -> Comparison | None:
+    """What a row costs the held reader, of what it costs a new one."""
+    return compare(of(records, f"old_{way}_ns", versions=versions),
+                   of(records, f"new_{way}_ns", versions=versions))  # fmt: skip
+
+
+def _report_chart(records: list[dict], way: str, storages: list[str]) -> dict | None:
+    known = {}
+    for versions in storages:
+        old, new = (of(records, f"{age}_{way}_ns", versions=versions) for age in ("old", "new"))
+        if old and new:
+            known[versions] = (new.median, max(0.0, old.median - new.median))
+    if not known:
+        return None
+    parts = [
+        ("at a new snapshot", "@part-work", [new for new, _ in known.values()]),
+        ("more at the held one", "@part-free", [more for _, more in known.values()]),
+    ]
+    title = f"{WAYS[way]}, processor time a row"
+    chart = blocks.bars(list(known), parts, title, look.duration)
+    return blocks.charts_block(WAYS[way], [chart], part_chips(parts))
+
+
+def _report_table(records: list[dict], storages: list[str]) -> dict:
+    rows = []
+    for versions in storages:
+        cells = [versions, _cell(of(records, "report_age", versions=versions), blocks.number)]
+        for way in WAYS:
+            c = dearer(records, way, versions)
+            cells += [*(_cell(of(records, f"{age}_{way}_ns", versions=versions), look.duration)
+                        for age in ("new", "old")), look.times(c.ratio) if c else "–"]  # fmt: skip
+        rows.append(cells)
+    head = ["", "updates a row", "sum by a query", "held", "ratio", "for_each", "held",
+            "ratio", "by key", "held", "ratio"]  # fmt: skip
+    return blocks.table(head, rows, "A row, at a new snapshot and at the held one")
+
+
+def _show_reports(found: Found) -> Shown | None:
+    records = [r for r in found.of_page("old-rows") if r.get("old_row_ns")]
+    storages = list(dict.fromkeys(r["versions"] for r in records))
+    known = {name: c for way, name in WAYS.items() if (c := dearer(records, way, DEFAULT))}
+    if not known:
+        return None
+    dear = [c for c in known.values() if c.ratio > DEARER]
+    verdict = SEEN
+    if dear:
+        verdict = NOT_SEEN if any(c.proven for c in dear) else UNPROVEN
+    told = "; ".join(f"{name.lower()} {look.times(c.ratio)}" for name, c in known.items())
+    here = f"The default storage, at the held snapshot against a new one: {told}."
+    charts = [made for way in WAYS if (made := _report_chart(records, way, storages))]
+    return Shown([*charts, _report_table(records, storages)], here, verdict)
+
+
 PAGES = [
     Page(
         key="held-readers", name="The store's promise", title="What a held reader costs all others",
@@ -113,5 +187,18 @@ PAGES = [
                "is to be seen in `over_time` of the records.",
         commands=_commands,
         takes=_takes,
+    ),
+    Page(
+        key="old-rows", name="An old row", title="What a row costs a held reader",
+        paper="Of no paper: how old a snapshot is does not decide what a row costs it. Asked is "
+              f"that after {AGE} updates a row, one costs the held reader at most {DEARER} times "
+              "what it costs a new one, in a sum and by its key.",
+        cells=one_trial,
+        show=_show_reports,
+        limits="One reader, rows of three integers, of which nearly each was updated, and no "
+               "transaction while they are read. Where few rows were updated, the held reader is "
+               "nearer to a new one.",
+        commands=_report_commands,
+        takes=_report_takes,
     ),
 ]  # fmt: skip

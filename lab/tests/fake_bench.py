@@ -394,14 +394,29 @@ def inside(options) -> dict:
 def held_records(options) -> list[dict]:
     """Nine tenths of the speed beside a reader, four fifths with Steam."""
     workloads = "queue,touched,churn" if options.workload == "-" else options.workload
+    if workloads == "report":
+        return report_records()
     return [
         {"workload": workload, "index": index, "versions": versions, "hold": hold, "trial": trial,
          "tx_per_s": 1e5 * (1 - hold * (0.2 if versions == "steam" else 0.1)),
          "rss_growth_bytes": 2e6 + hold * 1e6, "first_row_ns_p50": 500 * (1 + hold),
-         "old_read_ns_p50": 700 if hold else None,
+         "old_read_ns_p50": 700 if hold else None, "report_age": None,
+         **{f"{age}_{way}_ns": None for age in ("old", "new") for way in ("row", "each", "find")},
          "over_time": [[t * 50, 1e5, 2e7 + 1e5 * min(t, 3), 10, 1000] for t in range(20)]}
         for workload in workloads.split(",") for index in ("ordered", "hash")
         for versions in STORAGES for hold in (0, 1) for trial in range(2)
+    ]  # fmt: skip
+
+
+def report_records() -> list[dict]:
+    """Five times as much for an old row as for a new one, and twenty times without collecting."""
+    return [
+        {"workload": "report", "index": "hash", "versions": versions, "hold": 1, "trial": trial,
+         "tx_per_s": 1e5, "report_age": 10.5,
+         **{f"new_{way}_ns": ns for way, ns in (("row", 2.5), ("each", 20), ("find", 90))},
+         **{f"old_{way}_ns": ns * (20 if versions in ("none", "one-shot") else 5)
+            for way, ns in (("row", 2.5), ("each", 20), ("find", 90))}}
+        for versions in STORAGES for trial in range(3)
     ]  # fmt: skip
 
 

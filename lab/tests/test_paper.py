@@ -85,7 +85,7 @@ def measured(tmp_path_factory) -> list[dict]:
     records = []
     for entry in PAGES:
         commands = entry.commands(scale)
-        if commands and entry.key.startswith(("one-shot", "held-readers", "sections")):
+        if commands and entry.key.startswith(("one-shot", "held-readers", "old-rows", "sections")):
             target = folder / entry.key
             assert run._of_page(Inside(FAKE), entry.key, commands, target, 60) == ""
             records += read_lines(target)
@@ -207,6 +207,40 @@ def test_what_a_held_reader_costs_is_judged(stored):
     assert shown("tx_per_s", 0.4, 2, versions=default, **one).verdict == UNPROVEN
     assert shown("first_row_ns_p50", 2, versions=default, **one).verdict == NOT_SEEN
     assert entry.show(Found([], store=[r for r in stored if r.get("hold") == 0])) is None
+
+
+def test_what_an_old_row_costs_is_judged(stored):
+    entry = next(page for page in PAGES if page.key == "old-rows")
+
+    def shown(factor: float, field: str = "old_row_ns", spread: float = 0, versions: str = ""):
+        records = [
+            {**r, field: r[field] * factor * (1 + spread * r["trial"])}
+            if r.get("workload") == "report" and r["versions"] == versions else r
+            for r in stored
+        ]  # fmt: skip
+        return entry.show(Found([], store=records))
+
+    default = "one-shot-evacuated"
+    made = shown(1)
+    assert made.verdict == SEEN
+    assert "a sum by a query 5.00\N{NO-BREAK SPACE}×" in made.here
+    charts, table = made.blocks[:-1], made.blocks[-1]
+    assert len(charts) == 3
+    new, more = charts[0]["figures"][0]["data"]
+    assert (new["x"][0], more["x"][0]) == (2.5, 47.5)
+    assert [row[0] for row in table["rows"]] == fake_bench.STORAGES
+    assert "20.0\N{NO-BREAK SPACE}×" in table["rows"][0]
+    for field in ("old_row_ns", "old_each_ns", "old_find_ns"):
+        assert shown(2.1, field, versions=default).verdict == NOT_SEEN, field
+        assert shown(2.1, field, versions="steam").verdict == SEEN, field
+    # A new row that costs as much as an old one in one trial of three.
+    noisy = [
+        {**r, "new_row_ns": r["old_row_ns"] * 3} if r["trial"] == 2 else
+        {**r, "old_row_ns": r["old_row_ns"] * 3}
+        for r in stored if r.get("workload") == "report"
+    ]  # fmt: skip
+    assert entry.show(Found([], store=noisy)).verdict == UNPROVEN
+    assert entry.show(Found([], store=[r for r in stored if r.get("workload") != "report"])) is None
 
 
 def test_what_a_held_snapshot_keeps_is_judged(filled):
