@@ -53,15 +53,17 @@ held_report::held_report(db::database& base, const held_table& table, bool spoil
 }
 
 void held_report::sample(const db::reader* oldest, const std::vector<held_row>& seen) {
-  choose_keys(seen);
   constexpr std::array ways = {&held_report::by_query, &held_report::by_rows, &held_report::by_key};
   for (std::size_t i = 0; i < ways.size(); ++i) {
+    // Each has keys of its own: what leads to those of the last one is in the caches.
+    choose_keys(seen);
     {
-      // A snapshot is new for a moment only: each way has one of its own.
       const db::reader fresh = base_.snapshot("report");
       new_[i].push_back((this->*ways[i])(fresh, false));
     }
-    if (oldest != nullptr) old_[i].push_back((this->*ways[i])(*oldest, true));
+    if (oldest == nullptr) continue;
+    choose_keys(seen);
+    old_[i].push_back((this->*ways[i])(*oldest, true));
   }
 }
 

@@ -54,7 +54,7 @@ class held_report {
   const held_table& table_;
   held_sums expected_;
   random_source random_{1};
-  std::vector<held_row> keys_;  // of this sample
+  std::vector<held_row> keys_;  // that are looked for next
   costs old_;
   costs new_;
 };
