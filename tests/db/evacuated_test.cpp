@@ -264,9 +264,13 @@ TEST_F(evacuated, without_memory_nothing_is_lost) {
   for (int i = 0; i < 3000; ++i) {
     if (i % 40 == 0) hold();
     if (all.size() > 12) {
-      const test::fail_after fault(1 + random.below(8), test::failing::from_then_on);
-      all.erase(all.begin() + static_cast<std::ptrdiff_t>(random.below(all.size())));
-      if (random.chance(1, 2)) base.collect();
+      const test::fail_after fault(1 + random.below(24), random.chance(1, 2)
+                                                             ? test::failing::once
+                                                             : test::failing::from_then_on);
+      for (int gone = random.chance(1, 4) ? 8 : 1; gone > 0; --gone) {
+        all.erase(all.begin() + static_cast<std::ptrdiff_t>(random.below(all.size())));
+      }
+      if (random.chance(3, 4)) base.collect();
       met += fault.fired() ? 1U : 0U;
     }
     const auto row = static_cast<std::size_t>(random.below(now.size()));
