@@ -17,18 +17,20 @@
 // and a reader with an announced timestamp T, which met a row whose newest version is after T:
 //
 //   find(chain, row, T)         the newest version in the chain not after T; null if there is none
+//   visit(rows, T, take)        the same for rows of a scan; what the engine calls. A storage that
+//                               moves versions which are needed copies them in here
 //
 // A version is a whole row, or the columns that its successor has changed: options::changes_only.
 // A reader that looks for one of those takes the row as it is now, and lets each version on the way
 // undo the columns that it has. So a version on the way may be missing only if one further on has
-// its columns, too. Consolidation, which drops any version between two others, keeps whole rows.
+// its columns, too. Storages that drop any version between two others keep whole rows.
 //
 // What a storage must keep. A version is current from `since` on and before the time when it ended,
 // c. It is needed by the snapshots T with since <= T < c. The chain leads a reader only over
 // versions that ended after its T: it goes on from a version only if that began after T, which is
 // when the next one ended. So a storage that lets go of a version only when census::oldest() >= c
 // needs no guards and no tags: no reader, present or to come, ever goes there. One that lets go of
-// more (delta_chain.hpp, delta_consolidated.hpp) has find() enter a guard before it reads where the
+// more (delta_chain.hpp, delta_between.hpp) has find() enter a guard before it reads where the
 // chain begins.
 //
 // Threads:     everything may be called by any thread; one writer number by one thread at a time.

@@ -150,7 +150,7 @@ std::uint64_t read_version(commit_board& board, const delta& old, const row_plac
     copy();
     find(chain);
   } else {
-    if (old.changes_only()) copy();  // before the chain: see "Why what was taken back is whole"
+    if (old.changes_only()) copy();  // before the chain: see "Why a row is whole after"
     find(row.head->older);
   }
   since(found.from);

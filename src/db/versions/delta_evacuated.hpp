@@ -18,9 +18,10 @@
 //              walk down the chain if it is not there.
 // Progress:    as the one-shot storage. Readers wait for no thread.
 // Bound:       with any number of snapshots held: the versions that at least one of them sees, with
-//              some 24 bytes each for the table; and the partitions of the last allocation periods:
-//              `young_turns` + 2 long ones. A version is freed by the first sweep after its last
-//              snapshot; one begins with a turn, or with collect().
+//              24 to some 48 bytes each for the table; and the partitions of the last allocation
+//              periods, `young_turns` + 2 long ones, or more while large transactions are walked
+//              over in parts. Copies go after their last snapshot: some thousands a turn, some as
+//              readers begin and end, or all with collect().
 // Why a reader finds its version. Let it look for the version v at time T, since <= T < until.
 //   Once v was copied, the copy is kept as long as T is announced: sweeps ask the census. If it was
 //   not, v's partition was not dropped: a drop copies what a snapshot of the census sees, and T is
