@@ -152,6 +152,26 @@ void tags_are_used_up(model::scenario& run) {
   });
 }
 
+/// Two writers put versions into parts of one partition, each of which is led to by the one before.
+void two_writers_in_a_partition(model::scenario& run) {
+  auto w = eager(8, 3);
+  auto held = hold(*w);
+  for (unsigned row = 0; row < 2; ++row) {
+    run.thread([w, row] {
+      for (std::uint64_t v = 7; v < 9; ++v) w->commit_if(v, row, row + 1, always_holds);
+    });
+  }
+  run.finally([w, held] {
+    for (std::uint64_t v = 9; v < 13; ++v) w->commit(v, 2);
+    w->old.collect();
+    for (unsigned row = 0; row < 2; ++row) {
+      model::check(w->read(row, held->timestamp()) == 0, "a snapshot has changed");
+    }
+    held->withdraw();
+    nothing_is_left(*w);
+  });
+}
+
 /// Two threads drop and sweep at once, versions of the same rows. What the oldest snapshot alone
 /// saw goes.
 void two_threads_collect(model::scenario& run) {
@@ -416,6 +436,7 @@ TEST(db_evacuated_model, snapshots_find_their_versions) {
   expect_clean(a_needed_version_behind_a_dropped_one, at_most_in_order(1));
   expect_clean(a_snapshot_begins_beside_a_drop, at_most_in_order(1));
   expect_clean(two_needed_versions_behind_a_dropped_one, at_most_in_order(0));
+  expect_clean(two_writers_in_a_partition, at_most_in_order(1));
   expect_clean(two_threads_evacuate, at_most_in_order(1));
   expect_clean(two_threads_collect, at_most_in_order(1));
   model::options alone = at_most_in_order(0);

@@ -152,8 +152,10 @@ class kept_versions {
   static constexpr std::uint32_t first_room = 4;
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint64_t first_slots = 2;
+  static constexpr std::size_t spare = 1;
 #else
   static constexpr std::uint64_t first_slots = 64;
+  static constexpr std::size_t spare = 8;  // empty blocks stay if they are no more
 #endif
 
   /// A version that is kept, with its words behind it.
@@ -510,7 +512,7 @@ inline void kept_versions::sweep(const std::vector<std::uint64_t>& living, std::
     i = static_cast<std::size_t>(&at(time) - seers_.data());
     seers_.erase(seers_.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  if (empty_ > 8 && empty_ > all_.size() / 2) forget_empty_blocks();
+  if (empty_ > spare && empty_ > all_.size() / 2) forget_empty_blocks();
 }
 
 /// Hangs it at a living snapshot that sees it, if there is one. The caller takes it off its own.
