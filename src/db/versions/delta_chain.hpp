@@ -3,42 +3,44 @@
 // what no snapshot needs, also between two that are held.
 //
 // Idea:        a chain and the announced times are both sorted; one walk down both finds the
-//              versions that nobody sees, and the one in front of them is made to lead past them.
+//              versions that no snapshot sees, and the one in front of them is made to lead past
+//              them.
 // Cost:        the length of the chain, as far as snapshots go back; twice, where versions have the
 //              changed columns only.
-// Progress:    wait-free. Bound: none of its own; a version is freed by whoever cuts it out.
+// Progress:    wait-free. Bound: none of its own; a version is freed by the thread that cuts it
+//              out.
 //
 // What the caller owes:
 //   One at a time shortens a chain. (Two could undo each other: one makes A lead to B, past what
 //   lies between, while the other takes B out; then A leads to what is freed.) Writers may push in
 //   front meanwhile: the first version of the chain, which a writer has read and is about to lead
-//   to, is not cut out but by that writer himself.
-//   Everybody walks under a guard, and reads the chain's first link and the scan under it. What was
-//   cut out is retired, once it cannot be reached from the row.
+//   to, is not cut out but by that writer itself.
+//   Every thread walks under a guard, and reads the chain's first link and the scan under it. What
+//   was cut out is retired, once it cannot be reached from the row.
 //   Versions that ended at or before the oldest snapshot of an installed scan are retired without
 //   being cut out (delta.hpp: no snapshot goes there).
 // Why no freed version is reached:
-//   By a reader at T. A retired version x was either cut out before, so who comes later does not
-//   find it; or it ended at or before the oldest snapshot, and so before T: but a reader is led to
-//   a version only if that ended after T. This holds over gaps, too: if y leads past others to z,
-//   then T < y.since, and T is not between z's end and y.since, for what lies there was cut out
-//   because nobody was there, and nobody begins there any more. By who shortens. Each version notes
-//   when the one that it leads to ended. He goes on only while that is after the oldest snapshot of
-//   the scan that he has read under his guard. What was retired by its time before that guard began
-//   was so on account of a scan installed before; scans follow each other (scan_board.hpp), so he
-//   sees that one or a later one, and stops. (The stamp of the version before would not do: over a
-//   gap the next one ended earlier.)
+//   By a reader at T. A retired version x was either cut out before, so a reader that comes later
+//   does not find it; or it ended at or before the oldest snapshot, and so before T: but a reader
+//   is led to a version only if that ended after T. This holds over gaps, too: if y leads past
+//   others to z, then T < y.since, and T is not between z's end and y.since, for what lies there
+//   was cut out because no snapshot was there, and none begins there any more. By the thread that
+//   shortens. Each version notes when the one that it leads to ended. The thread goes on only while
+//   that is after the oldest snapshot of the scan that it has read under its guard. What was
+//   retired by its time before that guard began was so on account of a scan installed before; scans
+//   follow each other (scan_board.hpp), so the thread sees that one or a later one, and stops. (The
+//   stamp of the version before would not do: over a gap the next one ended earlier.)
 // Why no version that is needed is cut out: the scan lists all snapshots below `known`, live or to
 //   come, and only what ended at or before that is cut out. It stays true however old the scan is.
 //
 // Versions of the changed columns only: a snapshot takes back what each version on its way knows,
-//   the older the later (delta.hpp). Between two versions that are needed, whoever passes one
-//   passes all, and takes back the older needed one, too. So one of them is cut out if each of its
-//   columns is in one behind it, as far as to that needed one. Others stay: for each that is needed
-//   at most as many as the table has columns, since each is the last to have one. If what is behind
-//   them is gone, or may be, nobody passes them, and all are cut out.
-// Why whoever is on the way misses nothing: a version never changes, and leads to what was next
-//   when it was cut out; what stays in the chain is on every such way.
+//   the older the later (delta.hpp). Between two versions that are needed, a reader that passes
+//   one passes all, and takes back the older needed one, too. So one of them is cut out if each of
+//   its columns is in one behind it, as far as to that needed one. Others stay: for each that is
+//   needed at most as many as the table has columns, since each is the last to have one. If what is
+//   behind them is gone, or may be, no reader passes them, and all are cut out.
+// Why a reader that is on the way misses nothing: a version never changes, and leads to what was
+//   next when it was cut out; what stays in the chain is on every such way.
 #pragma once
 
 #include <algorithm>
@@ -108,7 +110,7 @@ class chain_walk {
     }
   }
 
-  /// Cuts out what nobody needs behind the version at `at`.
+  /// Cuts out what no snapshot needs behind the version at `at`.
   template <class Cut>
   void shorten(chain_link at, Cut&& cut) {
     while (stands(at)) {

@@ -7,8 +7,8 @@
 // Idea:        version/range_tracker.hpp finds the versions; what is left here is how they leave
 //              the chain of their row. If one ended before all snapshots began, it is freed as it
 //              is (delta.hpp). Otherwise the row's chain is walked down with the announced times,
-//              and all that nobody needs is cut out (delta_chain.hpp); those versions wait in the
-//              tracker until they are met, and cost no walk then.
+//              and all that no snapshot needs is cut out (delta_chain.hpp); those versions wait in
+//              the tracker until they are met, and cost no walk then.
 // Cost:        besides an allocation and a free for each version: amortized O(1) in the tracker,
 //              spread over the commits; and while snapshots are held, a walk down the row's chain
 //              for each that is found when it is still linked. A reader of an old version: a guard.
@@ -34,7 +34,7 @@
 //
 // Departures from the papers:
 //   D1  The first before-image of a row is not cut out (Bound); the papers' lists have the current
-//       version in them, which nobody needs to cut.
+//       version in them, which no thread needs to cut.
 //   D2  Compactions of one row exclude each other, where the papers have them agree on a scan: what
 //       is cut needs one owner here, and a commit does not wait for it.
 //   D3  Versions of the changed columns are not put together when one is cut out; one stays that
@@ -103,7 +103,7 @@ class delta_range final : public delta {
       : board_(board), options_(o), nodes_(o.reclaim), scans_(nodes_), tracker_(o.tracker) {}
 
   ~delta_range() override { close(); }
-  /// Nobody uses it any more.
+  /// No other thread uses it any more.
   void close() noexcept {
     tracker_.abandon([](tracked* t) { blocks::free(static_cast<block*>(t)); });
     board_.for_each(locals_, [](local& l) { free_open(l); });
@@ -232,7 +232,7 @@ class delta_range final : public delta {
     found = *scans_.latest();
   }
 
-  /// Nobody needs it: takes it out and retires it. False: it has to be tried again.
+  /// No snapshot needs it: takes it out and retires it. False: it has to be tried again.
   bool expire(block& b, leavers& gone) noexcept {
     if (!may_go(b, gone) && !SPOLIA_FAULT("range.first_goes_too")) return false;
     ++gone.count;

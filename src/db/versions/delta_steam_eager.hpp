@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// delta_steam_eager.hpp: Steam, and whoever changes a row takes out of its chain what nobody needs.
+// delta_steam_eager.hpp: Steam, and a transaction that changes a row takes out of its chain what no
+// snapshot needs.
 //
 // Source:      Böttcher et al.: Scalable Garbage Collection for In-Memory MVCC Systems, VLDB 2020,
 //              section 4.3 (eager pruning of obsolete versions); as the baseline of Raza et al.,
@@ -7,8 +8,8 @@
 // Idea:        as delta_steam.hpp: each writer keeps its versions in the order in which they end,
 //              and frees those at the front that no snapshot is old enough for. Besides, who is
 //              about to put a version in front of a row's chain walks down the chain with the
-//              announced times, and cuts out what lies between them (delta_chain.hpp). He holds the
-//              row's lock, so nobody else is at it.
+//              announced times, and cuts out what lies between them (delta_chain.hpp). It holds the
+//              row's lock, so no other thread is at it.
 // Cost:        besides Steam's: a commit, for each version, a walk down the row's chain as far as
 //              snapshots go back; for each version cut out, the lock of the writer that keeps it.
 //              Blocks go through the domain, and a reader of an old version takes a guard.
@@ -23,7 +24,7 @@
 // Why no reader meets a freed version, and who cuts does not either: delta_chain.hpp. The first
 //   versions of the chain are passed by the new version, and are retired when that is in place, in
 //   published(): until then the row leads to them.
-// Who frees a version: whoever takes it off its keeper's list, under that one's lock.
+// Which thread frees a version: the one that takes it off its keeper's list, under that one's lock.
 // Handles:     addresses.
 //
 // Departures from the paper and its systems:
@@ -84,7 +85,7 @@ class delta_steam_eager final : public delta {
       : board_(board), options_(o), nodes_(o.reclaim), scans_(nodes_) {}
 
   ~delta_steam_eager() override { close(); }
-  /// Nobody uses it any more.
+  /// No other thread uses it any more.
   void close() noexcept {
     board_.for_each(locals_, [](local& l) {
       free_all(std::exchange(l.first, nullptr));
@@ -152,7 +153,7 @@ class delta_steam_eager final : public delta {
       while (me.last != nullptr && me.last->until == not_yet) push(made, me.take_off(*me.last));
       me.count_out(made);
     }
-    free_all(made);  // nobody was led there
+    free_all(made);  // no reader was led there
   }
 
   [[nodiscard]] const version* find(const atomic<std::uint64_t>& chain, std::uint64_t /*row*/,
@@ -246,8 +247,8 @@ class delta_steam_eager final : public delta {
     while (list != nullptr) blocks::free(&pop(list));
   }
 
-  /// Leads the new version for `a` past what nobody needs, and cuts that out behind the next one.
-  /// The caller holds the row's lock, and has a guard under which it has read the scan.
+  /// Leads the new version for `a` past what no snapshot needs, and cuts that out behind the next
+  /// one. The caller holds the row's lock, and has a guard under which it has read the scan.
   void prune(ask& a, const scan_times& scan, block*& passed, block*& gone) noexcept {
     chain_walk<block> walking(scan, changes_only());
     const auto onto = [this](block*& list) {

@@ -41,8 +41,8 @@ SPOLIA_EXPORT void give_free_memory_back() noexcept;
 /// as zeros from then on, unless they are kept as they are: then it returns false.
 SPOLIA_EXPORT bool give_pages_back(std::byte* memory, std::size_t bytes) noexcept;
 
-/// So many bytes, which nobody has touched yet if they are many. Goes back by memory::deallocate()
-/// with `align`. Throws std::bad_alloc.
+/// So many bytes, which no thread has touched yet if they are many. Goes back by
+/// memory::deallocate() with `align`. Throws std::bad_alloc.
 inline void* large_memory(std::size_t bytes, std::size_t align) {
   void* const made = memory::allocate(bytes, align);
 #if !defined(SPOLIA_MODEL)

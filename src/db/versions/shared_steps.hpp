@@ -2,11 +2,11 @@
 // shared_steps.hpp: several threads that read at one snapshot, and so share its gate.
 //
 // Idea:        a gate knows one owner, who is in a step or not. So the first thread that begins a
-//              step begins it for all, and the last one that ends its own ends it. Nobody joins
-//              once the reader was ended; so the last one is soon out.
-// Why nobody reads what is freed: while the count is not 0 the gate says `inside`, and there is no
-//   withdrawal (gate.hpp). What a thread has read in its step comes before its leaving, that before
-//   the last one's by the lock, and that before the withdrawal.
+//              step begins it for all, and the last one that ends its own ends it. No thread
+//              joins once the reader was ended; so the last one is soon out.
+// Why no thread reads what is freed: while the count is not 0 the gate says `inside`, and there is
+//   no withdrawal (gate.hpp). What a thread has read in its step comes before its leaving, that
+//   before the last one's by the lock, and that before the withdrawal.
 // Cost:        a lock for a few instructions, each time; nothing where there is no gate.
 #pragma once
 

@@ -13,10 +13,10 @@
 // Protects:    who has announced T, and has a handle out of the version of a row that was current
 //              at T, copied and validated as row.hpp has it: the block was there at T. Handles out
 //              of words that were not validated must not be followed.
-// Why nobody is missed: a snapshot T needs a block with since <= T < ended. When the block comes
-//   into the queue, `ended` is a time that the clock has shown. census::scan() lists all that is
-//   announced below the time that it returns, or will ever be; a block that ended later than that
-//   waits for the next scan.
+// Why no snapshot is missed: a snapshot T needs a block with since <= T < ended. When the block
+//   comes into the queue, `ended` is a time that the clock has shown. census::scan() lists all that
+//   is announced below the time that it returns, or will ever be; a block that ended later than
+//   that waits for the next scan.
 // Why the fields need no atomics: `since` is written and read by who holds the row's lock. The
 //   others are written by that one before the block is in the queue, and read by who takes it out:
 //   the queue has a lock.
@@ -123,7 +123,7 @@ class value_blocks {
     held_.fetch_add_relaxed(all);
     return b;
   }
-  /// Nobody has seen it, or everybody who has is gone.
+  /// No reader has seen it, or those that have are gone.
   void free(value_block* b) noexcept {
     const std::uint64_t all = b->memory();
     b->~value_block();
