@@ -315,26 +315,20 @@ std::vector<reader_info> database::readers() const {
   std::sort(all.begin(), all.end(),
             [](const reader_info& a, const reader_info& b) { return a.timestamp < b.timestamp; });
   // Of readers of one time, the first is told what hangs at them.
-  auto r = all.begin();
-  for (const held_things& h : used().cleaner.held()) {
-    r = std::lower_bound(r, all.end(), h.time, [](const reader_info& a, std::uint64_t time) {
-      return a.timestamp < time;
-    });
-    if (r == all.end()) break;
-    if (r->timestamp != h.time) continue;
-    r->held = h.count;
-    r->held_bytes = h.bytes;
-  }
-  r = all.begin();
-  for (const held_versions& h : used().old->held()) {
-    r = std::lower_bound(r, all.end(), h.time, [](const reader_info& a, std::uint64_t time) {
-      return a.timestamp < time;
-    });
-    if (r == all.end()) break;
-    if (r->timestamp != h.time) continue;
-    r->held_versions = h.count;
-    r->held_version_bytes = h.bytes;
-  }
+  const auto tell = [&](const auto& held, auto count, auto bytes) {
+    auto r = all.begin();
+    for (const auto& h : held) {
+      r = std::lower_bound(r, all.end(), h.time, [](const reader_info& a, std::uint64_t time) {
+        return a.timestamp < time;
+      });
+      if (r == all.end()) break;
+      if (r->timestamp != h.time) continue;
+      (*r).*count = h.count;
+      (*r).*bytes = h.bytes;
+    }
+  };
+  tell(used().cleaner.held(), &reader_info::held, &reader_info::held_bytes);
+  tell(used().old->held(), &reader_info::held_versions, &reader_info::held_version_bytes);
   return all;
 }
 

@@ -127,8 +127,13 @@ class delta_between : public delta_one_shot {
   }
   /// Whether one of the snapshots is at or after `from` and before `end`. Under the lock.
   [[nodiscard]] bool any_snapshot(std::uint64_t from, std::uint64_t end) const noexcept {
-    const auto first = std::lower_bound(times_.begin(), times_.end(), from);
-    return first != times_.end() && *first < end;
+    return any_in(times_, from, end);
+  }
+  /// The same of any times, which ascend.
+  static bool any_in(const std::vector<std::uint64_t>& times, std::uint64_t from,
+                     std::uint64_t end) noexcept {
+    const auto first = std::lower_bound(times.begin(), times.end(), from);
+    return first != times.end() && *first < end;
   }
 
   /// Drops are seldom, and so are guards while no reader goes over gaps: of itself the domain would

@@ -153,9 +153,13 @@ class delta_evacuated final : public delta_between {
   void sweep(std::uint64_t most) noexcept;
   void note_seers() noexcept;
   void follow(std::uint64_t row, const version& from, const delta_partition& p);
+  /// As of the last look. Throws std::bad_alloc.
+  void list_seers() {
+    const std::lock_guard hold(times_lock_);
+    seers_ = times_;
+  }
   [[nodiscard]] bool is_seen(std::uint64_t since, std::uint64_t until) const noexcept {
-    const auto first = std::lower_bound(seers_.begin(), seers_.end(), since);
-    return first != seers_.end() && *first < until;
+    return any_in(seers_, since, until);
   }
   [[nodiscard]] delta_stats figures() const noexcept override {
     delta_stats all = delta_between::figures();
@@ -305,13 +309,10 @@ inline bool delta_evacuated::drop(delta_partition& p, bool all_gone) noexcept {
   }
 }
 
-/// Copies what snapshots see of it, and what they see behind its versions; false: it
-/// is more than is done at once.
+/// Copies what snapshots see of it, and what they see behind its versions; false: it is
+/// more than is done at once.
 inline bool delta_evacuated::evacuate(delta_partition& p) {
-  {
-    const std::lock_guard hold(times_lock_);
-    seers_ = times_;
-  }
+  list_seers();
   if (seers_.empty() || SPOLIA_FAULT("evacuated.nothing_moved")) return true;
   const bool all = hurries_.load_relaxed() != 0;
   std::uint64_t left = all ? ~std::uint64_t{0} : work_left_.load_relaxed();
@@ -376,10 +377,7 @@ inline void delta_evacuated::sweep(std::uint64_t most) noexcept {
     if (!mine) return;
     const std::uint64_t before = kept_.versions();
     try {
-      {
-        const std::lock_guard hold(times_lock_);
-        seers_ = times_;
-      }
+      list_seers();
       kept_.sweep(seers_, most);
       kept_.give_up();
     } catch (const std::bad_alloc&) {  // the next sweep goes on

@@ -69,14 +69,25 @@ struct delta_stub {
   [[nodiscard]] bool is_end() const noexcept { return size_and_until_.load_relaxed() == 0; }
   /// Once the version is linked, also while its transaction sets `until`.
   [[nodiscard]] std::uint32_t words() const noexcept {
-    return static_cast<std::uint32_t>(size_and_until_.load_relaxed() >> until_bits) - 1;
+    return words_in(size_and_until_.load_relaxed());
   }
   /// While its transaction is under way: position of its version before this one, and one; 0: none.
   [[nodiscard]] std::uint64_t until() const noexcept {
-    return size_and_until_.load_relaxed() & ((std::uint64_t{1} << until_bits) - 1);
+    return until_in(size_and_until_.load_relaxed());
   }
   void set(std::uint32_t words, std::uint64_t until) noexcept {
-    size_and_until_.store_relaxed((std::uint64_t{words} + 1) << until_bits | until);
+    size_and_until_.store_relaxed(packed(words, until));
+  }
+
+  /// Both in one word, which is not 0.
+  static constexpr std::uint64_t packed(std::uint32_t words, std::uint64_t until) noexcept {
+    return (std::uint64_t{words} + 1) << until_bits | until;
+  }
+  static constexpr std::uint32_t words_in(std::uint64_t word) noexcept {
+    return static_cast<std::uint32_t>(word >> until_bits) - 1;
+  }
+  static constexpr std::uint64_t until_in(std::uint64_t word) noexcept {
+    return word & ((std::uint64_t{1} << until_bits) - 1);
   }
 
  private:

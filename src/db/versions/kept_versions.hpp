@@ -158,7 +158,7 @@ class kept_versions {
   static constexpr std::size_t spare = 8;  // empty blocks stay if they are no more
 #endif
 
-  /// A version that is kept, with its words behind it.
+  /// A version that is kept. Its words follow it.
   struct kept {
     plain<std::uint64_t> row{};
     plain<kept*> next{nullptr};  // that hangs at the same snapshot
@@ -249,16 +249,15 @@ class kept_versions {
   static std::uint64_t first_slot(std::uint64_t key) noexcept {
     return key * 0x9E3779B97F4A7C15U >> 24U;
   }
-  // Copies lead nowhere: when one ended is there, and its words, and one, above that.
+  // Copies lead nowhere: what a stub has is there.
   static std::uint64_t until_of(const version& v) noexcept {
-    return v.older.load_relaxed() & ((std::uint64_t{1} << delta_stub::until_bits) - 1);
+    return delta_stub::until_in(v.older.load_relaxed());
   }
   static std::size_t bytes_for(std::uint32_t words) noexcept {
     return sizeof(kept) - sizeof(version) + version::bytes(words);
   }
   static std::size_t bytes_of(const kept& k) noexcept {
-    return bytes_for(
-        static_cast<std::uint32_t>(k.seen.older.load_relaxed() >> delta_stub::until_bits) - 1);
+    return bytes_for(delta_stub::words_in(k.seen.older.load_relaxed()));
   }
   static kept* kept_of(version* v) noexcept {
     return reinterpret_cast<kept*>(reinterpret_cast<std::byte*>(v) - offsetof(kept, seen));
@@ -363,7 +362,7 @@ inline kept_versions::kept* kept_versions::copy(std::uint64_t row, const version
   made->row.write(row);
   version& to = made->seen;
   to.since.write(v.since.read());
-  to.older.store_relaxed((std::uint64_t{words} + 1) << delta_stub::until_bits | until);
+  to.older.store_relaxed(delta_stub::packed(words, until));
   to.shape.write(v.shape.read());
   to.columns.write(v.columns.read());
   for (std::uint32_t i = 0; i < words; ++i) to.put(i, v.words()[i].read());
