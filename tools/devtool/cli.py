@@ -20,9 +20,11 @@ packages by itself where it may, and puts everything else it makes under build/.
 
 
 def _test(args: argparse.Namespace) -> int:
-    ways = [bool(args.name), args.quick, args.all, bool(args.stage or args.pattern)]
+    ways = [bool(args.name), args.quick, bool(args.all or args.stage or args.pattern)]
     if sum(ways) > 1:
-        raise dev_error("of NAME, --quick, --all and --stage or -k, one at a time", 2)
+        raise dev_error("NAME and --quick go with nothing else", 2)
+    if args.all and args.pattern:
+        raise dev_error("--all keeps how whole stages ended: leave out --all, or -k", 2)
     if args.name:
         return quick.run_named(args.name)
     if args.quick:
@@ -102,6 +104,7 @@ def _add_check_commands(add) -> None:
         "test db_query",
         "test 'db_query/*joins*'",
         "test --all",
+        "test --all --stage bench",
         "test --stage release",
         "test --stage tsan --stage model -k token",
     )
@@ -118,7 +121,12 @@ def _add_check_commands(add) -> None:
     command.add_argument(
         "--quick", action="store_true", help="what has changed, with two types and no optimisation"
     )
-    command.add_argument("--all", action="store_true", help="the hours that are too long as well")
+    command.add_argument(
+        "--all",
+        action="store_true",
+        help="the hours that are too long as well, or with --stage only these; "
+        "docs/last-full-test.md keeps how they ended",
+    )
     command.add_argument("-k", dest="pattern", metavar="PROGRAM[/CASES]", help=CHOICE)
     command.add_argument("--verbose", action="store_true", help="show every line, not just logs")
 

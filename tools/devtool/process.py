@@ -19,6 +19,7 @@ from typing import ClassVar
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
+FULL_TEST = ROOT / "docs" / "last-full-test.md"
 
 # Progress lines: they go to the log, and to the screen only as a sign of life now and then.
 NOISE = re.compile(
@@ -58,11 +59,19 @@ def jobs() -> int:
 
 
 def revision() -> str:
-    """What git calls the state of the files; empty without git, or outside of a clone."""
-    git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12"]
+    """The commit, and whether files differ from it; empty without git, or outside of a clone. The
+    page of the last full test, which is written after the commit that it is about, may differ."""
+    commit = _git("describe", "--always", "--abbrev=12")
+    others = f":(exclude){FULL_TEST.relative_to(ROOT)}"
+    changed = commit and _git("status", "--porcelain", "--untracked-files=no", "--", ".", others)
+    return f"{commit}-dirty" if changed else commit
+
+
+def _git(*words: str) -> str:
     if not shutil.which("git"):
         return ""
-    answer = subprocess.run(git, capture_output=True, text=True, check=False)
+    command = ["git", "-C", str(ROOT), *words]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
     return answer.stdout.strip() if answer.returncode == 0 else ""
 
 

@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import os
-import platform
 import re
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from devtool import ctest, process, setup
+from devtool import ctest, process, record, setup
 from devtool.process import BUILD, ROOT, say
 from devtool.tally import tally
 
@@ -241,17 +240,18 @@ LONG_STAGES = [
     stage("deeper", 8 * 3600, ("build",), _command("model", "--deeper", "1")),
 ]
 LONG_NAMES = [one.name for one in LONG_STAGES]
-RECORD = ROOT / "docs" / "last-full-test.md"
 
 
 def run_stages(
     names: list[str], pattern: str | None, verbose: bool, everything: bool = False
 ) -> int:
-    """Run the named stages; none named: those of every run, or everything. 0 if nothing failed."""
+    """Run the named stages; none named: those of every run, or everything. 0 if nothing failed.
+    With `everything` it is kept how each has ended."""
     wanted = names or (NAMES + LONG_NAMES if everything else NAMES)
     chosen = [one for one in STAGES + LONG_STAGES if one.name in wanted]
     setup.require(*dict.fromkeys(need for one in chosen for need in one.needs))
     results: dict[str, tally] = {}
+    now = record.of_now()
     for number, one in enumerate(chosen, 1):
         say(f"=== {one.name} ({number} of {len(chosen)}, at most {one.seconds} s)")
         log = BUILD / "logs" / f"{one.name}.log"
@@ -261,28 +261,11 @@ def run_stages(
         result.seconds = time.monotonic() - started
         results[one.name] = result
         say(f"=== {_row(one.name, result)}")
+        if everything:
+            record.write(NAMES + LONG_NAMES, one.name, result, now)
     if everything:
-        RECORD.write_text(record(results), encoding="utf-8")
-        say(f"kept in {RECORD.relative_to(ROOT)}")
+        say(f"kept in {process.FULL_TEST.relative_to(ROOT)}")
     return _summary(results)
-
-
-def record(results: dict[str, tally]) -> str:
-    """The page about a run of everything: of what, where, and how it ended."""
-    lines = [
-        "# The last run of `./dev test --all`",
-        "",
-        f"Revision {process.revision() or 'unknown'}, {time.strftime('%Y-%m-%d')}, on "
-        f"{platform.system()} {platform.release()}, {platform.machine()}, "
-        f"{process.jobs()} processors. The command writes this page.",
-        "",
-        "| stage | passed | failed | skipped | seconds | |",
-        "|---|---|---|---|---|---|",
-    ]
-    for name, one in results.items():
-        counts = f"{one.passed} | {one.failed} | {one.skipped} | {one.seconds:.0f}"
-        lines.append(f"| {name} | {counts} | {one.note} |")
-    return "\n".join(lines) + "\n"
 
 
 def _row(name: str, result: tally) -> str:

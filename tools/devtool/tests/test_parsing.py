@@ -11,7 +11,7 @@ import tempfile
 import unittest
 from unittest import mock
 
-from devtool import commands, ctest, process, quick, setup, stages
+from devtool import cli, commands, ctest, process, quick, record, setup, stages
 
 CTEST = """\
  1/6 Test #1: list.1 ........................   Passed    0.00 sec
@@ -152,9 +152,19 @@ class Stages(unittest.TestCase):
             wanted = {f"test-{name}" for name in every} & names | {quick.PRESET}
             self.assertEqual(len(wanted), 8, kind)
 
-    def test_a_record_names_each_stage(self):
-        page = stages.record({"lint": stages.tally(3, 1, 2, "why", 4.6)})
-        self.assertIn("| lint | 3 | 1 | 2 | 5 | why |", page)
+    def test_a_record_keeps_the_lines_of_other_stages(self):
+        order = ["lint", "release", "bench"]
+        old, new = "old | day | m", "new | day | m"
+        page = record.with_line("", order, "bench", stages.tally(7, 0, 0, "", 9), old)
+        page = record.with_line(page, order, "lint", stages.tally(3, 1, 2, "why", 4.6), new)
+        lint = f"| lint | 3 | 1 | 2 | 5 | {new} | why |"
+        self.assertEqual(page.splitlines()[-2:], [lint, f"| bench | 7 | 0 | 0 | 9 | {old} |  |"])
+        page = record.with_line(page, order, "bench", stages.tally(8, 0, 0, "", 9), new)
+        self.assertEqual(page.splitlines()[-2:], [lint, f"| bench | 8 | 0 | 0 | 9 | {new} |  |"])
+
+    def test_only_whole_stages_are_kept(self):
+        with self.assertRaises(process.dev_error):
+            cli._test(cli._parse(["test", "--all", "-k", "token"]))
 
 
 class Quick(unittest.TestCase):
