@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # spolia_add_test(NAME name SOURCES file... [LABELS quick|long] [STRESS | ONE_THREAD | NATIVE]
-#                 [EMULATED] [ALONE] [SHARDS n] [LINK library...])
+#                 [MUCH_WORK] [EMULATED] [ALONE] [SHARDS n] [LINK library...])
 #
 # One GoogleTest program, and one test of ctest: a process for each case would spend more time on
 # starting, and under a sanitizer on ending, than on testing. SHARDS: as n tests, name.1 to name.n,
@@ -16,6 +16,8 @@
 # NATIVE: about what the processor, the scheduler, the loader or the compiler's flags do. A sanitizer
 # sees nothing there that it does not see elsewhere, and of each day's tests it does not get this;
 # nor does `./dev test --quick` (SPOLIA_NATIVE_TESTS).
+# MUCH_WORK: millions of rows, to see what becomes of memory or time. Where nothing is optimised that
+# takes minutes, so `./dev test --quick` leaves it out (SPOLIA_MUCH_WORK_TESTS).
 #
 # ALONE: stays a program of its own where others are joined (joined.cmake), as it is compiled in a
 # way of its own or replaces what the others use.
@@ -59,7 +61,7 @@ add_custom_target(spolia-quick-tests COMMENT "")
 add_custom_target(spolia-emulated-tests COMMENT "")
 
 function(spolia_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "ALONE;EMULATED;NATIVE;ONE_THREAD;STRESS" "NAME;SHARDS"
+  cmake_parse_arguments(PARSE_ARGV 0 arg "ALONE;EMULATED;MUCH_WORK;NATIVE;ONE_THREAD;STRESS" "NAME;SHARDS"
                         "SOURCES;LABELS;LINK")
   if(NOT arg_NAME OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "spolia_add_test: NAME and SOURCES are needed; "
@@ -77,7 +79,8 @@ function(spolia_add_test)
   if(arg_ONE_THREAD AND SPOLIA_SANITIZE MATCHES "thread")
     return()
   endif()
-  if((arg_NATIVE AND NOT SPOLIA_NATIVE_TESTS) OR (arg_STRESS AND NOT SPOLIA_STRESS_TESTS))
+  if((arg_NATIVE AND NOT SPOLIA_NATIVE_TESTS) OR (arg_STRESS AND NOT SPOLIA_STRESS_TESTS) OR
+     (arg_MUCH_WORK AND NOT SPOLIA_MUCH_WORK_TESTS))
     return()
   endif()
   set(kind ${arg_LABELS})

@@ -14,7 +14,7 @@ import pathlib
 from dataclasses import dataclass, field
 
 WIDTH, HEIGHT = 720, 280
-LEFT, RIGHT, TOP, BOTTOM = 62, 16, 14, 44
+LEFT, RIGHT, TOP, BOTTOM = 76, 16, 14, 44
 BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
