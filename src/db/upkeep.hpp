@@ -44,6 +44,7 @@
 #include <spolia/base/memory.hpp>
 #include <spolia/base/short_lock.hpp>
 #include <spolia/db/commit.hpp>
+#include <spolia/db/delta.hpp>
 #include <spolia/db/schema.hpp>
 
 #include "db/index/index.hpp"
@@ -172,13 +173,6 @@ struct note_queue {
     count += more.count;
     more = {};
   }
-};
-
-/// What hangs at the snapshots of one time.
-struct held_things {
-  std::uint64_t time = 0;
-  std::uint64_t count = 0;
-  std::uint64_t bytes = 0;
 };
 
 /// Finds a note that hangs, or has hung, by what it is about.

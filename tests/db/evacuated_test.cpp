@@ -349,11 +349,22 @@ TEST_P(old_rows, are_found_by_scans_and_queries) {
       ASSERT_TRUE(set_a(k, now[static_cast<std::size_t>(k)] += by));
     }
   };
+  // By each index, in both directions.
+  const auto by_index = [&](const reader& at) {
+    std::vector<std::int64_t> up;
+    std::vector<std::int64_t> down(rows, -1);
+    at.scan(items, {}, {}, [&](const row& r) { up.push_back(r.get(a)); });
+    at.scan_down(items.index("by_a"), {}, {},
+                 [&](const row& r) { down[static_cast<std::size_t>(r.get(id))] = r.get(a); });
+    EXPECT_EQ(up, down);
+    return up;
+  };
   const auto check = [&] {
     for (const auto& [at, was] : held) {
       std::vector<std::int64_t> shown;
       at->for_each(items, [&](const row& r) { shown.push_back(r.get(a)); });
       ASSERT_EQ(shown, was);
+      ASSERT_EQ(by_index(*at), was);
       const query_options alone{.threads = 1};
       const std::int64_t sum = std::accumulate(was.begin(), was.end(), std::int64_t{0});
       auto all = at->query(items).aggregate(db::sum("a")).aggregate(db::count()).run(alone);

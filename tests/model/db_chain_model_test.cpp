@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 
@@ -76,6 +77,32 @@ void a_reader_over_what_is_cut(const std::shared_ptr<World>& w, model::scenario&
 }
 void over_eager_cuts(model::scenario& run) { a_reader_over_what_is_cut(eager_world(), run); }
 void over_range_cuts(model::scenario& run) { a_reader_over_what_is_cut(range_world(), run); }
+
+/// The same for two rows that are fetched and looked for together.
+template <class World>
+void two_rows_over_what_is_cut(const std::shared_ptr<World>& w, bool fetches,
+                               model::scenario& run) {
+  auto held = std::make_shared<census::ticket>(w->board.living.announce(w->board.clock));
+  w->commit(7, 2);
+  w->commit(8, 2);
+  run.thread([w, fetches] {
+    if (fetches) return w->fetch_together(1);
+    const bool same = w->read_together(1) == std::array<std::uint64_t, 2>{};
+    model::check(same, "a snapshot has changed");
+  });
+  run.thread([w] {
+    for (std::uint64_t v = 9; v < 12; ++v) w->commit(v, 2);
+    w->old.collect();
+  });
+  run.finally([w, held] {
+    held->withdraw();
+    nothing_is_left(w);
+  });
+}
+void eager_visits(model::scenario& run) { two_rows_over_what_is_cut(eager_world(), false, run); }
+void range_visits(model::scenario& run) { two_rows_over_what_is_cut(range_world(), false, run); }
+void eager_fetches(model::scenario& run) { two_rows_over_what_is_cut(eager_world(), true, run); }
+void range_fetches(model::scenario& run) { two_rows_over_what_is_cut(range_world(), true, run); }
 
 /// Two snapshots, of which one goes while a writer cuts: what it alone needed is freed by its time
 /// or cut out, but not both.
@@ -195,6 +222,9 @@ TEST(db_chain_model, snapshots_stay_as_they_are) {
   expect_clean(over_eager_cuts, at_most_in_order(2));
   expect_clean(over_range_cuts, at_most_in_order(2));
   expect_clean(a_withdrawal, at_most_in_order(1));
+  for (const auto& over : {eager_visits, range_visits, eager_fetches, range_fetches}) {
+    expect_clean(over, at_most_in_order(1));
+  }
 }
 TEST(db_chain_model, each_version_goes_once) {
   expect_clean(the_oldest_goes_eager, at_most_in_order(1));
@@ -211,6 +241,12 @@ TEST(db_chain_model, loads_may_be_late) {
 TEST(db_chain_model, faults_of_walks_are_found) {
   for (const auto& over : {over_eager_cuts, over_range_cuts}) {
     expect_found(over, "chain.times_not_asked", at_most_in_order(1), "there is a row");
+  }
+  for (const auto& over : {eager_visits, range_visits}) {
+    expect_found(over, "chain.visits_without_guard", at_most_in_order(1), "free");
+  }
+  for (const auto& over : {eager_fetches, range_fetches}) {
+    expect_found(over, "chain.fetches_without_guard", at_most_in_order(1), "free");
   }
   expect_found(eager_in_turn, "chain.walks_on", alone(), "freed");
   expect_found(range_in_turn, "chain.walks_on", alone(), "freed");

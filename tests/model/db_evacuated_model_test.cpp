@@ -70,6 +70,28 @@ void a_reader_beside_an_evacuation(model::scenario& run) {
   });
 }
 
+/// The same with two rows that are fetched and looked for together.
+void two_rows_beside_an_evacuation(model::scenario& run) {
+  auto w = eager();
+  auto held = hold(*w);
+  w->commit(7, 2);
+  run.thread([w] {
+    w->fetch_together(1);
+    const bool same = w->read_together(1) == std::array<std::uint64_t, 2>{};
+    model::check(same, "a snapshot has changed");
+  });
+  run.thread([w] {
+    for (std::uint64_t v = 8; v < 11; ++v) w->commit(v, 2);
+  });
+  run.finally([w, held] {
+    w->old.collect();
+    const bool same = w->read_together(1) == std::array<std::uint64_t, 2>{};
+    model::check(same, "a snapshot has changed");
+    held->withdraw();
+    nothing_is_left(*w);
+  });
+}
+
 /// Two snapshots: of one row they see the same version, which hangs at the younger one; of the
 /// other each its own. What the younger one alone sees goes while the older one reads.
 void a_sweep_beside_a_reader(model::scenario& run) {
@@ -431,6 +453,7 @@ scenario_setup dead_links_stay_dead(std::uint64_t lives) {
 TEST(db_evacuated_model, snapshots_find_their_versions) {
   expect_clean(drops_against_a_snapshot, at_most_in_order(1));
   expect_clean(a_reader_beside_an_evacuation, at_most_in_order(2));
+  expect_clean(two_rows_beside_an_evacuation, at_most_in_order(1));
   expect_clean(a_sweep_beside_a_reader, at_most_in_order(1));
   expect_clean(one_version_moved_and_one_not, at_most_in_order(1));
   expect_clean(a_needed_version_behind_a_dropped_one, at_most_in_order(1));
@@ -458,6 +481,8 @@ TEST(db_evacuated_model, faults_of_evacuation_are_found) {
   expect_found(a_reader_beside_an_evacuation, "evacuated.nothing_moved", at_most_in_order(1),
                "there is a row");
   expect_found(a_reader_beside_an_evacuation, "evacuated.no_second_look", at_most_in_order(2),
+               "there is a row");
+  expect_found(two_rows_beside_an_evacuation, "evacuated.no_second_look", at_most_in_order(1),
                "there is a row");
   expect_found(a_needed_version_behind_a_dropped_one, "evacuated.links_not_followed",
                at_most_in_order(1), "there is a row");

@@ -125,6 +125,25 @@ struct world {
     return value;
   }
 
+  /// What read() says of both rows, looked for together. Precondition: both have changed since.
+  std::array<std::uint64_t, 2> read_together(std::uint64_t time) {
+    struct taker final : version_taker {
+      void take(std::size_t i, const version* v) override {
+        model::check(v != nullptr, "there is a row");
+        values[i] = v->words()[0].read();
+      }
+      std::array<std::uint64_t, 2> values{};
+    };
+    const std::array<old_row, 2> rows{{{&heads[0].older, 0}, {&heads[1].older, 1}}};
+    taker found;
+    old.visit(rows, time, nullptr, found);
+    return found.values;
+  }
+  void fetch_together(std::uint64_t time) {
+    const std::array<old_row, 2> rows{{{&heads[0].older, 0}, {&heads[1].older, 1}}};
+    old.fetch(rows, time);
+  }
+
   /// What a snapshot sees does not change, and comes from one commit.
   void look(bool both) {
     const auto ticket = board.living.announce(board.clock);

@@ -133,20 +133,31 @@ class chain_lengths {
   static constexpr std::size_t ranges = 16;  ///< the last one has no end
   using counts = std::array<std::uint64_t, ranges>;
 
+  /// Lengths that a thread gathers, to add them together.
+  struct some {
+    counts reads{};
+    std::uint64_t versions = 0;
+
+    void add(std::uint64_t length) noexcept {
+      if (length == 0) return;
+      ++reads[range_of(length)];
+      versions += length;
+    }
+  };
+
   void add(std::uint64_t length) noexcept {
     if (length == 0) return;
     part& mine = parts_[threads::number() % parts_.size()];
     mine.versions.add(length);
-    // bit_width() is of another type in older standard libraries.
-    const auto width = static_cast<std::size_t>(std::bit_width(length));
-    mine.reads[(std::min)(width - 1, ranges - 1)].add();
+    mine.reads[range_of(length)].add();
   }
-  /// So many readers have looked at one each.
-  void add_ones(std::uint64_t readers) noexcept {
-    if (readers == 0) return;
+  void add(const some& all) noexcept {
+    if (all.versions == 0) return;
     part& mine = parts_[threads::number() % parts_.size()];
-    mine.versions.add(readers);
-    mine.reads[0].add(readers);
+    mine.versions.add(all.versions);
+    for (std::size_t i = 0; i < ranges; ++i) {
+      if (all.reads[i] != 0) mine.reads[i].add(all.reads[i]);
+    }
   }
   [[nodiscard]] counts reads() const noexcept {
     counts all{};
@@ -162,6 +173,11 @@ class chain_lengths {
   }
 
  private:
+  static std::size_t range_of(std::uint64_t length) noexcept {
+    // bit_width() is of another type in older standard libraries.
+    return (std::min)(static_cast<std::size_t>(std::bit_width(length)) - 1, ranges - 1);
+  }
+
   struct alignas(cache_line) part {
     shared_tally versions;
     std::array<shared_tally, ranges> reads;
@@ -223,9 +239,9 @@ class version_taker {
   version_taker& operator=(const version_taker&) = default;
 };
 
-/// Old versions that wait for a snapshot.
-struct held_versions {
-  std::uint64_t time = 0;  ///< of the snapshot
+/// What waits for the snapshots of one time: old versions, or deleted rows and index entries.
+struct held_things {
+  std::uint64_t time = 0;
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
 };
@@ -271,7 +287,8 @@ class delta {
     }
   }
   /// These rows will be looked for soon, one by one: a storage may have what is on the way to their
-  /// versions fetched into the processor's caches. 64 rows at most. May throw std::bad_alloc.
+  /// versions fetched into the processor's caches, for as many of them as it likes. The time is
+  /// announced, as for find(). May throw std::bad_alloc.
   virtual void fetch(std::span<const old_row> /*rows*/, std::uint64_t /*time*/) const {}
   /// The row whose chain begins there was deleted at `until`, and no snapshot sees any version of
   /// it; its slot goes to another row next. The caller holds the row's lock. For storages that find
@@ -283,7 +300,7 @@ class delta {
   virtual void step() noexcept {}
   /// What is kept for which snapshots, by time, if the storage knows: a version that several see is
   /// counted at one of them. Throws std::bad_alloc.
-  [[nodiscard]] virtual std::vector<held_versions> held() const { return {}; }
+  [[nodiscard]] virtual std::vector<held_things> held() const { return {}; }
   /// Lets go of all versions that no snapshot needs now, also of those that other threads have
   /// left.
   virtual void collect() noexcept = 0;

@@ -194,7 +194,7 @@ class SPOLIA_EXPORT reader {
       }
     };
   }
-  void fetch_versions(const table& t, std::uint64_t slot, std::uint64_t end) const;
+  bool fetch_versions(const table& t, std::span<const std::uint64_t> row_slots) const;
   void scan_table(const table& t, const row_visitor& f, const selection& only = {}) const;
   void scan_primary(const table& t, values from, values to, const scan_how& how,
                     const row_visitor& f) const;

@@ -142,6 +142,7 @@ class hash_secondary final : public secondary_index {
       const std::uint64_t from = found.next;
       const bool early = SPOLIA_FAULT("hash_secondary.asks_too_early") && !dead_.matters(time);
       gather(lo, found);
+      f.expect(std::span(found.row_slots).first(found.count));
       for (std::size_t i = 0; i < found.count; ++i) {
         if (!f(found.row_slots[i], lo.data())) return;
       }

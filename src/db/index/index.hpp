@@ -40,23 +40,37 @@ namespace db {
 inline constexpr std::uint64_t no_slot = ~std::uint64_t{0};
 
 /// A reference to something that takes a slot and the words of the key that led to it; false:
-/// enough.
+/// enough. And to something that is told before which slots come next, so that it can have what
+/// they lead to fetched together; some of them may not come, and others in between.
 class slot_visitor {
  public:
-  template <class F>
-    requires(!std::is_same_v<std::remove_const_t<F>, slot_visitor>)
-  explicit slot_visitor(F& f) noexcept
+  template <class F, class Expect>
+  slot_visitor(F& f, Expect& expect) noexcept
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(f)))),
         call_([](void* o, std::uint64_t slot, const std::uint64_t* key) {
           return (*static_cast<F*>(o))(slot, key);
+        }),
+        expecting_(const_cast<void*>(static_cast<const void*>(std::addressof(expect)))),
+        expect_([](void* o, std::span<const std::uint64_t> row_slots) {
+          (*static_cast<Expect*>(o))(row_slots);
         }) {}
+  template <class F>
+    requires(!std::is_same_v<std::remove_const_t<F>, slot_visitor>)
+  explicit slot_visitor(F& f) noexcept : slot_visitor(f, expects_nothing) {}
   bool operator()(std::uint64_t slot, const std::uint64_t* key) const {
     return call_(object_, slot, key);
   }
+  void expect(std::span<const std::uint64_t> row_slots) const {
+    if (row_slots.size() > 1) expect_(expecting_, row_slots);
+  }
 
  private:
+  static constexpr auto expects_nothing = [](std::span<const std::uint64_t>) {};
+
   void* object_;
   bool (*call_)(void*, std::uint64_t, const std::uint64_t*);
+  void* expecting_;
+  void (*expect_)(void*, std::span<const std::uint64_t>);
 };
 
 // What hash indexes make of keys, word by word. Each step can be undone, so a hash of one word is

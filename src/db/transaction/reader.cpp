@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -13,6 +15,12 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
+
+/// Rows whose old versions a scan has fetched together: of a chunk, which has more, and a power of
+/// two.
+constexpr std::size_t scanned_together = 64;
+/// So many runs of entries a scan goes on without asking whether their rows are old.
+constexpr std::uint32_t most_passed_over = 15;
 
 [[noreturn]] void refuse_scan(const std::string& what) {
   throw std::invalid_argument("spolia::db: " + what);
@@ -212,14 +220,14 @@ SPOLIA_NOINLINE result<row> reader::find_buried(const table& t, const key_words&
   return outcome::not_found;
 }
 
-/// The scan of a table is at this slot. At the first of 64: old versions of these rows are fetched
-/// together, else the scan would wait for each.
-void reader::fetch_versions(const table& t, std::uint64_t slot, std::uint64_t end) const {
-  constexpr std::uint64_t together = 64;  // of a chunk, which has more, and a power of two
-  if (slot % together != 0) return;
-  std::array<old_row, together> old;
+/// A scan comes to these rows next, `scanned_together` at most: their old versions are fetched
+/// together, else it would wait for each. Whether there are any.
+bool reader::fetch_versions(const table& t, std::span<const std::uint64_t> row_slots) const {
+  const step here(*this);
+  if (!here) return false;  // the scan finds out
+  std::array<old_row, scanned_together> old;
   std::size_t count = 0;
-  for (const std::uint64_t last = std::min(slot + together, end); slot < last; ++slot) {
+  for (const std::uint64_t slot : row_slots) {
     const row_place place = t.at(slot);
     // relaxed: it is only a guess. A mark, which is negative, is that of the newest version.
     const auto stamp = static_cast<std::int64_t>(place.head->stamp.load_relaxed());
@@ -228,6 +236,7 @@ void reader::fetch_versions(const table& t, std::uint64_t slot, std::uint64_t en
     }
   }
   if (count > 1) engine_.old->fetch(std::span(old).first(count), timestamp());
+  return count != 0;
 }
 
 void reader::scan_table(const table& t, const row_visitor& f, const selection& only) const {
@@ -244,7 +253,12 @@ void reader::scan_table(const table& t, const row_visitor& f, const selection& o
   const std::uint64_t end = slots.end();
   for (std::uint64_t slot = slots.next_shown(0, end, timestamp()); slot < end;
        slot = slots.step(slot, end, timestamp())) {
-    fetch_versions(t, slot, end);
+    if (slot % scanned_together == 0) {
+      std::array<std::uint64_t, scanned_together> next;
+      const std::size_t count = std::min<std::uint64_t>(scanned_together, end - slot);
+      std::iota(next.begin(), next.end(), slot);
+      fetch_versions(t, std::span(next).first(count));
+    }
     std::uint64_t* const image = room_for(t);
     const std::uint64_t shape = read_step(t, slot, wanted, image, now.level());
     if (notes && shape != 0) session_->reads.tables[noted].end = slot + 1;
@@ -284,10 +298,20 @@ void reader::show_entries(const Entries& entries, const index_range& of, const r
     session_->images.rewind(here);
     return whole;
   };
+  // Where nothing is old, that is found out for fewer and fewer of the runs.
+  std::uint32_t pass_over = 0;
+  std::uint32_t passed = 0;
+  const auto expect = [&](std::span<const std::uint64_t> next) {
+    next = next.first(std::min(scanned_together, next.size()));
+    for (const std::uint64_t slot : next) __builtin_prefetch(t.at(slot).head);
+    if (passed++ < pass_over) return;
+    passed = 0;
+    pass_over = fetch_versions(t, next) ? 0 : std::min(2 * pass_over + 1, most_passed_over);
+  };
   if (of.way == direction::down) {
-    entries.scan_down(of.keys.lo, of.keys.hi, timestamp(), slot_visitor(show));
+    entries.scan_down(of.keys.lo, of.keys.hi, timestamp(), slot_visitor(show, expect));
   } else {
-    entries.scan(of.keys.lo, of.keys.hi, timestamp(), slot_visitor(show));
+    entries.scan(of.keys.lo, of.keys.hi, timestamp(), slot_visitor(show, expect));
   }
   must_go_on(!ended());  // else entries may have been missing
   if (whole) noted.finish();

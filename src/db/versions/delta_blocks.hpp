@@ -2,7 +2,7 @@
 // delta_blocks.hpp: versions that are blocks of their own: how they are made, named and counted.
 //
 // Handles:     the address of the version; the block's own fields lie in front of it. A Block has
-//              `words`, how many the version behind it has, and nothing that needs a destructor.
+//              `words`, how many the version after it has, and nothing that needs a destructor.
 #pragma once
 
 #include <cstddef>

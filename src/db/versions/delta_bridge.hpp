@@ -2,8 +2,10 @@
 // delta_bridge.hpp: where rows' chains went on when they left a partition, for readers who meet a
 // dead link. delta_consolidated.hpp says what it is for.
 //
-// Idea:        a block of entries and half as many buckets, which many threads add to at once; when
-//              it is full, one twice as large comes in front of it. All go with their partition.
+// Idea:        a block of entries and as many buckets, which many threads add to at once; when it
+//              is full, one twice as large comes before it. All go with their partition. Most rows
+//              that are looked for in a block have no entry there. So each bucket has a few bits,
+//              of which each row of its entries sets one. Without its bit a row has no entry.
 // Protects:    a domain: entries are made and looked for inside its guards.
 #pragma once
 
@@ -55,18 +57,30 @@ struct delta_bridge : region_domain::header {
       if (!bridges.cas_strong_release(was, made)) free(made);
     }
   }
+  static const delta_bridge* newest(const atomic<delta_bridge*>& bridges) noexcept {
+    return bridges.load_acquire();  // ← the release in enter_into(): the block is made
+  }
+  /// Where this block has what leads to the row's entries.
+  void fetch_bucket(std::uint64_t row) const noexcept { __builtin_prefetch(&bucket(row)); }
+  /// The first entry of those among which the row's are; null: none. On its way to this processor.
+  [[nodiscard]] const entry* first_for(std::uint64_t row) const noexcept {
+    // acquire ← the release in fill(): the entry is filled.
+    const std::uint32_t word = bucket(row).load_acquire();
+    return (word & mark_of(row)) == 0 ? nullptr : fetched(word & all_entries);
+  }
+  [[nodiscard]] const entry* after(const entry& e) const noexcept { return fetched(e.next.read()); }
+  /// Whether the entry is of a piece of the row that ended after `time`.
+  static bool leads(const entry& e, std::uint64_t row, std::uint64_t time) noexcept {
+    const bool late = e.until.read() > time || SPOLIA_FAULT("consolidated.first_readable");
+    return e.row.read() == row && late;
+  }
   /// Calls f(handle) for each piece of the row that ended after `time`, while f returns true.
   template <class F>
   static void each(const atomic<delta_bridge*>& bridges, std::uint64_t row, std::uint64_t time,
                    F&& f) {
-    // acquire ← the release in enter_into(): the block is made.
-    for (const delta_bridge* b = bridges.load_acquire(); b != nullptr; b = b->older) {
-      // acquire ← the release in fill(): the entry is filled.
-      for (std::uint32_t i = b->bucket(row).load_acquire(); i != 0;) {
-        const entry& e = b->entries()[i - 1];
-        i = e.next.read();
-        const bool late = e.until.read() > time || SPOLIA_FAULT("consolidated.first_readable");
-        if (e.row.read() == row && late && !f(e.head.read())) return;
+    for (const delta_bridge* b = newest(bridges); b != nullptr; b = b->older) {
+      for (const entry* e = b->first_for(row); e != nullptr; e = b->after(*e)) {
+        if (leads(*e, row, time) && !f(e->head.read())) return;
       }
     }
   }
@@ -96,7 +110,17 @@ struct delta_bridge : region_domain::header {
   static constexpr std::uint32_t first = 512;
   static constexpr std::uint32_t longest = 1U << 18U;
 #endif
+  // The lower bits of a bucket's word: one more than its first entry. The others: marks.
+  static constexpr std::uint32_t entry_bits = 19;
+  static constexpr std::uint32_t all_entries = (1U << entry_bits) - 1;
+  static_assert(longest <= all_entries);
 
+  [[nodiscard]] const entry* fetched(std::uint32_t i) const noexcept {
+    if (i == 0) return nullptr;
+    const entry* const e = entries() + (i - 1);
+    __builtin_prefetch(e);
+    return e;
+  }
   entry* entries() noexcept { return reinterpret_cast<entry*>(this + 1); }
   const entry* entries() const noexcept { return reinterpret_cast<const entry*>(this + 1); }
   atomic<std::uint32_t>& bucket(std::uint64_t row) noexcept {
@@ -105,11 +129,17 @@ struct delta_bridge : region_domain::header {
   const atomic<std::uint32_t>& bucket(std::uint64_t row) const noexcept {
     return reinterpret_cast<const atomic<std::uint32_t>*>(entries() + size)[bucket_of(row)];
   }
+  static std::uint64_t hash_of(std::uint64_t row) noexcept { return row * 0x9E3779B97F4A7C15U; }
+  /// The row's bit in the word of its bucket.
+  static std::uint32_t mark_of(std::uint64_t row) noexcept {
+    const auto some = static_cast<std::uint32_t>(hash_of(row) >> 24U & 0xFFFFU);
+    return std::uint32_t{1} << (entry_bits + (some * (32 - entry_bits) >> 16U));
+  }
   [[nodiscard]] std::size_t bucket_of(std::uint64_t row) const noexcept {
-    return (row * 0x9E3779B97F4A7C15U >> 40U) % (size / 2);
+    return hash_of(row) >> 40U & (size - 1);
   }
   static constexpr std::size_t bytes_of(std::uint32_t size) noexcept {
-    return sizeof(delta_bridge) + size * sizeof(entry) + size / 2 * sizeof(atomic<std::uint32_t>);
+    return sizeof(delta_bridge) + size * (sizeof(entry) + sizeof(atomic<std::uint32_t>));
   }
 
   static delta_bridge* make(delta_chunks& of, std::uint32_t size) {
@@ -119,7 +149,7 @@ struct delta_bridge : region_domain::header {
     b->size = size;
     for (std::uint32_t i = 0; i < size; ++i) ::new (b->entries() + i) entry;
     auto* const buckets = reinterpret_cast<std::byte*>(b->entries() + size);
-    for (std::uint32_t i = 0; i < size / 2; ++i) {
+    for (std::uint32_t i = 0; i < size; ++i) {
       ::new (buckets + i * sizeof(atomic<std::uint32_t>)) atomic<std::uint32_t>{0};
     }
     return b;
@@ -130,12 +160,14 @@ struct delta_bridge : region_domain::header {
     e.head.write(a.older);
     e.until.write(a.since);
     atomic<std::uint32_t>& begin = bucket(a.row);
-    std::uint32_t next = begin.load_relaxed();
+    std::uint32_t was = begin.load_relaxed();
+    std::uint32_t word = 0;
     do {
-      e.next.write(next);
+      e.next.write(was & all_entries);
+      word = (was & ~all_entries) | mark_of(a.row) | (i + 1);
       // release → the acquire in each(). (Its own order, and that of the entries before, which this
       // continues.)
-    } while (!begin.cas_weak_release(next, i + 1));
+    } while (!begin.cas_weak_release(was, word));
   }
 };
 

@@ -36,9 +36,9 @@
 // Versions of the changed columns only: a snapshot takes back what each version on its way knows,
 //   the older the later (delta.hpp). Between two versions that are needed, a reader that passes
 //   one passes all, and takes back the older needed one, too. So one of them is cut out if each of
-//   its columns is in one behind it, as far as to that needed one. Others stay: for each that is
+//   its columns is in one after it, as far as to that needed one. Others stay: for each that is
 //   needed at most as many as the table has columns, since each is the last to have one. If what is
-//   behind them is gone, or may be, no reader passes them, and all are cut out.
+//   after them is gone, or may be, no reader passes them, and all are cut out.
 // Why a reader that is on the way misses nothing: a version never changes, and leads to what was
 //   next when it was cut out; what stays in the chain is on every such way.
 #pragma once
@@ -55,11 +55,12 @@
 #include <spolia/version/tracked.hpp>
 
 #include "db/versions/delta_blocks.hpp"
+#include "db/versions/delta_walk.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// A place in a chain: the version behind a handle, and when that ended.
+/// A place in a chain: the version that a handle leads to, and when that ended.
 struct chain_link {
   std::uint64_t handle = 0;
   std::uint64_t until = 0;
@@ -67,7 +68,7 @@ struct chain_link {
 
 /// What a block has that lies in such a chain.
 struct chained {
-  plain<std::uint64_t> behind_until{};  ///< when the version that this one leads to ended
+  plain<std::uint64_t> next_until{};  ///< when the version that this one leads to ended
 };
 
 /// At or before every snapshot, live or to come.
@@ -93,7 +94,7 @@ class chain_walk {
   }
 
   /// The first version from `at` on that is needed, or may be gone, or alone has one of its
-  /// columns. Calls cut(block, until) for those before it. What it is called with next is behind
+  /// columns. Calls cut(block, until) for those before it. What it is called with next is after
   /// that.
   template <class Cut>
   chain_link skip(chain_link at, Cut&& cut) {
@@ -104,29 +105,29 @@ class chain_walk {
       ++depth_;
       Block& b = blocks::of(at.handle);
       if (in_parts_ && !nobody_passes_ && !is_covered(blocks::in(b).columns.read())) return at;
-      const chain_link next = behind(b);
+      const chain_link next = next_of(b);
       cut(b, at.until);
       at = next;
     }
   }
 
-  /// Cuts out what no snapshot needs behind the version at `at`.
+  /// Cuts out what no snapshot needs after the version at `at`.
   template <class Cut>
   void shorten(chain_link at, Cut&& cut) {
     while (stands(at)) {
       Block& b = blocks::of(at.handle);
-      const chain_link was = behind(b);
+      const chain_link was = next_of(b);
       at = skip(was, cut);
       if (at.handle == was.handle) continue;
-      b.behind_until.write(at.until);
+      b.next_until.write(at.until);
       // relaxed: what it leads to was there before this version was.
       blocks::in(b).older.store_relaxed(at.handle);
     }
   }
 
  private:
-  static chain_link behind(Block& b) noexcept {
-    return {blocks::in(b).older.load_relaxed(), b.behind_until.read()};
+  static chain_link next_of(Block& b) noexcept {
+    return {blocks::in(b).older.load_relaxed(), b.next_until.read()};
   }
 
   /// Counts the versions from `at` on that no snapshot sees, up to the first that is needed, and
@@ -141,7 +142,7 @@ class chain_walk {
       if (times_.any_from(blocks::in(b).since.read()) && !SPOLIA_FAULT("chain.times_not_asked")) {
         break;
       }
-      at = behind(b);
+      at = next_of(b);
       ++left_;
       if (!in_parts_) return;
     }
@@ -154,7 +155,7 @@ class chain_walk {
       each_column(columns, [&](std::uint32_t c) { last_[c] = depth; });
     }
   }
-  /// Whether versions behind the one at `depth_` have all of its columns.
+  /// Whether versions after the one at `depth_` have all of its columns.
   [[nodiscard]] bool is_covered(std::uint64_t columns) const noexcept {
     if (last_whole_ > depth_) return true;
     if (columns == every_column) return false;
@@ -175,7 +176,7 @@ class chain_walk {
   std::array<std::uint64_t, most_columns> last_;  // of the last that has a column, if one has
 };
 
-/// walk() for readers: inside a guard, entered before it is read where the chain begins, or behind
+/// walk() for readers: inside a guard, entered before it is read where the chain begins, or after
 /// that, which is the fault `early`. Throws std::bad_alloc.
 template <class Nodes, class At>
 const version* walk_guarded(Nodes& nodes, const atomic<std::uint64_t>& chain, std::uint64_t time,
@@ -190,44 +191,21 @@ const version* walk_guarded(Nodes& nodes, const atomic<std::uint64_t>& chain, st
   return walk(chain, time, on_the_way, lengths, at);
 }
 
-/// visit() for readers of several rows whose versions are whole. What is on the way was not read
-/// for long: so it is fetched for many rows together, the first two versions of each.
+/// visit_together() and fetch_together() for such readers.
 template <class Nodes, class At>
 void visit_guarded(Nodes& nodes, std::span<const old_row> rows, std::uint64_t time,
                    chain_lengths& lengths, At&& at, version_taker& take) {
-  constexpr std::size_t together = 64;
-  struct place {
-    const version* v;
-    std::uint64_t length;
-  };
-  std::array<place, together> places;
-  const auto go = [&](std::uint64_t handle) -> const version* {
-    const version* const v = handle == 0 ? nullptr : at(handle);
-    if (v != nullptr) __builtin_prefetch(v);
-    return v;
-  };
-  const auto step = [&](place& p) {
-    if (p.v == nullptr || p.v->since.read() <= time) return false;
-    // relaxed: as in walk().
-    p.v = go(p.v->older.load_relaxed());
-    ++p.length;
-    return p.v != nullptr;
-  };
-  auto guard = nodes.enter();
-  for (std::size_t first = 0; first < rows.size(); first += together) {
-    const auto some = rows.subspan(first, (std::min)(together, rows.size() - first));
-    for (std::size_t i = 0; i < some.size(); ++i) {
-      // acquire ← the release in install(): the version is filled.
-      places[i] = {go(some[i].chain->load_acquire()), 1};
-    }
-    for (std::size_t i = 0; i < some.size(); ++i) step(places[i]);
-    for (std::size_t i = 0; i < some.size(); ++i) {
-      while (step(places[i])) {
-      }
-      lengths.add(places[i].v == nullptr ? places[i].length - 1 : places[i].length);
-      take.take(first + i, places[i].v);
-    }
+  if (SPOLIA_FAULT("chain.visits_without_guard")) {
+    return visit_together(rows, time, lengths, at, take);
   }
+  auto guard = nodes.enter();
+  visit_together(rows, time, lengths, at, take);
+}
+template <class Nodes, class At>
+void fetch_guarded(Nodes& nodes, std::span<const old_row> rows, std::uint64_t time, At&& at) {
+  if (SPOLIA_FAULT("chain.fetches_without_guard")) return fetch_together(rows, time, at);
+  auto guard = nodes.enter();
+  fetch_together(rows, time, at);
 }
 
 }  // namespace db

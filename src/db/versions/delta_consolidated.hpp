@@ -17,7 +17,7 @@
 //              and is not dropped while one of these is there.
 // Cost:        besides the one-shot storage's: a commit, for each version whose row's last version
 //              lies in another partition, a look at that; if it has what began before a snapshot
-//              that is about to be held, a guard and an entry of 32 bytes. (So a snapshot costs
+//              that is about to be held, a guard and an entry of 36 bytes. (So a snapshot costs
 //              about an entry for each row, not one for each change.) A reader of an old version: a
 //              guard; over a gap, a look at each partition, and at the bridges of those that have
 //              what its snapshot sees. A drop over which readers may be walking: its memory goes
@@ -76,13 +76,11 @@
 #include <cstdint>
 #include <mutex>
 #include <new>
+#include <span>
 #include <utility>
-#include <vector>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
-#include <spolia/base/counters.hpp>
-#include <spolia/base/short_lock.hpp>
 #include <spolia/db/delta.hpp>
 #include <spolia/db/version_storage.hpp>
 #include <spolia/reclaim/region_domain.hpp>
@@ -91,6 +89,7 @@
 #include "db/versions/delta_bridge.hpp"
 #include "db/versions/delta_one_shot.hpp"
 #include "db/versions/delta_one_shot_tuning.hpp"
+#include "db/versions/delta_walk.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -128,6 +127,27 @@ class delta_consolidated final : public delta_between {
     lengths_.add(length);
     return v;
   }
+  void visit(std::span<const old_row> rows, std::uint64_t time, const taking_back* on_the_way,
+             version_taker& take) const override {
+    if (rows.size() == 1) return delta::visit(rows, time, on_the_way, take);
+    chain_lengths::some walked;
+    for (std::size_t first = 0; first < rows.size(); first += walks_together) {
+      const auto some = rows.subspan(first, (std::min)(walks_together, rows.size() - first));
+      std::array<walk_place, walks_together> places;
+      auto guard = nodes_.enter();
+      walk_over_gaps(some, time, places);
+      for (std::size_t i = 0; i < some.size(); ++i) {
+        walked.add(places[i].length);
+        take.take(first + i, places[i].at);
+      }
+    }
+    lengths_.add(walked);
+  }
+  void fetch(std::span<const old_row> rows, std::uint64_t time) const override {
+    std::array<walk_place, walks_together> places;
+    auto guard = nodes_.enter();
+    walk_over_gaps(rows.first((std::min)(walks_together, rows.size())), time, places);
+  }
 
  private:
   static unsigned lanes_for(std::uint32_t partitions) noexcept {
@@ -154,6 +174,25 @@ class delta_consolidated final : public delta_between {
     return nullptr;
   }
 
+  /// Rows whose walks have met a dead link.
+  struct searches {
+    struct place {
+      const delta_bridge::entry* entry;  // to be looked at
+      bool leads;                        // it leads to a version, which is on its way
+    };
+    searches(std::span<const old_row> of, std::uint64_t at_time, std::span<walk_place> to) noexcept
+        : rows(of), time(at_time), places(to) {}
+    const std::span<const old_row> rows;
+    const std::uint64_t time;
+    const std::span<walk_place> places;
+    std::size_t count = 0;
+    std::array<std::uint8_t, walks_together> left;  // numbers of rows: nothing was found so far
+    std::array<place, walks_together> at;           // by the number
+  };
+  void walk_over_gaps(std::span<const old_row> rows, std::uint64_t time,
+                      std::span<walk_place> places) const noexcept;
+  void search_in(const delta_bridge& in, searches& of) const noexcept;
+
   /// The row's chain goes on in `p`: leaves an entry where it was.
   void joins(const ask& a, delta_partition& p) override {
     if (!SPOLIA_FAULT("consolidated.began_forgotten")) p.began(a.since);
@@ -164,10 +203,10 @@ class delta_consolidated final : public delta_between {
     if (a.since <= oldest()) return;
     // No snapshots look for what is there but those for which nothing is noted.
     const std::uint64_t noting = noting_.load_relaxed();
-    const delta_partition& behind = ring_.at(from);
+    const delta_partition& was_in = ring_.at(from);
     const bool leads_on =
-        behind.noted_for() >= noting || SPOLIA_FAULT("consolidated.one_is_enough");
-    if (behind.first_began() > noting && leads_on) return p.not_noted(noting, a.since);
+        was_in.noted_for() >= noting || SPOLIA_FAULT("consolidated.one_is_enough");
+    if (was_in.first_began() > noting && leads_on) return p.not_noted(noting, a.since);
     auto guard = nodes_.enter();
     if (alive(a.older) != nullptr) delta_bridge::enter_into(bridges_[from], memory_, a);
   }
@@ -251,6 +290,78 @@ class delta_consolidated final : public delta_between {
   delta_patience patience_;          // of the thread that passes on
   atomic<std::uint64_t> noting_{0};  // for snapshots at or before this
 };
+
+/// The walks of several rows. Those that meet a dead link look for their entries together, as
+/// walk_together() walks: in one block of a bridge after the other, the largest first, since most
+/// entries are there. Inside a guard.
+inline void delta_consolidated::walk_over_gaps(std::span<const old_row> rows, std::uint64_t time,
+                                               std::span<walk_place> places) const noexcept {
+  walk_together(rows, time, places, [this](std::uint64_t handle) { return alive(handle); });
+  searches of(rows, time, places);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    of.left[of.count] = static_cast<std::uint8_t>(i);
+    of.count += places[i].at == nullptr && places[i].handle != 0 ? 1U : 0U;
+  }
+  if (of.count == 0) return;
+  std::array<const delta_bridge*, tagged::partitions> bridges;
+  std::size_t count = 0;
+  for (std::uint32_t n = 0, end = ring_.count(); n < end; ++n) {
+    if (!may_lead_to(ring_.at(n), time)) continue;
+    bridges[count] = delta_bridge::newest(bridges_[n]);
+    count += bridges[count] != nullptr ? 1U : 0U;
+  }
+  while (count != 0 && of.count != 0) {
+    std::size_t largest = 0;
+    for (std::size_t n = 1; n < count; ++n) {
+      if (bridges[n]->size > bridges[largest]->size) largest = n;
+    }
+    const delta_bridge& in = *bridges[largest];
+    bridges[largest] = in.older != nullptr ? in.older : bridges[--count];
+    search_in(in, of);
+  }
+}
+
+/// Takes those that find their version out of what is left.
+inline void delta_consolidated::search_in(const delta_bridge& in, searches& of) const noexcept {
+  const auto each_left = [&of](auto&& f) {
+    for (std::size_t n = 0; n < of.count; ++n) f(of.left[n]);
+  };
+  each_left([&](std::size_t i) { in.fetch_bucket(of.rows[i].row); });
+  std::array<std::uint8_t, walks_together> going;
+  std::size_t count = 0;
+  each_left([&](std::size_t i) {
+    of.at[i] = {in.first_for(of.rows[i].row), false};
+    going[count] = static_cast<std::uint8_t>(i);
+    count += of.at[i].entry != nullptr ? 1U : 0U;
+  });
+  if (count == 0) return;
+  while (count != 0) {
+    const std::size_t all = std::exchange(count, 0);
+    for (std::size_t n = 0; n < all; ++n) {
+      const std::size_t i = going[n];
+      auto& [entry, leads] = of.at[i];
+      std::uint64_t handle = entry->head.read();
+      if (leads) {
+        of.places[i].at = descend(handle, of.time, of.places[i].length);
+        leads = false;
+      } else {
+        leads = delta_bridge::leads(*entry, of.rows[i].row, of.time);
+        const version* const v = leads ? alive(handle) : nullptr;
+        if (v != nullptr) fetch_version(v);
+      }
+      if (of.places[i].at != nullptr) continue;
+      if (!leads) entry = in.after(*entry);
+      going[count] = static_cast<std::uint8_t>(i);
+      count += entry != nullptr ? 1U : 0U;
+    }
+  }
+  const std::size_t all = std::exchange(of.count, 0);
+  for (std::size_t n = 0; n < all; ++n) {
+    const std::uint8_t i = of.left[n];
+    of.left[of.count] = i;
+    of.count += of.places[i].at == nullptr ? 1U : 0U;
+  }
+}
 
 }  // namespace db
 }  // namespace spolia::inline SPOLIA_FLAVOUR

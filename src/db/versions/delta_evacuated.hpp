@@ -54,6 +54,7 @@
 #include <spolia/db/version_storage.hpp>
 
 #include "db/versions/delta_between.hpp"
+#include "db/versions/delta_walk.hpp"
 #include "db/versions/kept_versions.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -73,8 +74,7 @@ class delta_evacuated final : public delta_between {
   [[nodiscard]] const version* find(const atomic<std::uint64_t>& chain, std::uint64_t row,
                                     std::uint64_t time, const taking_back*) const override {
     auto guard = nodes_.enter();
-    const version* const v = kept_.find(row, time);
-    return v != nullptr ? v : by_chain(chain, row, time);
+    return look_for(chain, row, time);
   }
   void collect() noexcept override {
     hurries_.fetch_add_relaxed(1);
@@ -90,12 +90,17 @@ class delta_evacuated final : public delta_between {
   void step() noexcept override {
     if (behind_.load_relaxed()) sweep(swept_in_a_turn);
   }
-  [[nodiscard]] std::vector<held_versions> held() const override;
+  [[nodiscard]] std::vector<held_things> held() const override;
   void fetch(std::span<const old_row> rows, std::uint64_t time) const override;
   void visit(std::span<const old_row> rows, std::uint64_t time, const taking_back*,
              version_taker& take) const override {
-    for (std::size_t from = 0; from < rows.size(); from += together) {
-      visit_some(rows.subspan(from, (std::min)(together, rows.size() - from)), from, time, take);
+    if (rows.size() == 1) {
+      auto guard = nodes_.enter();
+      return take.take(0, look_for(*rows[0].chain, rows[0].row, time));
+    }
+    for (std::size_t from = 0; from < rows.size(); from += walks_together) {
+      visit_some(rows.subspan(from, (std::min)(walks_together, rows.size() - from)), from, time,
+                 take);
     }
   }
 
@@ -107,8 +112,7 @@ class delta_evacuated final : public delta_between {
   static constexpr std::uint64_t copy_work = 8;
   static constexpr std::uint64_t swept_in_a_turn = 2048;
   static constexpr std::uint64_t most_gone = std::uint64_t{1} << 18U;  // bytes: then to the domain
-  static constexpr std::uint64_t much = 1000;   // versions, for a look at the census
-  static constexpr std::size_t together = 128;  // rows that are looked for at once
+  static constexpr std::uint64_t much = 1000;  // versions, for a look at the census
 #if defined(SPOLIA_MODEL)
   static constexpr std::size_t young_turns = 0;
 #else
@@ -132,13 +136,37 @@ class delta_evacuated final : public delta_between {
     atomic<bool>& busy_;
     const bool mine_;
   };
-  using candidates = std::array<const version*, together>;
+  using candidates = std::array<const version*, walks_together>;
+
+  /// Rows of which nothing was found among what is kept: their chains are walked down.
+  struct rest {
+    void add(const old_row& row, std::size_t i) noexcept {
+      rows[count] = row;
+      which[count++] = i;
+    }
+    std::size_t count = 0;
+    std::array<old_row, walks_together> rows;
+    std::array<std::size_t, walks_together> which;
+    std::array<walk_place, walks_together> places;
+  };
 
   void look_up(std::span<const old_row> rows, std::uint64_t time, candidates& found) const noexcept;
+  void walk_rest(rest& of, std::uint64_t time) const noexcept {
+    walk_together(std::span(of.rows).first(of.count), time, of.places,
+                  [this](std::uint64_t handle) { return alive(handle); });
+  }
   void visit_some(std::span<const old_row> rows, std::size_t first, std::uint64_t time,
                   version_taker& take) const;
+  const version* look_for(const atomic<std::uint64_t>& chain, std::uint64_t row,
+                          std::uint64_t time) const noexcept {
+    const version* const v = kept_.find(row, time);
+    if (v == nullptr) return by_chain(chain, row, time);
+    lengths_.add(1);
+    return v;
+  }
   const version* by_chain(const atomic<std::uint64_t>& chain, std::uint64_t row,
                           std::uint64_t time) const noexcept;
+  const version* second_look(walk_place& p, std::uint64_t row, std::uint64_t time) const noexcept;
 
   void joins(const ask& a, delta_partition& p) override { p.began(a.since); }
   void arrange(bool turn) noexcept override;
@@ -182,7 +210,7 @@ class delta_evacuated final : public delta_between {
   atomic<bool> behind_{false};
   mutable atomic<bool> busy_{false};  // one at a time drops, evacuates and sweeps
   std::vector<std::uint64_t> seers_;  // all snapshots, ascending, while it evacuates
-  std::vector<std::pair<const version*, std::uint64_t>> behind_it_;  // follow(): with their ends
+  std::vector<std::pair<const version*, std::uint64_t>> after_it_;  // follow(): with their ends
 };
 
 // Readers.
@@ -196,10 +224,8 @@ inline void delta_evacuated::look_up(std::span<const old_row> rows, std::uint64_
       if (i == 0 || rows[i].row / rows_per_block != rows[i - 1].row / rows_per_block) f(i);
     }
   };
-  if (rows.size() > 1) {
-    each_block([&](std::size_t i) { kept_.fetch_slot(rows[i].row); });
-    each_block([&](std::size_t i) { kept_.fetch_block(rows[i].row); });
-  }
+  each_block([&](std::size_t i) { kept_.fetch_slot(rows[i].row); });
+  each_block([&](std::size_t i) { kept_.fetch_block(rows[i].row); });
   const kept_versions::block* of = nullptr;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::uint64_t row = rows[i].row;
@@ -207,49 +233,66 @@ inline void delta_evacuated::look_up(std::span<const old_row> rows, std::uint64_
       of = kept_.block_of(row);
     }
     found[i] = of == nullptr ? nullptr : kept_versions::candidate(*of, row, time);
-    if (found[i] != nullptr) kept_versions::fetch_version(found[i]);
+    if (found[i] != nullptr) fetch_version(found[i]);
   }
 }
 
 inline void delta_evacuated::fetch(std::span<const old_row> rows, std::uint64_t time) const {
-  if (kept_.versions() == 0) return;
-  auto guard = nodes_.enter();
+  rows = rows.first((std::min)(rows.size(), walks_together));
   candidates found;
-  look_up(rows.first((std::min)(rows.size(), found.size())), time, found);
+  rest others;
+  auto guard = nodes_.enter();
+  const bool any = kept_.versions() != 0;
+  if (any) look_up(rows, time, found);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!any || found[i] == nullptr) others.add(rows[i], i);
+  }
+  walk_rest(others, time);
 }
 
 inline void delta_evacuated::visit_some(std::span<const old_row> rows, std::size_t first,
                                         std::uint64_t time, version_taker& take) const {
   candidates found;
+  rest others;
+  chain_lengths::some walked;
   auto guard = nodes_.enter();
   const bool any = kept_.versions() != 0;
   if (any) look_up(rows, time, found);
-  std::uint64_t direct = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const version* v = any ? found[i] : nullptr;
-    if (v != nullptr && kept_versions::is_seen(*v, time)) {
-      ++direct;
+    if (any && found[i] != nullptr && kept_versions::is_seen(*found[i], time)) {
+      walked.add(1);
+      take.take(first + i, found[i]);
     } else {
-      v = by_chain(*rows[i].chain, rows[i].row, time);
+      others.add(rows[i], i);
     }
-    take.take(first + i, v);
   }
-  lengths_.add_ones(direct);
+  walk_rest(others, time);
+  for (std::size_t n = 0; n < others.count; ++n) {
+    const version* const v = second_look(others.places[n], others.rows[n].row, time);
+    walked.add(others.places[n].length);
+    take.take(first + others.which[n], v);
+  }
+  lengths_.add(walked);
 }
 
 inline const version* delta_evacuated::by_chain(const atomic<std::uint64_t>& chain,
                                                 std::uint64_t row,
                                                 std::uint64_t time) const noexcept {
   // acquire ← the release in install(): the version is filled. (Links may be dead.)
-  std::uint64_t handle = chain.load_acquire();
-  std::uint64_t length = 0;
-  const version* v = descend(handle, time, length);
-  if (v == nullptr && handle != 0 && !SPOLIA_FAULT("evacuated.no_second_look")) {
-    v = kept_.find(row, time);
-    ++length;
-  }
-  lengths_.add(length);
+  walk_place p{nullptr, chain.load_acquire(), 0};
+  p.at = descend(p.handle, time, p.length);
+  const version* const v = second_look(p, row, time);
+  lengths_.add(p.length);
   return v;
+}
+
+/// A walk down the row's chain has ended there. At a dead link: what it was to lead to may have
+/// been copied since the first look.
+inline const version* delta_evacuated::second_look(walk_place& p, std::uint64_t row,
+                                                   std::uint64_t time) const noexcept {
+  if (p.at != nullptr || p.handle == 0 || SPOLIA_FAULT("evacuated.no_second_look")) return p.at;
+  ++p.length;
+  return kept_.find(row, time);
 }
 
 // Garbage collection.
@@ -309,7 +352,7 @@ inline bool delta_evacuated::drop(delta_partition& p, bool all_gone) noexcept {
   }
 }
 
-/// Copies what snapshots see of it, and what they see behind its versions; false: it is
+/// Copies what snapshots see of it, and what they see after its versions; false: it is
 /// more than is done at once.
 inline bool delta_evacuated::evacuate(delta_partition& p) {
   list_seers();
@@ -338,7 +381,7 @@ inline bool delta_evacuated::evacuate(delta_partition& p) {
 /// The chain goes on in other partitions: no reader gets there over a version that is dropped.
 inline void delta_evacuated::follow(std::uint64_t row, const version& from,
                                     const delta_partition& p) {
-  behind_it_.clear();
+  after_it_.clear();
   const version* at = &from;
   for (;;) {
     const std::uint64_t handle = at->older.load_relaxed();
@@ -347,11 +390,11 @@ inline void delta_evacuated::follow(std::uint64_t row, const version& from,
     if (handle == 0 || tagged::partition_of(handle) == p.number || seers_.front() >= until) break;
     at = alive(handle);
     if (at == nullptr) break;
-    if (is_seen(at->since.read(), until)) behind_it_.push_back({at, until});
+    if (is_seen(at->since.read(), until)) after_it_.push_back({at, until});
   }
-  // The oldest first: so each is added behind those that are there.
-  for (; !behind_it_.empty(); behind_it_.pop_back()) {
-    const auto& [v, until] = behind_it_.back();
+  // The oldest first: so each is added after those that are there.
+  for (; !after_it_.empty(); after_it_.pop_back()) {
+    const auto& [v, until] = after_it_.back();
     const auto& stub = *(reinterpret_cast<const delta_stub*>(v) - 1);
     if (kept_.keep(row, *v, stub.words(), until, seers_)) copied_ahead_.add(1);
   }
@@ -397,7 +440,7 @@ inline void delta_evacuated::note_seers() noexcept {
   behind_.store_relaxed(kept_.is_behind());
 }
 
-inline std::vector<held_versions> delta_evacuated::held() const {
+inline std::vector<held_things> delta_evacuated::held() const {
   for (backoff others;; others.pause()) {
     const one_at_a_time mine(busy_);
     if (mine) return kept_.held();

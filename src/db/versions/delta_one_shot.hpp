@@ -88,6 +88,7 @@
 #include "db/versions/delta_chunks.hpp"
 #include "db/versions/delta_one_shot_tuning.hpp"
 #include "db/versions/delta_partition.hpp"
+#include "db/versions/delta_walk.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -95,6 +96,10 @@ namespace db {
 /// The storage: transactions register with a partition, put their versions there, and deregister;
 /// a partition goes when no snapshot needs it.
 class delta_one_shot : public delta {
+  auto by_handle() const noexcept {
+    return [this](std::uint64_t handle) { return at(handle); };
+  }
+
  public:
   static constexpr version_storage_info info{.storage = version_storage::one_shot,
                                              .name = "one_shot"};
@@ -126,7 +131,15 @@ class delta_one_shot : public delta {
   [[nodiscard]] const version* find(const atomic<std::uint64_t>& chain, std::uint64_t /*row*/,
                                     std::uint64_t time,
                                     const taking_back* on_the_way) const override {
-    return walk(chain, time, on_the_way, lengths_, [this](std::uint64_t h) { return at(h); });
+    return walk(chain, time, on_the_way, lengths_, by_handle());
+  }
+  void visit(std::span<const old_row> rows, std::uint64_t time, const taking_back* on_the_way,
+             version_taker& take) const override {
+    if (rows.size() == 1) return delta::visit(rows, time, on_the_way, take);
+    visit_together(rows, time, lengths_, by_handle(), take);
+  }
+  void fetch(std::span<const old_row> rows, std::uint64_t time) const override {
+    fetch_together(rows, time, by_handle());
   }
 
  protected:

@@ -125,7 +125,7 @@ class delta_range final : public delta {
         block* const b = blocks::make(a);
         me.open.push(b);
         b->since.store_relaxed(a.since);
-        b->behind_until.write(a.since);
+        b->next_until.write(a.since);
         b->chain = a.chain;
       }
     } catch (...) {
@@ -164,6 +164,9 @@ class delta_range final : public delta {
     if (rows.size() == 1) return delta::visit(rows, time, on_the_way, take);
     visit_guarded(nodes_, rows, time, lengths_, blocks::at, take);
   }
+  void fetch(std::span<const old_row> rows, std::uint64_t time) const override {
+    fetch_guarded(nodes_, rows, time, blocks::at);
+  }
 
   void row_gone(atomic<std::uint64_t>& chain, std::uint64_t until) noexcept override {
     if (chain.load_relaxed() == 0) return;
@@ -175,7 +178,7 @@ class delta_range final : public delta {
       chain.store_relaxed(0);  // no reader goes there any more
       while (walking.stands(at)) {
         block& b = blocks::of(at.handle);
-        at = {blocks::in(b).older.load_relaxed(), b.behind_until.read()};
+        at = {blocks::in(b).older.load_relaxed(), b.next_until.read()};
         b.is_out.write(true);
       }
     } catch (const std::bad_alloc&) {
@@ -260,7 +263,7 @@ class delta_range final : public delta {
     const scan_times& scan = *scans_.latest();
     if (is_old(b, scan)) return true;
     // acquire ← the release in install(): the version is filled. It is there: it ended after `b`,
-    // which it is, or which is behind it, or which had the slot before.
+    // which it is, or which is after it, or which had the slot before.
     const std::uint64_t first = b.chain->load_acquire();
     chain_walk<block>(scan, changes_only()).shorten({first, not_yet}, [](block& x, std::uint64_t) {
       x.is_out.write(true);

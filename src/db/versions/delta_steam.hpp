@@ -36,6 +36,7 @@
 #include <spolia/db/version_storage.hpp>
 
 #include "db/versions/delta_blocks.hpp"
+#include "db/versions/delta_walk.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -116,6 +117,14 @@ class delta_steam final : public delta {
                                     std::uint64_t time,
                                     const taking_back* on_the_way) const override {
     return walk(chain, time, on_the_way, lengths_, blocks::at);
+  }
+  void visit(std::span<const old_row> rows, std::uint64_t time, const taking_back* on_the_way,
+             version_taker& take) const override {
+    if (rows.size() == 1) return delta::visit(rows, time, on_the_way, take);
+    visit_together(rows, time, lengths_, blocks::at, take);
+  }
+  void fetch(std::span<const old_row> rows, std::uint64_t time) const override {
+    fetch_together(rows, time, blocks::at);
   }
 
   void collect() noexcept override {

@@ -168,6 +168,9 @@ class delta_steam_eager final : public delta {
     if (rows.size() == 1) return delta::visit(rows, time, on_the_way, take);
     visit_guarded(nodes_, rows, time, lengths_, blocks::at, take);
   }
+  void fetch(std::span<const old_row> rows, std::uint64_t time) const override {
+    fetch_guarded(nodes_, rows, time, blocks::at);
+  }
 
   void row_gone(atomic<std::uint64_t>& chain, std::uint64_t until) noexcept override {
     if (chain.load_relaxed() == 0) return;
@@ -179,7 +182,7 @@ class delta_steam_eager final : public delta {
       while (walking.stands(at)) {
         block& b = blocks::of(at.handle);
         const std::uint64_t ended = at.until;
-        at = {blocks::in(b).older.load_relaxed(), b.behind_until.read()};
+        at = {blocks::in(b).older.load_relaxed(), b.next_until.read()};
         local& keeper = *locals_.find(b.keeper);
         block* gone = nullptr;
         if (claim(b, ended)) push(gone, b);
@@ -247,7 +250,7 @@ class delta_steam_eager final : public delta {
     while (list != nullptr) blocks::free(&pop(list));
   }
 
-  /// Leads the new version for `a` past what no snapshot needs, and cuts that out behind the next
+  /// Leads the new version for `a` past what no snapshot needs, and cuts that out after the next
   /// one. The caller holds the row's lock, and has a guard under which it has read the scan.
   void prune(ask& a, const scan_times& scan, block*& passed, block*& gone) noexcept {
     chain_walk<block> walking(scan, changes_only());
@@ -259,7 +262,7 @@ class delta_steam_eager final : public delta {
     const bool early = SPOLIA_FAULT("eager.passed_go_early");
     const chain_link next = walking.skip({a.older, a.since}, onto(early ? gone : passed));
     a.older = next.handle;
-    blocks::of(a.handle).behind_until.write(next.until);
+    blocks::of(a.handle).next_until.write(next.until);
     walking.shorten(next, onto(gone));
   }
   /// Takes it off its keeper's list. False: the keeper was faster.

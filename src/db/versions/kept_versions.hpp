@@ -71,10 +71,6 @@ class kept_versions {
     // relaxed: it is not looked into.
     __builtin_prefetch(t->slots()[first_slot(row / rows_per_block) & t->mask].load_relaxed());
   }
-  static void fetch_version(const version* v) noexcept {
-    __builtin_prefetch(v);
-    __builtin_prefetch(reinterpret_cast<const std::byte*>(v) + sizeof(version));
-  }
   /// The words of the row's block, or null.
   [[nodiscard]] const block* block_of(std::uint64_t row) const noexcept {
     // acquire ← the release in grow(): the slots are made.
@@ -129,8 +125,8 @@ class kept_versions {
   /// Whether one is to be looked at that the last sweep has left.
   [[nodiscard]] bool is_behind() const noexcept { return behind_; }
   /// What hangs at which snapshot, ascending. Throws std::bad_alloc.
-  [[nodiscard]] std::vector<held_versions> held() const {
-    std::vector<held_versions> all;
+  [[nodiscard]] std::vector<held_things> held() const {
+    std::vector<held_things> all;
     for (const seer& s : seers_) all.push_back({s.time, s.count, s.bytes});
     return all;
   }

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// delta_walk.hpp: walks down the chains of several rows, all in step.
+//
+// Idea:        what is on the way to an old version was not read for long, so each step of a walk
+//              waits for memory. Walks do not depend on each other: so each of them takes one step,
+//              the next version of each is fetched, and then each takes the next step.
+// Cost:        as the walks one by one, and 24 bytes on the stack for each.
+// Threads:     as for a walk alone: the caller has a guard where the storage needs one.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <spolia/base/atomic.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/db/delta.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+/// So many walks are in step: the caches have room for what they fetch.
+#if defined(SPOLIA_MODEL)
+inline constexpr std::size_t walks_together = 2;
+#else
+inline constexpr std::size_t walks_together = 128;
+#endif
+
+/// Has the version's head fetched, and the first of its words.
+inline void fetch_version(const version* v) noexcept {
+  __builtin_prefetch(v);
+  __builtin_prefetch(reinterpret_cast<const std::byte*>(v) + sizeof(version));
+}
+
+/// Where a walk is, or has ended. Trivial: there are arrays of them, of which few may be used.
+struct walk_place {
+  const version* at;     ///< the version that was looked for; null: the walk did not get there
+  std::uint64_t handle;  ///< what leads to `at`; or a dead link, or 0 at the end of the chain
+  std::uint64_t length;  ///< versions looked at
+};
+
+/// Ends each walk at the newest version of its row that is not after `time`. `at(handle)` is the
+/// version that a handle leads to; null: the link is dead. Versions that were found are on their
+/// way to this processor. Precondition: walks_together rows at most, and as many places.
+template <class At>
+void walk_together(std::span<const old_row> rows, std::uint64_t time, std::span<walk_place> places,
+                   At&& at) noexcept {
+  std::array<std::uint8_t, walks_together> going;
+  std::size_t left = 0;
+  const auto go = [&](std::size_t i, std::uint64_t handle) {
+    walk_place& p = places[i];
+    p.handle = handle;
+    p.at = handle == 0 ? nullptr : at(handle);
+    if (p.at == nullptr) return;
+    __builtin_prefetch(p.at);
+    going[left++] = static_cast<std::uint8_t>(i);
+  };
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    places[i].length = 0;
+    // acquire ← the release in install(): the version is filled.
+    go(i, rows[i].chain->load_acquire());
+  }
+  while (left != 0) {
+    const std::size_t count = left;
+    left = 0;
+    for (std::size_t n = 0; n < count; ++n) {
+      const std::size_t i = going[n];
+      ++places[i].length;
+      if (places[i].at->since.read() <= time) {
+        fetch_version(places[i].at);
+      } else {
+        // relaxed: what it leads to was there before this version was.
+        go(i, places[i].at->older.load_relaxed());
+      }
+    }
+  }
+}
+
+/// delta::visit() for rows whose versions are whole, in a storage whose links are never dead where
+/// readers go.
+template <class At>
+void visit_together(std::span<const old_row> rows, std::uint64_t time, chain_lengths& lengths,
+                    At&& at, version_taker& take) {
+  std::array<walk_place, walks_together> places;
+  chain_lengths::some walked;
+  for (std::size_t first = 0; first < rows.size(); first += walks_together) {
+    const auto some = rows.subspan(first, (std::min)(walks_together, rows.size() - first));
+    walk_together(some, time, places, at);
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      walked.add(places[i].length);
+      take.take(first + i, places[i].at);
+    }
+  }
+  lengths.add(walked);
+}
+
+/// delta::fetch() for such a storage.
+template <class At>
+void fetch_together(std::span<const old_row> rows, std::uint64_t time, At&& at) noexcept {
+  std::array<walk_place, walks_together> places;
+  walk_together(rows.first((std::min)(walks_together, rows.size())), time, places, at);
+}
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR
