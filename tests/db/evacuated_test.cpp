@@ -331,6 +331,74 @@ TEST_F(evacuated, many_versions_go_at_once) {
   EXPECT_LE(figures().bytes, std::uint64_t{1} << 18U);
 }
 
+/// With a budget that is used up, partitions are in pieces for long: snapshots show the same, what
+/// is refused is not there, and commits go on as soon as a snapshot ends that holds much.
+TEST(evacuated_with_a_budget, nothing_is_lost_that_is_refused) {
+  constexpr std::int64_t rows = 2000;
+  constexpr std::int64_t at_once = 40;
+  const auto text_of = [](std::int64_t v) {
+    return std::string(1000, static_cast<char>('a' + v % 26)) + std::to_string(v);
+  };
+  database base = database::open({.versions = version_storage::one_shot_evacuated,
+                                  .version_budget = std::uint64_t{4} << 20U,
+                                  .partition_transactions = 20});
+  table& t = base.create_table(
+      {.name = "t", .columns = {{"k", int64, primary_key}, {"v", int64}, {"pad", text(1010)}}});
+  const auto value = t.column<std::int64_t>("v");
+  const auto pad = t.column<std::string_view>("pad");
+  std::vector<std::int64_t> now(rows, 0);
+  for (std::int64_t k = 0; k < rows; ++k) {
+    ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {k, 0, text_of(0)}); }));
+  }
+  std::vector<std::pair<std::unique_ptr<reader>, std::vector<std::int64_t>>> held;
+  const auto check = [&] {
+    for (const auto& [at, was] : held) {
+      std::vector<std::int64_t> shown;
+      at->for_each(t, [&](const row& r) {
+        const std::int64_t v = r.get(value);
+        shown.push_back(r.get(pad) == text_of(v) ? v : -1);
+      });
+      ASSERT_EQ(shown, was);
+    }
+  };
+  test::rng random(7);
+  std::int64_t last = 0;
+  const auto change = [&](std::int64_t from) {
+    const std::vector<std::int64_t> before = now;
+    const status s = base.transact([&](transaction& tx) {
+      status each;
+      for (std::int64_t k = from; each && k < from + at_once; ++k) {
+        each = tx.update(t, {k % rows}, {{"v", ++last}, {"pad", text_of(last)}});
+        now[static_cast<std::size_t>(k % rows)] = last;
+      }
+      return each;
+    });
+    if (!s) now = before;
+    return s;
+  };
+  int refused = 0;
+  for (int i = 0; i < 1500; ++i) {
+    if (i % 25 == 0) held.emplace_back(std::unique_ptr<reader>(new reader(base.snapshot())), now);
+    const auto from = static_cast<std::int64_t>(random.below(random.chance(1, 2) ? 100 : rows));
+    if (!change(from)) {
+      ++refused;
+      held.erase(held.begin() + static_cast<std::ptrdiff_t>(random.below(held.size())));
+    }
+    if (i % 50 == 49) {
+      ASSERT_NO_FATAL_FAILURE(check());
+    }
+  }
+  EXPECT_GT(refused, 20);
+  EXPECT_GT(base.stats().versions.dropped_between, 500U);
+  held.clear();
+  EXPECT_TRUE(change(0));
+  base.collect();
+  base.collect();
+  const delta_stats s = base.stats().versions;
+  EXPECT_EQ(s.versions_made, s.versions_dropped);
+  EXPECT_LE(s.bytes, std::uint64_t{1} << 20U);
+}
+
 /// Old rows of more than one batch, between rows that are not old.
 class old_rows : public test::over_storages {};
 SPOLIA_OVER_STORAGES(old_rows);

@@ -194,6 +194,40 @@ void two_writers_in_a_partition(model::scenario& run) {
   });
 }
 
+/// A partition goes in two pieces. The first has a version that leads to one of the second, which
+/// is needed: its writer has filled its part of the first piece when others were at the second.
+void a_partition_goes_in_pieces(model::scenario& run) {
+  auto w = std::make_shared<evacuated>(
+      delta_one_shot::options{.transactions = 8, .slack = 512, .most_partitions = 3});
+  auto held = hold(*w);
+  const auto chunk = [w](unsigned row) {
+    return tagged::position_of(w->heads[row].older.load_relaxed()) / delta_partition::chunk_units;
+  };
+  w->commit(7, 1);
+  commit_board::record& slow = w->board.take();  // that which has committed
+  for (std::uint64_t v = 8; chunk(0) == 0; ++v) w->commit(v, 1);
+  w->commit_if(7, 1, 2, always_holds);
+  model::check(chunk(1) == 1, "the needed version lies in the second piece");
+  w->board.give_back(slow);
+  w->commit_if(8, 1, 2, always_holds);
+  model::check(chunk(1) == 0, "the one in front of it lies in the first piece");
+  const auto partition = [w](unsigned row) {
+    return tagged::partition_of(w->heads[row].older.load_relaxed());
+  };
+  while (partition(0) == partition(1)) w->commit(9, 1);
+  run.thread([w] { model::check(w->read(1, 1) == 0, "a snapshot has changed"); });
+  run.thread([w] { w->old.collect(); });
+  run.finally([w, held] {
+    w->old.collect();
+    model::check(w->old.stats().dropped_between >= 3, "what lies between goes");
+    for (unsigned row = 0; row < 2; ++row) {
+      model::check(w->read(row, held->timestamp()) == 0, "a snapshot has changed");
+    }
+    held->withdraw();
+    nothing_is_left(*w);
+  });
+}
+
 /// Two threads drop and sweep at once, versions of the same rows. What the oldest snapshot alone
 /// saw goes.
 void two_threads_collect(model::scenario& run) {
@@ -460,6 +494,7 @@ TEST(db_evacuated_model, snapshots_find_their_versions) {
   expect_clean(a_snapshot_begins_beside_a_drop, at_most_in_order(1));
   expect_clean(two_needed_versions_behind_a_dropped_one, at_most_in_order(0));
   expect_clean(two_writers_in_a_partition, at_most_in_order(1));
+  expect_clean(a_partition_goes_in_pieces, at_most_in_order(2));
   expect_clean(two_threads_evacuate, at_most_in_order(1));
   expect_clean(two_threads_collect, at_most_in_order(1));
   model::options alone = at_most_in_order(0);
@@ -486,6 +521,8 @@ TEST(db_evacuated_model, faults_of_evacuation_are_found) {
                "there is a row");
   expect_found(a_needed_version_behind_a_dropped_one, "evacuated.links_not_followed",
                at_most_in_order(1), "there is a row");
+  expect_found(a_partition_goes_in_pieces, "evacuated.links_within_not_followed",
+               at_most_in_order(2), "there is a row");
   expect_found(a_sweep_beside_a_reader, "kept.living_not_asked", at_most_in_order(1),
                "there is a row");
   expect_found(one_version_moved_and_one_not, "kept.end_not_asked", at_most_in_order(1),

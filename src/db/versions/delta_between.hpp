@@ -46,7 +46,7 @@ class delta_between : public delta_one_shot {
   /// So many bytes of what was dropped may wait for readers before the domain is asked to go on.
   [[nodiscard]] std::uint64_t most_waiting() const noexcept {
     constexpr std::uint64_t most = std::uint64_t{4} << 20U;
-    return options_.budget == 0 ? most : (std::min)(most, options_.budget / 4);
+    return options_.budget == 0 ? most : (std::min)(most, options_.budget / 16);
   }
 
   /// The memory of a partition over which readers may be walking.
@@ -55,6 +55,11 @@ class delta_between : public delta_one_shot {
     ~gap() {
       of.end_wait(memory_of.size() * delta_chunks::bytes);
       for (std::byte* const c : memory_of) of.give(c);
+    }
+    /// A piece of it.
+    void take(delta_partition& p, std::uint64_t chunk) noexcept {
+      memory_of.push_back(p.take_piece(chunk));
+      of.begin_wait(delta_chunks::bytes);
     }
     void take(delta_partition& p) noexcept {
       p.move_out(memory_of);
@@ -155,6 +160,7 @@ class delta_between : public delta_one_shot {
   }
 
   mutable nodes nodes_;
+  // Taken by commits and readers, which a fork's child has none of, and by no destructor.
   spolia::detail::short_lock times_lock_;
   std::vector<std::uint64_t> times_;
   std::uint64_t known_ = 0;

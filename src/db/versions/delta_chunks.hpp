@@ -5,10 +5,12 @@
 //              lies unused beyond `most_free` goes back to the system: fresh memory costs a page
 //              fault for every 4 KiB, which is more than all the rest of collecting.
 // Cost:        a short lock for each chunk, that is, for hundreds of versions.
+// Fork:        in the child, free chunks are lost if a thread that is not there was taking one.
 // Memory:      `held()` is all that was taken from the system; `waiting()` the part of it that will
 //              be free when readers who may be walking over it have gone on.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -18,11 +20,14 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/base/short_lock.hpp>
+#include <spolia/base/threads.hpp>
+
+#include "db/versions/large_memory.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-class delta_chunks {
+class delta_chunks : private threads::listener {
  public:
 #if defined(SPOLIA_MODEL)
   static constexpr std::size_t bytes = 1024;
@@ -32,22 +37,17 @@ class delta_chunks {
   static constexpr std::uint64_t most_free = 64;
 #endif
 
-  delta_chunks() = default;
+  delta_chunks() { threads::listen(*this); }
   delta_chunks(const delta_chunks&) = delete;
   delta_chunks& operator=(const delta_chunks&) = delete;
-  ~delta_chunks() { trim(); }
+  ~delta_chunks() {
+    threads::unlisten(*this);
+    trim();
+  }
 
   /// Throws std::bad_alloc.
   std::byte* take() {
-    {
-      const std::lock_guard hold(lock_);
-      if (first_ != nullptr) {
-        free_chunk* const c = first_;
-        first_ = c->next;
-        free_.store_relaxed(free_.load_relaxed() - 1);
-        return reinterpret_cast<std::byte*>(c);
-      }
-    }
+    if (std::byte* const c = take_free()) return c;
     void* const made = memory::allocate(bytes, align);
     count(bytes);
     return static_cast<std::byte*>(made);
@@ -65,17 +65,14 @@ class delta_chunks {
   }
   /// Gives what is free back to the system.
   void trim() noexcept {
-    free_chunk* all = nullptr;
-    {
-      const std::lock_guard hold(lock_);
-      all = first_;
-      first_ = nullptr;
-      free_.store_relaxed(0);
-    }
-    while (all != nullptr) {
-      free_chunk* const next = all->next;
-      release(reinterpret_cast<std::byte*>(all));
-      all = next;
+    while (std::byte* const c = take_free()) release(c);
+  }
+  /// The same, while there is more than `most` bytes; 0: nothing is.
+  void shrink_to(std::uint64_t most) noexcept {
+    while (over(most)) {
+      std::byte* const c = take_free();
+      if (c == nullptr) return;
+      release(c);
     }
   }
 
@@ -88,6 +85,12 @@ class delta_chunks {
 
   [[nodiscard]] std::uint64_t held() const noexcept { return held_.load_relaxed(); }
   [[nodiscard]] std::uint64_t waiting() const noexcept { return waiting_.load_relaxed(); }
+  /// Without what waits.
+  [[nodiscard]] std::uint64_t in_use() const noexcept {
+    const std::uint64_t all = held_.load_relaxed();
+    const std::uint64_t waiting = waiting_.load_relaxed();
+    return all - (std::min)(all, waiting);
+  }
   /// Whether another chunk would pass `most` bytes; what waits does not count. 0: no limit.
   [[nodiscard]] bool too_dear(std::uint64_t most) const noexcept {
     return free_.load_relaxed() == 0 && passes(most, bytes);
@@ -101,13 +104,31 @@ class delta_chunks {
     free_chunk* next;
   };
 
-  [[nodiscard]] bool passes(std::uint64_t most, std::uint64_t more) const noexcept {
-    if (most == 0) return false;
-    const std::uint64_t all = held_.load_relaxed() + more;
-    const std::uint64_t waiting = waiting_.load_relaxed();
-    return all > waiting && all - waiting > most;
+  /// Null: there is none.
+  std::byte* take_free() noexcept {
+    const std::lock_guard hold(lock_);
+    free_chunk* const c = first_;
+    if (c == nullptr) return nullptr;
+    first_ = c->next;
+    free_.store_relaxed(free_.load_relaxed() - 1);
+    return reinterpret_cast<std::byte*>(c);
   }
+  [[nodiscard]] bool passes(std::uint64_t most, std::uint64_t more) const noexcept {
+    return most != 0 && in_use() + more > most;
+  }
+  void thread_left(std::uint32_t /*number*/) noexcept override {}
+  void thread_lost(std::uint32_t /*number*/) noexcept override {}
+  /// A child may end by exit(), which destroys the store. A list that a lost thread was changing is
+  /// forgotten there.
+  void forked() noexcept override {
+    if (!lock_.reset()) return;
+    first_ = nullptr;
+    free_.store_relaxed(0);
+  }
+  /// An allocator that keeps it must not keep its pages: copies of versions, which are small, would
+  /// come on top of them.
   void release(std::byte* chunk) noexcept {
+    give_pages_back(chunk, bytes);
     memory::deallocate(chunk, bytes, align);
     uncount(bytes);
   }

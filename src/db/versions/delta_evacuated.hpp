@@ -11,6 +11,10 @@
 //              and a snapshot finds its version by one look-up, whatever was written since.
 //              In front of each version lies whose it is and when it ended, so that one walk over
 //              a partition tells which of its versions some snapshot sees.
+//              A partition goes in pieces, its chunks: each as soon as all in it were walked over.
+//              So copies take the place of what they are copied from, and do not come on top of it.
+//              From its first piece on, the partition stays locked. The oldest partition is the
+//              first to be walked over: then few copies are of versions in partitions that stay.
 // Cost:        besides the one-shot storage's: 16 bytes more a version, and two stores. A partition
 //              that is dropped while older snapshots are there: a walk over it, a binary search in
 //              the snapshots' times for each version that began before the last of them, and a copy
@@ -20,19 +24,27 @@
 // Bound:       with any number of snapshots held: the versions that at least one of them sees, with
 //              24 to some 48 bytes each for the table; and the partitions of the last allocation
 //              periods, `young_turns` + 2 long ones, or more while large transactions are walked
-//              over in parts. Copies go after their last snapshot: some thousands a turn, some as
-//              readers begin and end, or all with collect().
+//              over in parts. With a budget, copies are made while all takes a sixteenth more than
+//              that at most, without what waits for readers; where deletions have taken more, no
+//              more than pieces have left, and two chunks. A partition waits for more room then,
+//              whole or what is left of it, and commits are refused. While copies are made, at most
+//              most_waiting() and a chunk wait, if no reader stands still inside a guard. Copies go
+//              after their last snapshot: some thousands a turn, some as readers begin and end, or
+//              all with collect().
 // Why a reader finds its version. Let it look for the version v at time T, since <= T < until.
 //   Once v was copied, the copy is kept as long as T is announced: sweeps ask the census. If it was
-//   not, v's partition was not dropped: a drop copies what a snapshot of the census sees, and T is
-//   in each scan, or younger than all of the partition. So the reader gets to v by the row's chain,
-//   unless a link on the way is dead, since the partition of a version w in front was dropped. But
-//   that drop has walked on from w, over links that lead into other partitions, as far as a
-//   snapshot that is there could go, and has copied what one of them sees: v, too. So a dead link
+//   not, v's piece has not gone: before that all is copied in it that a snapshot of the census
+//   sees, and T is in each scan, or younger than all of the partition. So the reader gets to v by
+//   the row's chain, unless a link on the way is dead, since the piece of a version w in front has
+//   gone. But that drop has walked on from w, over links that lead elsewhere, as far as a snapshot
+//   that is there could go, and has copied what one of them sees: v, too. The walk stops in the
+//   partition itself at what it has walked on from. So a piece may go before the rest: what
+//   is reached over its versions is in the table, also what lies in the rest. So a dead link
 //   means that the version is in the table, or that there is none. The reader looks there once
 //   more, since the copy may have come after its first look.
 // Why the walk on from w meets no memory that is reused: all drops are made by one thread at a
-//   time; a partition with a registered transaction is not dropped.
+//   time; a partition with a registered transaction is not dropped. None registers with one that is
+//   in pieces: a writer that has room left in one of its parts would write into a piece that went.
 // Why what it reads is whole, and no tag comes back while a reader has it: delta_between.hpp. A
 //   reader copies a version inside its guard, since it may be moved while it is needed: visit().
 #pragma once
@@ -76,9 +88,9 @@ class delta_evacuated final : public delta_between {
     auto guard = nodes_.enter();
     return look_for(chain, row, time);
   }
-  void collect() noexcept override {
+  void gather() noexcept override {
     hurries_.fetch_add_relaxed(1);
-    delta_between::collect();
+    delta_between::gather();
     hurries_.fetch_sub_relaxed(1);
     sweep(~std::uint64_t{0});
     if (memory_.waiting() != 0) drain();
@@ -175,12 +187,19 @@ class delta_evacuated final : public delta_between {
   }
   bool may_be_evacuated(const delta_partition& p) noexcept;
   bool drop_or_unlock(delta_partition& p) noexcept override;
+  bool drop_rest(delta_partition& p) noexcept override;
+  bool drop_if_it_may(delta_partition& p) noexcept;
   bool drop(delta_partition& p, bool all_gone) noexcept;
   bool evacuate(delta_partition& p);
+  [[nodiscard]] bool has_room_for_copies(const delta_partition& p) noexcept;
+  void let_piece_go(delta_partition& p, std::uint64_t chunk);
   void let_go(std::uint64_t time) noexcept;
   void sweep(std::uint64_t most) noexcept;
   void note_seers() noexcept;
   void follow(std::uint64_t row, const version& from, const delta_partition& p);
+  static const delta_stub& stub_of(const version& v) noexcept {
+    return *(reinterpret_cast<const delta_stub*>(&v) - 1);
+  }
   /// As of the last look. Throws std::bad_alloc.
   void list_seers() {
     const std::lock_guard hold(times_lock_);
@@ -210,6 +229,7 @@ class delta_evacuated final : public delta_between {
   atomic<bool> behind_{false};
   mutable atomic<bool> busy_{false};  // one at a time drops, evacuates and sweeps
   std::vector<std::uint64_t> seers_;  // all snapshots, ascending, while it evacuates
+  std::int64_t more_beyond_ = 0;      // bytes of copies, less those of pieces, since there was room
   std::vector<std::pair<const version*, std::uint64_t>> after_it_;  // follow(): with their ends
 };
 
@@ -323,14 +343,33 @@ inline bool delta_evacuated::may_be_evacuated(const delta_partition& p) noexcept
 
 inline bool delta_evacuated::drop_or_unlock(delta_partition& p) noexcept {
   bool dropped_it = false;
+  bool in_pieces = false;
   if (const one_at_a_time mine(busy_); mine) {
-    const bool all_gone = p.last_commit() <= oldest();
-    dropped_it = (all_gone || may_be_evacuated(p)) && p.tag_is_free(oldest(), board_.clock.now()) &&
-                 drop(p, all_gone);
-    if (!all_gone) note_seers();
+    dropped_it = drop_if_it_may(p);
+    in_pieces = p.in_pieces();
   }
-  if (!dropped_it) p.unlock();
+  if (!dropped_it && !in_pieces) p.unlock();
   if (memory_.waiting() > most_waiting()) drain();
+  return dropped_it;
+}
+
+inline bool delta_evacuated::drop_rest(delta_partition& p) noexcept {
+  bool dropped_it = false;
+  {
+    const one_at_a_time mine(busy_);
+    // Else another thread has dropped it: then no lock is ours.
+    if (!mine || !p.in_pieces()) return false;
+    dropped_it = drop_if_it_may(p);
+  }
+  if (memory_.waiting() > most_waiting()) drain();
+  return dropped_it;
+}
+
+inline bool delta_evacuated::drop_if_it_may(delta_partition& p) noexcept {
+  const bool all_gone = p.last_commit() <= oldest();
+  const bool dropped_it = (all_gone || may_be_evacuated(p)) &&
+                          p.tag_is_free(oldest(), board_.clock.now()) && drop(p, all_gone);
+  if (!all_gone) note_seers();
   return dropped_it;
 }
 
@@ -340,7 +379,10 @@ inline bool delta_evacuated::drop(delta_partition& p, bool all_gone) noexcept {
     if (!all_gone && !evacuate(p)) return false;
     auto guard = nodes_.enter();
     gap* const left = all_gone ? nullptr : nodes_.make<gap>(memory_, p.chunks());
-    if (left != nullptr) left->take(p);
+    if (left != nullptr) {
+      left->take(p);
+      more_beyond_ -= static_cast<std::int64_t>(left->memory_of.size() * delta_chunks::bytes);
+    }
     const std::uint64_t versions = p.counted() - p.moved;
     p.drop_and_unlock(delta_partition::chunks_for(options_.partition_bytes));
     dropped(versions);
@@ -352,17 +394,41 @@ inline bool delta_evacuated::drop(delta_partition& p, bool all_gone) noexcept {
   }
 }
 
+/// Whether there is room for copies of its versions: all in use is the budget at most, and a
+/// sixteenth. Beyond that, where deletions have taken more, copies take what pieces have left, and
+/// two chunks.
+inline bool delta_evacuated::has_room_for_copies(const delta_partition& p) noexcept {
+  // Writers wait until one is dropped that has become current meanwhile.
+  if (options_.budget == 0 || lanes_.has(p)) return true;
+  const std::uint64_t most = options_.budget + options_.budget / 16;
+  memory_.shrink_to(most);
+  if (!memory_.over(most)) {
+    more_beyond_ = 0;
+    return true;
+  }
+  return more_beyond_ <= static_cast<std::int64_t>(2 * delta_chunks::bytes);
+}
+
+/// Retires a chunk of it that was walked over. Throws std::bad_alloc: then it goes with the rest.
+inline void delta_evacuated::let_piece_go(delta_partition& p, std::uint64_t chunk) {
+  auto guard = nodes_.enter();
+  gap* const left = nodes_.make<gap>(memory_, std::size_t{1});
+  left->take(p, chunk);
+  more_beyond_ -= static_cast<std::int64_t>(delta_chunks::bytes);
+  guard.retire(left);
+}
+
 /// Copies what snapshots see of it, and what they see after its versions; false: it is
-/// more than is done at once.
+/// more than is done at once, or than there is room for.
 inline bool delta_evacuated::evacuate(delta_partition& p) {
   list_seers();
   if (seers_.empty() || SPOLIA_FAULT("evacuated.nothing_moved")) return true;
   const bool all = hurries_.load_relaxed() != 0;
   std::uint64_t left = all ? ~std::uint64_t{0} : work_left_.load_relaxed();
   if (left == 0) return false;
-  auto guard = nodes_.enter();  // chunks of other partitions, which follow() reads, stay
-  const bool whole = p.walk_on([&](const delta_stub& stub, const version& v) {
+  const auto keep = [&](delta_stub& stub, const version& v) {
     left -= (std::min<std::uint64_t>)(left, 1);
+    const std::uint64_t before = kept_.bytes();
     if (stub.until() != 0) {  // else it was never linked
       if (is_seen(v.since.read(), stub.until()) &&
           kept_.keep(stub.row.read(), v, stub.words(), stub.until(), seers_)) {
@@ -372,13 +438,28 @@ inline bool delta_evacuated::evacuate(delta_partition& p) {
       if (!SPOLIA_FAULT("evacuated.links_not_followed")) follow(stub.row.read(), v, p);
       if (kept_.gone_bytes() > most_gone) kept_.give_up();
     }
-    return left != 0;
-  });
+    stub.set_walked_over();
+    more_beyond_ += static_cast<std::int64_t>(kept_.bytes() - before);
+    return left != 0 && has_room_for_copies(p);
+  };
+  const auto walked = [&](std::uint64_t chunk) {
+    let_piece_go(p, chunk);
+    return memory_.waiting() <= most_waiting();
+  };
+  bool whole = false;
+  while (!whole && left != 0 && has_room_for_copies(p)) {
+    {
+      auto guard = nodes_.enter();  // chunks of other partitions, which follow() reads, stay
+      whole = p.walk_on(keep, walked);
+    }
+    if (!whole && memory_.waiting() > most_waiting()) drain();
+  }
   if (!all) work_left_.store_relaxed(left);
   return whole;
 }
 
-/// The chain goes on in other partitions: no reader gets there over a version that is dropped.
+/// The chain goes on in other partitions, and in pieces of this one that stay for now: no reader
+/// gets there over a version that is dropped.
 inline void delta_evacuated::follow(std::uint64_t row, const version& from,
                                     const delta_partition& p) {
   after_it_.clear();
@@ -386,17 +467,18 @@ inline void delta_evacuated::follow(std::uint64_t row, const version& from,
   for (;;) {
     const std::uint64_t handle = at->older.load_relaxed();
     const std::uint64_t until = at->since.read();
-    // Each version of the partition itself is walked on from when it is its turn.
-    if (handle == 0 || tagged::partition_of(handle) == p.number || seers_.front() >= until) break;
+    if (handle == 0 || seers_.front() >= until) break;
     at = alive(handle);
     if (at == nullptr) break;
+    const bool walked_on_from =
+        SPOLIA_FAULT("evacuated.links_within_not_followed") || stub_of(*at).is_walked_over();
+    if (tagged::partition_of(handle) == p.number && walked_on_from) break;
     if (is_seen(at->since.read(), until)) after_it_.push_back({at, until});
   }
   // The oldest first: so each is added after those that are there.
   for (; !after_it_.empty(); after_it_.pop_back()) {
     const auto& [v, until] = after_it_.back();
-    const auto& stub = *(reinterpret_cast<const delta_stub*>(v) - 1);
-    if (kept_.keep(row, *v, stub.words(), until, seers_)) copied_ahead_.add(1);
+    if (kept_.keep(row, *v, stub_of(*v).words(), until, seers_)) copied_ahead_.add(1);
   }
 }
 

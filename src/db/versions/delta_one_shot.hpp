@@ -127,7 +127,10 @@ class delta_one_shot : public delta {
     });
   }
   void cancel(std::uint32_t writer) noexcept override { leave_all(locals_.of(writer)); }
-  void collect() noexcept override;
+  void collect() noexcept override {
+    gather();
+    memory_.trim();
+  }
   [[nodiscard]] const version* find(const atomic<std::uint64_t>& chain, std::uint64_t /*row*/,
                                     std::uint64_t time,
                                     const taking_back* on_the_way) const override {
@@ -159,7 +162,9 @@ class delta_one_shot : public delta {
     }
   }
 
-  // What consolidation does otherwise.
+  // What the storages above this one do otherwise.
+  /// Drops all that can be dropped, and keeps its memory for more.
+  virtual void gather() noexcept;
   /// A version is about to be put into a partition; may throw std::bad_alloc.
   virtual void joins(const ask&, delta_partition&) {}
   /// Asks the census.
@@ -173,6 +178,8 @@ class delta_one_shot : public delta {
   }
   /// Drops a locked partition and unlocks it, or only unlocks it because a snapshot needs it.
   virtual bool drop_or_unlock(delta_partition& p) noexcept;
+  /// Goes on with a partition that was in pieces a moment ago. Whether it was dropped.
+  virtual bool drop_rest(delta_partition&) noexcept { return false; }
   /// A partition for a lane, one from this stripe if there is. Null: all are taken. By one thread
   /// at a time.
   delta_partition* choose(unsigned stripe) noexcept {
@@ -247,11 +254,13 @@ class delta_one_shot : public delta {
   delta_partition* more() noexcept;
   /// oneShotGC of Figure 6.
   bool try_drop(delta_partition& p) noexcept {
+    if (p.in_pieces()) return drop_rest(p);
     if (lanes_.has(p) || !p.lock_if_idle()) return false;
     if (!lanes_.has(p)) return drop_or_unlock(p);
     p.unlock();
     return false;
   }
+  void drop_by_age() noexcept;
 
   cells<local> locals_;
   alignas(cache_line) atomic<std::uint64_t> oldest_{0};  // the oldest snapshot, as of the last look
@@ -287,7 +296,8 @@ inline unsigned delta_one_shot::enter(local& me, unsigned lane) noexcept {
 inline bool delta_one_shot::reserve(std::uint32_t writer, std::span<ask> asks, std::uint64_t most) {
   // Then what is left of the chunks is for commits that may have more.
   if (memory_.over(most)) {
-    collect();
+    gather();
+    memory_.shrink_to(most);
     if (memory_.over(most)) return false;
   }
   local& me = locals_.of(writer);
@@ -347,7 +357,7 @@ inline bool delta_one_shot::take_slack(delta_place& at, std::uint64_t need, std:
     }
     if (!p.has_chunk(got.first)) {
       if (memory_.too_dear(most)) {
-        collect();
+        gather();
         if (memory_.too_dear(most)) return false;
       }
       p.add_chunk(got.first);
@@ -371,7 +381,19 @@ inline bool delta_one_shot::drop_or_unlock(delta_partition& p) noexcept {
   return true;
 }
 
-inline void delta_one_shot::collect() noexcept {
+/// The oldest first: what snapshots need that is reached over a partition lies in older ones, and
+/// would have to be copied before those are dropped (delta_evacuated.hpp).
+inline void delta_one_shot::drop_by_age() noexcept {
+  std::array<std::pair<std::uint64_t, std::uint32_t>, tagged::partitions> all;
+  std::uint32_t count = 0;
+  for (std::uint32_t i = 0, end = ring_.count(); i < end; ++i) {
+    if (!ring_.at(i).empty()) all[count++] = {ring_.at(i).last_commit(), i};
+  }
+  std::sort(all.begin(), all.begin() + count);
+  for (std::uint32_t i = 0; i < count; ++i) try_drop(ring_.at(all[i].second));
+}
+
+inline void delta_one_shot::gather() noexcept {
   look();
   if (turns_.begin()) {
     arrange(false);
@@ -384,13 +406,15 @@ inline void delta_one_shot::collect() noexcept {
     const bool worth = (p.last_commit() != 0 && can_go(p)) || p.used_bytes() >= delta_chunks::bytes;
     const unsigned stripe = lanes_.stripe_of(p);
     if (stripe < options_.stripes && !p.empty() && worth) pass_on(p, 0, stripe);
-    try_drop(p);
+  }
+  drop_by_age();
+  for (std::uint32_t i = 0; i < ring_.count(); ++i) {
+    delta_partition& p = ring_.at(i);
     if (!lanes_.has(p) && p.lock_if_empty()) {
       p.shrink(0);
       p.unlock();
     }
   }
-  memory_.trim();
 }
 
 inline delta_stats delta_one_shot::figures() const noexcept {
@@ -443,7 +467,7 @@ inline delta_partition& delta_one_shot::next_of(delta_partition& from, unsigned 
     // The next one, then; or the same.
     for (std::uint32_t i = 1; i < ring_.count() && next == nullptr; ++i) {
       delta_partition& p = ring_.after(from, i);
-      if (!lanes_.has(p) && !p.full()) next = &p;
+      if (!lanes_.has(p) && !p.full() && !p.in_pieces()) next = &p;
     }
   }
   if (next == nullptr) next = from.full() ? lanes_.current(0, stripe) : &from;
@@ -464,9 +488,9 @@ inline delta_partition* delta_one_shot::choose(unsigned stripe, std::uint32_t& u
   const delta_partition& from = *lanes_.current(0, stripe);
   delta_partition* found = nullptr;
   std::uint32_t free = 0;
+  drop_by_age();
   for (std::uint32_t i = 1; i < ring_.count(); ++i) {
     delta_partition& p = ring_.after(from, i);
-    try_drop(p);
     if (lanes_.has(p)) continue;
     if (!p.empty()) {
       ++used;

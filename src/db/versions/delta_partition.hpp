@@ -63,6 +63,8 @@ struct tagged {
 /// whose it is, how long, and when it ended.
 struct delta_stub {
   static constexpr unsigned until_bits = 48;  ///< of a time: at a million a second, nine years
+  /// No version has so many words that this would be one of its bits: it lies in a chunk.
+  static constexpr std::uint64_t walked_over = std::uint64_t{1} << 63U;
 
   plain<std::uint64_t> row{};
 
@@ -78,13 +80,21 @@ struct delta_stub {
   void set(std::uint32_t words, std::uint64_t until) noexcept {
     size_and_until_.store_relaxed(packed(words, until));
   }
+  /// By the thread that walks over the partition: all is kept that snapshots see of the version and
+  /// of what its chain goes on with.
+  void set_walked_over() noexcept {
+    size_and_until_.store_relaxed(size_and_until_.load_relaxed() | walked_over);
+  }
+  [[nodiscard]] bool is_walked_over() const noexcept {
+    return (size_and_until_.load_relaxed() & walked_over) != 0;
+  }
 
   /// Both in one word, which is not 0.
   static constexpr std::uint64_t packed(std::uint32_t words, std::uint64_t until) noexcept {
     return (std::uint64_t{words} + 1) << until_bits | until;
   }
   static constexpr std::uint32_t words_in(std::uint64_t word) noexcept {
-    return static_cast<std::uint32_t>(word >> until_bits) - 1;
+    return static_cast<std::uint32_t>((word & ~walked_over) >> until_bits) - 1;
   }
   static constexpr std::uint64_t until_in(std::uint64_t word) noexcept {
     return word & ((std::uint64_t{1} << until_bits) - 1);
@@ -106,6 +116,8 @@ template <class T>
 inline constexpr std::uint64_t units_of = sizeof(T) / tagged::unit;
 static_assert(sizeof(delta_stub) % tagged::unit == 0);
 static_assert(sizeof(delta_part_head) % tagged::unit == 0);
+static_assert(delta_chunks::bytes / tagged::unit < delta_stub::walked_over >>
+              delta_stub::until_bits);
 
 enum class admission : std::uint8_t { granted, closed };
 
@@ -200,6 +212,8 @@ class alignas(cache_line) delta_partition {
     first_part_.store_relaxed(0);
     last_part_.store_relaxed(0);
     walked_admitted_ = 0;
+    parts_left_.clear();
+    in_pieces_.store_relaxed(false);
     moved = 0;
     count_.store_relaxed(0);
     if (SPOLIA_FAULT("one_shot.unlock_by_store")) {
@@ -288,12 +302,14 @@ class alignas(cache_line) delta_partition {
   }
   /// Calls f(stub, version) for versions of it, about in the order in which they were made, while f
   /// returns true, and goes on from there the next time; begins anew if a transaction has
-  /// registered since. Whether all were walked over. By the lock's holder, which has synchronised
-  /// with all writers: see dismiss().
-  template <class F>
-  bool walk_on(F&& f) {
-    if (walked_admitted_ != admitted()) {
-      walked_admitted_ = admitted();
+  /// registered since. Calls over(i) when all of chunk i were walked over, but not of all chunks,
+  /// and pauses if that returns false. Whether all were walked over. By the lock's holder, which
+  /// has synchronised with all writers: see dismiss(). Throws std::bad_alloc.
+  template <class F, class Over>
+  bool walk_on(F&& f, Over&& over) {
+    if (walked_admitted_ != admitted_now_) {
+      count_parts();
+      walked_admitted_ = admitted_now_;
       walked_part_ = first_part_.load_relaxed();
       walked_to_ = 0;
     }
@@ -301,7 +317,7 @@ class alignas(cache_line) delta_partition {
       const auto& head = *reinterpret_cast<const delta_part_head*>(address(walked_part_ - 1));
       if (walked_to_ == 0) walked_to_ = walked_part_ - 1 + units_of<delta_part_head>;
       while (head.end.read() - walked_to_ >= units_of<delta_stub>) {
-        const auto& stub = *reinterpret_cast<const delta_stub*>(address(walked_to_));
+        auto& stub = *reinterpret_cast<delta_stub*>(address(walked_to_));
         if (stub.is_end()) break;
         const auto& v =
             *reinterpret_cast<const version*>(address(walked_to_ + units_of<delta_stub>));
@@ -309,11 +325,25 @@ class alignas(cache_line) delta_partition {
         walked_to_ += units_of<delta_stub> + version::bytes(stub.words()) / tagged::unit;
         if (!more) return false;
       }
+      const std::uint64_t chunk = (walked_part_ - 1) / chunk_units;
       walked_part_ = head.next.read();
       walked_to_ = 0;
+      if (--parts_left_[chunk] == 0 && walked_part_ != 0 && !over(chunk)) return false;
     }
     return true;
   }
+  /// Takes a chunk out that was walked over. The partition stays locked from now on, until the rest
+  /// is dropped: a writer that came back would go on in a part of it. By the lock's holder.
+  std::byte* take_piece(std::uint64_t chunk) noexcept {
+    in_pieces_.store_relaxed(true);
+    std::byte* const c = chunks_[chunk].load_relaxed();
+    // release → the acquire in address_or_null().
+    chunks_[chunk].store_release(nullptr);
+    return c;
+  }
+  /// Whether a piece was taken out. True, or not, for good only for a thread that keeps others from
+  /// taking pieces, and from dropping it.
+  [[nodiscard]] bool in_pieces() const noexcept { return in_pieces_.load_relaxed(); }
 
   void count(std::uint64_t versions) noexcept { count_.fetch_add_relaxed(versions); }
   [[nodiscard]] std::uint64_t counted() const noexcept { return count_.load_relaxed(); }
@@ -398,6 +428,15 @@ class alignas(cache_line) delta_partition {
 
  private:
   static constexpr std::uint64_t never_began = ~std::uint64_t{0};
+
+  /// Throws std::bad_alloc.
+  void count_parts() {
+    parts_left_.assign(chunks(), 0);
+    for (std::uint64_t at = first_part_.load_relaxed(); at != 0;) {
+      ++parts_left_[(at - 1) / chunk_units];
+      at = reinterpret_cast<const delta_part_head*>(address(at - 1))->next.read();
+    }
+  }
   // The gate, n_active_txn: how many are registered (20 bits), how many ever were in this life, and
   // the lock.
   static constexpr std::uint64_t registered = (std::uint64_t{1} << 20U) - 1;
@@ -424,6 +463,8 @@ class alignas(cache_line) delta_partition {
   std::uint64_t walked_admitted_ = 0;  // when it began; 0: it has not
   std::uint64_t walked_part_ = 0;
   std::uint64_t walked_to_ = 0;
+  std::vector<std::uint32_t> parts_left_;  // of each chunk, which are to be walked over
+  atomic<bool> in_pieces_{false};
   alignas(cache_line) atomic<std::uint64_t> cursor_{0};
   // Positions of the parts that were taken first and last, and one.
   atomic<std::uint64_t> first_part_{0};

@@ -112,6 +112,8 @@ class kept_versions {
   [[nodiscard]] bool empty() const noexcept { return versions() == 0 && gone_bytes() == 0; }
   /// Of what was taken out, and waits for give_up().
   [[nodiscard]] std::uint64_t gone_bytes() const noexcept { return gone_bytes_.load_relaxed(); }
+  /// Of all that is here, without that. Of the one thread.
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
 
   // One thread at a time.
 
@@ -285,9 +287,11 @@ class kept_versions {
   void* take(std::size_t bytes) {
     void* const made = memory::allocate(bytes, alignment);
     memory_.count(bytes + beside);
+    bytes_ += bytes + beside;
     return made;
   }
   void free(void* memory, std::size_t bytes) noexcept {
+    bytes_ -= bytes + beside;
     memory_.uncount(bytes + beside);
     memory::deallocate(memory, bytes, alignment);
   }
@@ -300,6 +304,7 @@ class kept_versions {
   void let_go(void* memory, std::size_t bytes) noexcept {
     gone_.push_back({memory, bytes});
     gone_bytes_.store_relaxed(gone_bytes_.load_relaxed() + bytes + beside);
+    bytes_ -= bytes + beside;
   }
 
   [[nodiscard]] std::vector<seer>::const_iterator place_of(std::uint64_t time) const noexcept {
@@ -325,6 +330,7 @@ class kept_versions {
   // Of the one thread:
   std::vector<seer> seers_;  // ascending
   bool behind_ = false;
+  std::uint64_t bytes_ = 0;
   std::vector<block*> all_;
   std::size_t empty_ = 0;                // of these
   std::vector<piece> gone_;              // taken out, and not given to the domain yet

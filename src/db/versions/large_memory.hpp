@@ -39,7 +39,11 @@ SPOLIA_EXPORT void give_free_memory_back() noexcept;
 
 /// Gives the whole pages in there back to the system. Their addresses stay the caller's, and read
 /// as zeros from then on, unless they are kept as they are: then it returns false.
+#if defined(SPOLIA_MODEL)
+inline bool give_pages_back(std::byte*, std::size_t) noexcept { return false; }
+#else
 SPOLIA_EXPORT bool give_pages_back(std::byte* memory, std::size_t bytes) noexcept;
+#endif
 
 /// So many bytes, which no thread has touched yet if they are many. Goes back by
 /// memory::deallocate() with `align`. Throws std::bad_alloc.
