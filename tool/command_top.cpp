@@ -42,6 +42,18 @@ std::string label_of(const status::reader& r) {
   return r.label[0] == '\0' ? "(no label)" : printable(r.label.data());
 }
 
+std::string waiting_for(const status::reader& r) {
+  std::string t;
+  const auto tell = [&](std::uint64_t count, const char* what, std::uint64_t bytes) {
+    if (count == 0) return;
+    t += fmt::format("{} {} {} ({}B)", t.empty() ? "," : " and", short_count(count), what,
+                     short_count(bytes));
+  };
+  tell(r.held, "rows and entries", r.held_bytes);
+  tell(r.held_versions, "versions", r.held_version_bytes);
+  return t.empty() ? t : t + " wait for it";
+}
+
 std::string text(const std::string& store, const status& s, const status& before) {
   const double passed = seconds(before.written, s.written);
   const double silent = seconds(s.written, now_ns());
@@ -76,10 +88,7 @@ std::string text(const std::string& store, const status& s, const status& before
     const status::reader& r = s.oldest[i];
     t += fmt::format("  {:<24} thread {:<4} {:>9} commits behind", label_of(r), r.thread,
                      short_count(r.behind));
-    if (r.held != 0) {
-      t += fmt::format(", {} rows and entries ({}B) wait for it", short_count(r.held),
-                       short_count(r.held_bytes));
-    }
+    t += waiting_for(r);
     if (r.age_ns != 0) t += fmt::format(", for {:.1f} s", static_cast<double>(r.age_ns) / 1e9);
     t += '\n';
   }
@@ -124,6 +133,8 @@ std::string line(const status& s, const status& before) {
                             {"behind", r.behind},
                             {"held", r.held},
                             {"held_bytes", r.held_bytes},
+                            {"held_versions", r.held_versions},
+                            {"held_version_bytes", r.held_version_bytes},
                             {"age_ns", r.age_ns}});
   }
   return j.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";

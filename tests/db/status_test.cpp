@@ -11,6 +11,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <thread>
 
@@ -139,6 +142,78 @@ TEST_F(store_status_test, shows_the_readers_that_are_furthest_behind) {
     self(self, n + 1);
   };
   with(with, 0);
+}
+
+TEST_F(store_status_test, shows_what_waits_for_readers) {
+  database base = open();
+  table& t = base.create_table(spec());
+  constexpr std::int64_t count = 100;
+  for (std::int64_t i = 0; i < count; ++i) ASSERT_TRUE(put(base, t, i));
+  const reader held = base.snapshot();
+  const reader twin = base.snapshot();
+  const auto change = [&](std::int64_t i) {
+    return base.transact([&](transaction& tx) { return tx.update(t, {i % count}, {{"v", -i}}); });
+  };
+  // Some allocation periods, so that the readers count as held.
+  for (std::int64_t i = 0; i < 100 * count; ++i) ASSERT_TRUE(change(i));
+  for (std::int64_t i = 0; i < 10; ++i) {
+    ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.erase(t, {i}); }));
+  }
+  base.collect();
+  const reader_info known = base.readers().front();
+  EXPECT_EQ(known.held_versions, std::uint64_t{count});
+  EXPECT_GE(known.held, 10U);
+  base.publish_status();
+  const auto s = read_status(here);
+  ASSERT_TRUE(s);
+  const store_status::reader& first = s->oldest[0];
+  EXPECT_EQ(first.timestamp, known.timestamp);
+  EXPECT_EQ(first.held, known.held);
+  EXPECT_EQ(first.held_bytes, known.held_bytes);
+  EXPECT_EQ(first.held_versions, known.held_versions);
+  EXPECT_EQ(first.held_version_bytes, known.held_version_bytes);
+  EXPECT_EQ(s->oldest[1].timestamp, known.timestamp);
+  EXPECT_EQ(s->oldest[1].held, 0U) << "it is told once";
+  EXPECT_EQ(s->oldest[1].held_versions, 0U) << "it is told once";
+}
+
+/// Says what it is told to say of a snapshot.
+class telling final : public delta {
+ public:
+  explicit telling(const std::optional<held_versions>& said) : said_(said) {}
+  bool reserve(std::uint32_t, std::span<ask> asks, std::uint64_t) override { return asks.empty(); }
+  void published(std::uint32_t, std::uint64_t) noexcept override {}
+  void cancel(std::uint32_t) noexcept override {}
+  [[nodiscard]] const version* find(const atomic<std::uint64_t>&, std::uint64_t, std::uint64_t,
+                                    const taking_back*) const override {
+    throw no_result(outcome::conflict);
+  }
+  [[nodiscard]] std::optional<held_versions> held_at(std::uint64_t) const noexcept override {
+    return said_;
+  }
+  void collect() noexcept override {}
+
+ private:
+  [[nodiscard]] delta_stats figures() const noexcept override { return {}; }
+  const std::optional<held_versions>& said_;
+};
+
+TEST_F(store_status_test, keeps_what_was_known_where_the_storage_would_have_to_wait) {
+  std::optional<held_versions> said;
+  const auto shown = [&] { return read_status(here)->oldest[0]; };
+  options o{.durability = durability_level::none, .publish_status = true};
+  o.own_versions = [&](commit_board&) { return std::make_unique<telling>(said); };
+  database base = database::open(here, o);
+  const reader held = base.snapshot();
+  base.publish_status();
+  EXPECT_EQ(shown().held_versions, 0U);
+  said = {.count = 7, .bytes = 700};
+  base.publish_status();
+  EXPECT_EQ(shown().held_versions, 7U);
+  said.reset();
+  base.publish_status();
+  EXPECT_EQ(shown().held_versions, 7U);
+  EXPECT_EQ(shown().held_version_bytes, 700U);
 }
 
 TEST_F(store_status_test, that_is_spoilt_is_refused_and_harms_no_database) {

@@ -406,20 +406,36 @@ TEST_F(tool_program, leaves_alone_what_is_not_the_folder_that_it_makes) {
 
 TEST_F(tool_program, shows_what_a_running_program_does) {
   make_bank();
-  db::database mine = db::database::open(here / "bank", {.publish_status = true});
+  db::database mine = db::database::open(
+      here / "bank", {.durability = db::durability_level::none, .publish_status = true});
   db::table& t = mine.find_table("people");
   const db::reader held = mine.snapshot("the audit");
   for (int i = 10; i < 15; ++i) {
     ASSERT_TRUE(mine.transact(
         [&](db::transaction& tx) { return tx.insert(t, {i, std::to_string(i), nullptr}); }));
   }
+  // Some allocation periods, so that the reader counts as held.
+  for (int i = 0; i < 10000; ++i) {
+    ASSERT_TRUE(mine.transact(
+        [&](db::transaction& tx) { return tx.update(t, {2}, {{"name", std::to_string(-i)}}); }));
+  }
+  ASSERT_TRUE(mine.transact([&](db::transaction& tx) { return tx.erase(t, {1}); }));
+  mine.collect();
   mine.publish_status();
   const std::string shown = good({"top", "bank", "--times", "2", "--interval", "0.05"});
   EXPECT_NE(shown.find("process " + std::to_string(::getpid())), std::string::npos) << shown;
   EXPECT_NE(shown.find("the audit"), std::string::npos) << shown;
+  const db::reader_info waits = mine.readers().front();
+  EXPECT_GT(waits.held, 0U);
+  EXPECT_EQ(waits.held_versions, 2U);
+  EXPECT_NE(shown.find(std::to_string(waits.held) + " rows and entries ("), std::string::npos);
+  EXPECT_NE(shown.find(" and 2 versions ("), std::string::npos) << shown;
   const std::string line = good({"top", "bank", "--times", "1", "--interval", "0.05", "--json"});
-  EXPECT_NE(line.find("\"commits\":5,"), std::string::npos) << line;
+  EXPECT_NE(line.find("\"commits\":10006,"), std::string::npos) << line;
   EXPECT_NE(line.find("\"label\":\"the audit\""), std::string::npos) << line;
+  const std::string bytes = std::to_string(waits.held_version_bytes);
+  EXPECT_NE(line.find("\"held_versions\":2,\"held_version_bytes\":" + bytes), std::string::npos)
+      << line;
   const pid_t child = start({"top", "bank", "--interval", "0.05"});
   for (int i = 0; read_text(here / "out").empty() && i < 120'000; ++i) ::usleep(1000);
   ::kill(child, SIGINT);

@@ -50,6 +50,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -301,6 +302,12 @@ class delta {
   /// What is kept for which snapshots, by time, if the storage knows: a version that several see is
   /// counted at one of them. Throws std::bad_alloc.
   [[nodiscard]] virtual std::vector<held_things> held() const { return {}; }
+  /// The same of one snapshot, for the status page. None: the storage does not know, or to say it
+  /// would mean to wait.
+  [[nodiscard]] virtual std::optional<held_things> held_at(
+      std::uint64_t /*time*/) const noexcept {
+    return std::nullopt;
+  }
   /// Lets go of all versions that no snapshot needs now, also of those that other threads have
   /// left.
   virtual void collect() noexcept = 0;

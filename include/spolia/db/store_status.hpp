@@ -32,8 +32,11 @@ struct store_status {
   struct reader {
     std::uint64_t timestamp = 0;
     std::uint64_t behind = 0;  ///< commits since it began
-    std::uint64_t held = 0;    ///< deleted rows and index entries that wait for it
+    /// What waits for it, as in reader_info: deleted rows and index entries, and old versions.
+    std::uint64_t held = 0;
     std::uint64_t held_bytes = 0;
+    std::uint64_t held_versions = 0;
+    std::uint64_t held_version_bytes = 0;
     std::uint64_t thread = 0;  ///< Spolia's number of the thread that began it
     std::uint64_t age_ns = 0;  ///< only with a label
     std::array<char, 40> label{};

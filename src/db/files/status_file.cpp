@@ -29,7 +29,7 @@ namespace db {
 namespace {
 
 constexpr std::uint64_t status_mark = 0x5359'5453'4c4f'5053;  // SPOLSTYS
-constexpr std::uint64_t status_version = 2;
+constexpr std::uint64_t status_version = 3;
 constexpr double status_pause_ns = 100e6;
 
 /// The file: words of the processor that wrote it.
@@ -99,19 +99,25 @@ void fill_readers(store_status& s, const commit_board& board) {
 }
 
 /// What waits for them; where that would take time, what was known of it before.
-void fill_held(store_status& s, const store_status& before, upkeep& cleaner) noexcept {
-  for (store_status::reader& r : s.oldest) {
-    if (r.timestamp == 0) continue;
-    if (const auto held = cleaner.held_at(r.timestamp)) {
-      r.held = held->count;
-      r.held_bytes = held->bytes;
-      continue;
-    }
-    for (const store_status::reader& was : before.oldest) {
-      if (was.timestamp != r.timestamp) continue;
-      r.held = was.held;
-      r.held_bytes = was.held_bytes;
-    }
+void fill_held(store_status& s, const store_status& before, engine& of) noexcept {
+  for (std::size_t i = 0; i < s.oldest.size(); ++i) {
+    store_status::reader& r = s.oldest[i];
+    // Of readers of one time, which are neighbours, the first is told what hangs at them.
+    if (r.timestamp == 0 || (i != 0 && s.oldest[i - 1].timestamp == r.timestamp)) continue;
+    const auto was = std::find_if(before.oldest.begin(), before.oldest.end(),
+                                  [&](const auto& b) { return b.timestamp == r.timestamp; });
+    const auto tell = [&](const auto& held, auto count, auto bytes) {
+      if (held) {
+        r.*count = held->count;
+        r.*bytes = held->bytes;
+      } else if (was != before.oldest.end()) {
+        r.*count = (*was).*count;
+        r.*bytes = (*was).*bytes;
+      }
+    };
+    using reader = store_status::reader;
+    tell(of.cleaner.held_at(r.timestamp), &reader::held, &reader::held_bytes);
+    tell(of.old->held_at(r.timestamp), &reader::held_versions, &reader::held_version_bytes);
   }
 }
 
@@ -217,7 +223,7 @@ void status_file::publish() noexcept {
   fill_sums(page_, engine_.sums());
   const store_status before = page_;
   fill_readers(page_, engine_.board);
-  fill_held(page_, before, engine_.cleaner);
+  fill_held(page_, before, engine_);
   status_page p{.what = page_};
   p.sum = sum_of(p);
   try {

@@ -55,6 +55,7 @@
 #include <cstdint>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -103,6 +104,11 @@ class delta_evacuated final : public delta_between {
     if (behind_.load_relaxed()) sweep(swept_in_a_turn);
   }
   [[nodiscard]] std::vector<held_things> held() const override;
+  [[nodiscard]] std::optional<held_things> held_at(std::uint64_t time) const noexcept override {
+    const one_at_a_time mine(busy_);
+    if (!mine) return std::nullopt;
+    return kept_.held_at(time);
+  }
   void fetch(std::span<const old_row> rows, std::uint64_t time) const override;
   void visit(std::span<const old_row> rows, std::uint64_t time, const taking_back*,
              version_taker& take) const override {
@@ -487,7 +493,7 @@ inline void delta_evacuated::follow(std::uint64_t row, const version& from,
 inline void delta_evacuated::let_go(std::uint64_t time) noexcept {
   {
     const one_at_a_time mine(busy_);
-    if (!mine || kept_.held_at(time) < much) return;
+    if (!mine || kept_.held_at(time).count < much) return;
   }
   look();
   sweep(swept_in_a_turn);

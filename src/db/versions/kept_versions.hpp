@@ -132,10 +132,11 @@ class kept_versions {
     for (const seer& s : seers_) all.push_back({s.time, s.count, s.bytes});
     return all;
   }
-  /// How many versions hang at the snapshot.
-  [[nodiscard]] std::uint64_t held_at(std::uint64_t time) const noexcept {
+  /// What hangs at one snapshot.
+  [[nodiscard]] held_versions held_at(std::uint64_t time) const noexcept {
     const auto s = place_of(time);
-    return s == seers_.end() || s->time != time ? 0 : s->count;
+    if (s == seers_.end() || s->time != time) return {.time = time};
+    return {s->time, s->count, s->bytes};
   }
   /// The first and the last snapshot at which something hangs; none: (1, 0).
   [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> held_between() const noexcept {
