@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -45,8 +46,7 @@ class held_report {
   using costs = std::array<std::vector<double>, 3>;
 
   void choose_keys(const std::vector<held_row>& seen);
-  double by_query(const spolia::db::reader& at, bool old) const;
-  double by_rows(const spolia::db::reader& at, bool old) const;
+  double cost(std::size_t way, const spolia::db::reader& at, bool old) const;
   double by_key(const spolia::db::reader& at, bool old) const;
   void check(const held_sums& found, const char* way, bool old) const;
 
