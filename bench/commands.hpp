@@ -25,6 +25,7 @@ void add_guards(CLI::App&);
 void add_held(CLI::App&);
 void add_list(CLI::App&);
 void add_recovery(CLI::App&);
+void add_reports(CLI::App&);
 void add_rlu(CLI::App&);
 void add_sets(CLI::App&);
 void add_snapshots(CLI::App&);

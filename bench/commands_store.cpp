@@ -8,6 +8,7 @@
 #include "held.hpp"
 #include "record.hpp"
 #include "recovery.hpp"
+#include "reports.hpp"
 #include "store.hpp"
 #include "tpcc.hpp"
 #include "ycsb.hpp"
@@ -227,6 +228,38 @@ void describe(CLI::App& app, held_options& o) {
       ->capture_default_str();
 }
 
+void reports(const reports_options& o) {
+  check(o);
+  line_file out(o.json);
+  run_reports(o, [&](const nlohmann::json& r) { out.write(r); });
+}
+
+void describe(CLI::App& app, reports_options& o) {
+  app.add_option("--versions", o.versions,
+                 fmt::format("version storages, with commas, measured in turn; default: {}",
+                             fmt::join(version_storage_names(), ",")))
+      ->delimiter(',');
+  app.add_option("--threads", o.threads, "threads that update rows, each its own")
+      ->capture_default_str();
+  app.add_option("--rows", o.rows, "of the table")->capture_default_str();
+  app.add_option("--age", o.age, "updates a row before the reports")->capture_default_str();
+  app.add_option("--seconds", o.seconds, "of reports while no transaction is made")
+      ->capture_default_str();
+  app.add_option(
+         "--load", o.load,
+         "seconds of reports of twenty queries at the old snapshot, and at new ones, beside "
+         "transactions")
+      ->capture_default_str();
+  app.add_option("--parts", o.parts, "of --load, that are told one by one")->capture_default_str();
+  app.add_option("--trials", o.trials, "trials of each, which take turns")->capture_default_str();
+  app.add_option("--seed", o.seed, "of rows")->capture_default_str();
+  app.add_flag(
+      "--spoil", o.spoil,
+      "to try the check: expect something wrong of the old snapshot, which has to be found");
+  app.add_option("--json", o.json, "append records here; -: standard output")
+      ->capture_default_str();
+}
+
 }  // namespace
 
 void add_held(CLI::App& app) {
@@ -235,6 +268,14 @@ void add_held(CLI::App& app) {
       "a queue, an indexed column that is updated, keys that come and go, rows that are updated, "
       "beside held readers",
       describe, held);
+}
+
+void add_reports(CLI::App& app) {
+  add_command<reports_options>(
+      app, "reports",
+      "TPC-H's queries 1 and 6, and a search in texts, at a snapshot from before all rows were "
+      "updated and at a new one",
+      describe, reports);
 }
 
 void add_recovery(CLI::App& app) {

@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
   add_ycsb(app);
   add_tpcc(app);
   add_held(app);
+  add_reports(app);
   add_counted(app);
   add_guards(app);
   add_announcements(app);
