@@ -7,8 +7,8 @@
 //     text    how many comments, of 20 to 60 bytes, have a word in them
 //
 // Each by a query of one thread, and by for_each. Sums of products are what the store's queries
-// cannot say: by a query q1 and q6 group by the discount and the tax, of which there are few values,
-// too, and the products are made of the groups' sums.
+// cannot say: by a query q1 and q6 group by the discount (q1 by the tax, too), of which there are
+// few values, and the products are made of the groups' sums.
 #pragma once
 
 #include <spolia/db.hpp>

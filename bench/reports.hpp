@@ -30,8 +30,8 @@ struct reports_options {
 /// Throws usage_error if the numbers make no sense.
 void check(const reports_options&);
 
-/// Runs each trial over each storage in turn, each in a process of its own, and gives each record to
-/// `take`. Throws std::runtime_error if a report at the old snapshot is not what it was when that
+/// Runs each trial over each storage in turn, each in a process of its own, and gives each record
+/// to `take`. Throws std::runtime_error if a report at the old snapshot is not what it was when that
 /// began, or if by a query and by rows it is not the same.
 void run_reports(const reports_options&, const std::function<void(const nlohmann::json&)>& take);
 

@@ -18,6 +18,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -133,16 +134,21 @@ class Bench:
         """Runs another sub-command into `target`; empty, or why there is no such file."""
         return self._whole_file(command, target, timeout)
 
+    def peers(self, arguments: list[str], target: Path, timeout: float) -> str:
+        """Measures other engines by lab/peers.py; empty, or why there is no such file."""
+        return self._whole_file(arguments, target, timeout, (sys.executable, "-m", "lab.peers"))
+
     def snapshots(self, target: Path, timeout: float, *more: str) -> str:
         """Measures maps with snapshots, into `target`; empty, or why there is no such file."""
         return self._whole_file(["snapshots", *more], target, timeout)
 
-    def _whole_file(self, command: list[str], target: Path, timeout: float) -> str:
+    def _whole_file(self, command: list[str], target: Path, timeout: float,
+                    program: tuple[str, ...] = ()) -> str:  # fmt: skip
         partial = target.with_name(target.name + ".partial")
         partial.unlink(missing_ok=True)
-        failure = _run(
-            [str(self.path), *command, "--json", str(partial)], dict(os.environ), timeout
-        )
+        words = [*(program or (str(self.path),)), *command, "--json", str(partial)]
+        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+        failure = _run(words, {**os.environ, "PYTHONPATH": path}, timeout)
         if failure or not partial.is_file():
             partial.unlink(missing_ok=True)
             return failure or "the program wrote nothing"

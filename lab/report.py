@@ -47,7 +47,7 @@ class Figures:
 
 
 # Records that are not trials.
-KINDS = ("schemes", "guards", "announcements", "snapshots", *layers.kinds())
+KINDS = ("schemes", "guards", "announcements", "snapshots", *layers.kinds(), "reports")
 
 
 def write_report(
@@ -78,7 +78,7 @@ def render(
     records = [trial.record for trial in trials]
     found = Found(
         trials, extras.get("announcements", []), extras.get("snapshots", []),
-        [r for kind in ("ycsb", "tpcc", "held", "rlu") for r in extras.get(kind, [])],
+        [r for kind in ("ycsb", "tpcc", "held", "reports", "rlu") for r in extras.get(kind, [])],
         extras.get("counted", []),
         configs=configs,
     )  # fmt: skip

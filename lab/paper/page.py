@@ -77,8 +77,10 @@ class Page:
     """What this machine cannot show, and what stands in its place."""
     commands: Callable[[Scale], list[tuple[str, ...]]] = lambda scale: []
     """What is measured by other sub-commands than `sets`; their records say of which page."""
+    peers: Callable[[Scale], tuple[str, ...]] = lambda scale: ()
+    """Arguments of `python -m lab.peers`, whose records go with those of the commands."""
     takes: Callable[[Scale], float] = lambda scale: 0.0
-    """Seconds that these take."""
+    """Seconds that these and the commands take."""
 
 
 def one_trial(scale: Scale) -> list[Cell]:

@@ -116,7 +116,7 @@ def run(
         measure_once(bench, out / SNAPSHOTS, "held snapshots", measure, console)
     for page in pages:
         if commands := page.commands(scale):
-            measure = partial(_of_page, bench, page.key, commands)
+            measure = partial(_of_page, bench, page.key, commands, page.peers(scale))
             measure_once(bench, _file_of(out, page), page.name, measure, console)
     return not outcome.failed
 
@@ -139,14 +139,17 @@ def _file_of(out: Path, page: Page) -> Path:
     return out / f"page-{page.key}.jsonl"
 
 
-def _of_page(bench: Bench, key: str, commands: list[tuple[str, ...]], target: Path,
-             timeout: float) -> str:  # fmt: skip
-    """Runs the commands of one page into `target`, each record marked with the page's key; empty,
-    or why there is no such file."""
+def _of_page(bench: Bench, key: str, commands: list[tuple[str, ...]], peers: tuple[str, ...],
+             target: Path, timeout: float) -> str:  # fmt: skip
+    """Runs the commands of one page, and other engines with the arguments `peers`, into `target`,
+    each record marked with the page's key; empty, or why there is no such file."""
     records = []
     part = target.with_name(target.name + ".part")
-    for command in commands:
-        missed = bench.records(list(command), part, timeout)
+    runs = [(bench.records, command) for command in commands]
+    if peers:
+        runs.append((bench.peers, peers))
+    for measure, command in runs:
+        missed = measure(list(command), part, timeout)
         if missed:
             return f"{' '.join(command)}: {missed}"
         records += [{**record, "lab": {"page": key}} for record in read_lines(part)]

@@ -22,6 +22,7 @@ from lab.paper.found import Found
 from lab.paper.machine import Events, Machine, distinct, replay
 from lab.paper.page import SHOWN
 from lab.records import Located, load, read_lines
+from lab.report import KINDS
 from lab.stats import Comparison
 from lab.tests import fake_bench
 from lab.tests.conftest import FAKE, trial
@@ -77,6 +78,11 @@ class Inside(Bench):
         with patch.object(sys, "argv", [str(self.path), *command, "--json", str(target)]):
             return "" if fake_bench.main() == 0 else "failed"
 
+    def peers(self, arguments, target, timeout):
+        records = [r for name in ("sqlite", "duckdb") for r in fake_bench.lineitem_records(name, 1)]
+        fake_bench.write(str(target), [{"kind": "reports", **r} for r in records])
+        return ""
+
 
 def measured(tmp_path_factory) -> list[dict]:
     """What the stand-in gives for the commands of the store's pages."""
@@ -85,9 +91,10 @@ def measured(tmp_path_factory) -> list[dict]:
     records = []
     for entry in PAGES:
         commands = entry.commands(scale)
-        if commands and entry.key.startswith(("one-shot", "held-readers", "old-rows", "sections")):
+        if commands and entry.key.startswith(("one-shot", "held-readers", "old-r", "sections")):
             target = folder / entry.key
-            assert run._of_page(Inside(FAKE), entry.key, commands, target, 60) == ""
+            assert run._of_page(Inside(FAKE), entry.key, commands, entry.peers(scale),
+                                target, 60) == ""  # fmt: skip
             records += read_lines(target)
     return records
 
@@ -207,6 +214,40 @@ def test_what_a_held_reader_costs_is_judged(stored):
     assert shown("tx_per_s", 0.4, 2, versions=default, **one).verdict == UNPROVEN
     assert shown("first_row_ns_p50", 2, versions=default, **one).verdict == NOT_SEEN
     assert entry.show(Found([], store=[r for r in stored if r.get("hold") == 0])) is None
+
+
+def test_what_an_old_report_costs_is_judged(stored):
+    entry = next(page for page in PAGES if page.key == "old-reports")
+    default = "one-shot-evacuated"
+
+    def shown(field: str, factor: float, versions: str):
+        records = [
+            {**r, field: r[field] * factor}
+            if r["lab"]["page"] == "old-reports" and r["versions"] == versions else r
+            for r in stored if "versions" in r
+        ]  # fmt: skip
+        return entry.show(Found([], store=records))
+
+    kinds = {r["kind"] for r in stored if r["lab"]["page"] == "old-reports"}
+    assert kinds <= set(KINDS), "the report reads them"
+    made = shown("old_q1_ns", 1, default)
+    assert made.verdict == SEEN
+    assert "TPC-H query 1 2.00\N{NO-BREAK SPACE}×" in made.here
+    assert "sqlite takes there: TPC-H query 1 1.00\N{NO-BREAK SPACE}×" in made.here
+    charts, tables = made.blocks[:3], made.blocks[3:]
+    assert len(tables) == 6
+    names = [*fake_bench.STORAGES, "sqlite", "duckdb"]
+    assert [row[0] for row in tables[0]["rows"]] == names
+    assert [row[0] for row in tables[3]["rows"]] == fake_bench.STORAGES
+    new, more = charts[0]["figures"][0]["data"]
+    assert (new["x"][0], more["x"][0]) == (40, 40)
+    # More than three times a new one, more than SQLite, more than twice DuckDB.
+    assert shown("old_q6_rows_ns", 1.6, default).verdict == NOT_SEEN
+    assert shown("old_text_rows_ns", 1.6, default).verdict == SEEN
+    assert shown("old_q1_ns", 1.6, "steam").verdict == SEEN
+    assert shown("old_text_ns", 0.8, "sqlite").verdict == NOT_SEEN
+    assert shown("old_text_ns", 0.8, "duckdb").verdict == SEEN
+    assert shown("old_text_ns", 0.4, "duckdb").verdict == NOT_SEEN
 
 
 def test_what_an_old_row_costs_is_judged(stored):

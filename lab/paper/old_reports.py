@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports at a snapshot from before all rows were updated: TPC-H's queries 1 and 6, and a search in
+texts, in the store by each version storage, and in SQLite and DuckDB beside."""
+
+from __future__ import annotations
+
+from lab import look
+from lab.claims import NOT_SEEN, SEEN, UNPROVEN
+from lab.legends import parts as part_chips
+from lab.paper import blocks
+from lab.paper.found import Found
+from lab.paper.held import DEFAULT, of
+from lab.paper.page import Page, Scale, Shown, one_trial
+from lab.stats import Comparison, compare
+
+REPORTS = {"q1": "TPC-H query 1", "q6": "TPC-H query 6", "text": "A word in texts"}
+WAYS = {**REPORTS, **{f"{key}_rows": f"{name}, by for_each" for key, name in REPORTS.items()}}
+ROWS, AGE, SECONDS, TRIALS = 100_000, 10, 0.5, 3
+# So many times as much as at a new snapshot a report of TPC-H may cost; and of what SQLite and
+# DuckDB take at theirs, so much.
+DEARER = 3
+BESIDE = {"sqlite": 1, "duckdb": 2}
+# The table is filled and every row updated so often.
+OVERHEAD, PEERS_SECONDS = 8.0, 40.0
+
+
+def _commands(scale: Scale) -> list[tuple[str, ...]]:
+    return [("reports", "--rows", str(ROWS), "--age", str(AGE), "--threads", "1",
+             "--seconds", str(SECONDS), "--trials", str(TRIALS))]  # fmt: skip
+
+
+def _peers(scale: Scale) -> tuple[str, ...]:
+    return ("--rows", str(ROWS), "--age", str(AGE), "--seconds", str(SECONDS),
+            "--trials", str(TRIALS))  # fmt: skip
+
+
+def _takes(scale: Scale) -> float:
+    storages = max(1, len(scale.storages))
+    return TRIALS * (storages * (SECONDS + OVERHEAD) + PEERS_SECONDS)
+
+
+def dearer(records: list[dict], way: str, versions: str) -> Comparison | None:
+    """What a row costs at the old snapshot, of what it costs at a new one."""
+    return compare(of(records, f"old_{way}_ns", versions=versions),
+                   of(records, f"new_{way}_ns", versions=versions))  # fmt: skip
+
+
+def beside(records: list[dict], report: str, engine: str) -> Comparison | None:
+    """What a row costs the default storage at the old snapshot, of what it costs the engine."""
+    return compare(of(records, f"old_{report}_ns", versions=DEFAULT),
+                   of(records, f"old_{report}_ns", versions=engine))  # fmt: skip
+
+
+def _chart(records: list[dict], report: str, names: list[str]) -> dict | None:
+    known = {}
+    for name in names:
+        old, new = (of(records, f"{age}_{report}_ns", versions=name) for age in ("old", "new"))
+        if old and new:
+            known[name] = (new.median, max(0.0, old.median - new.median))
+    if not known:
+        return None
+    parts = [
+        ("at a new snapshot", "@part-work", [new for new, _ in known.values()]),
+        ("more at the old one", "@part-free", [more for _, more in known.values()]),
+    ]
+    title = f"{REPORTS[report]}, processor time a row"
+    chart = blocks.bars(list(known), parts, title, look.duration)
+    return blocks.charts_block(REPORTS[report], [chart], part_chips(parts))
+
+
+def _table(records: list[dict], way: str, names: list[str]) -> dict | None:
+    rows = []
+    for name in names:
+        if c := dearer(records, way, name):
+            costs = (of(records, f"{age}_{way}_ns", versions=name) for age in ("new", "old"))
+            rows.append([name, *(look.duration(cost.median) for cost in costs if cost),
+                         look.times(c.ratio)])  # fmt: skip
+    head = ["", "at a new snapshot", "at the old one", "ratio"]
+    return blocks.table(head, rows, f"{WAYS[way]}, a row") if rows else None
+
+
+def _show(found: Found) -> Shown | None:
+    records = [r for r in found.of_page("old-reports") if r.get("old_q1_ns")]
+    names = list(dict.fromkeys(r["versions"] for r in records))
+    known = {way: c for way in WAYS if (c := dearer(records, way, DEFAULT))}
+    if not known:
+        return None
+    too_dear = [c for way, c in known.items() if not way.startswith("text") and c.ratio > DEARER]
+    told = "; ".join(f"{WAYS[way]} {look.times(c.ratio)}" for way, c in known.items())
+    here = f"The default storage, at the old snapshot against a new one: {told}."
+    for engine, most in BESIDE.items():
+        rivals = {r: c for r in REPORTS if (c := beside(records, r, engine))}
+        too_dear += [c for c in rivals.values() if c.ratio > most]
+        if rivals:
+            told = "; ".join(f"{REPORTS[r]} {look.times(c.ratio)}" for r, c in rivals.items())
+            here += f" At the old one, of what {engine} takes there: {told}."
+    verdict = SEEN
+    if too_dear:
+        verdict = NOT_SEEN if any(c.proven for c in too_dear) else UNPROVEN
+    charts = [made for report in REPORTS if (made := _chart(records, report, names))]
+    tables = [made for way in WAYS if (made := _table(records, way, names))]
+    return Shown([*charts, *tables], here, verdict)
+
+
+PAGES = [
+    Page(
+        key="old-reports", name="An old report", title="What reports cost at an old snapshot",
+        paper="Of no paper: how old a snapshot is does not decide what a report costs. Asked is "
+              f"that after {AGE} updates a row, TPC-H's queries 1 and 6 cost at most {DEARER} "
+              "times what they cost at a new snapshot, and each report at most what it costs "
+              "SQLite (WAL), and twice what it costs DuckDB, at a snapshot as old.",
+        cells=one_trial,
+        show=_show,
+        limits="One thread. The store's queries sum columns, not products of them: queries 1 and 6 "
+               "group by the discount, too, and the products are made of the groups. SQLite and "
+               "DuckDB have the products in their SQL. DuckDB was updated in bulk, and is left out "
+               "where its Python package is not installed.",
+        commands=_commands,
+        peers=_peers,
+        takes=_takes,
+    ),
+]  # fmt: skip
