@@ -23,15 +23,15 @@ struct reports_options {
   std::uint32_t parts = 10;  ///< of `load`, that are told one by one
   std::uint32_t trials = 1;
   std::uint64_t seed = 1;
-  bool spoil = false;  ///< expect something wrong at the old snapshot: the check has to find it
+  bool spoil = false;  ///< expect something wrong at the old snapshot, to try the check
   std::string json = "-";
 };
 
 /// Throws usage_error if the numbers make no sense.
 void check(const reports_options&);
 
-/// Runs each trial over each storage in turn, each in a process of its own, and gives each record
-/// to `take`. Throws std::runtime_error if a report at the old snapshot is not what it was when that
+/// Runs each trial over each storage by turns, each in a process of its own. Each record goes to
+/// `take`. Throws std::runtime_error if a report at the old snapshot is not what it was when that
 /// began, or if by a query and by rows it is not the same.
 void run_reports(const reports_options&, const std::function<void(const nlohmann::json&)>& take);
 
