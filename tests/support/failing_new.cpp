@@ -8,8 +8,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
+#include <functional>
 #include <new>
 #include <stdexcept>
+#include <utility>
 
 #include "support/faults.hpp"
 
@@ -25,6 +27,7 @@ struct plan {
   bool fired;
 };
 constinit thread_local plan here{};
+constinit thread_local const std::function<void()>* before = nullptr;
 constinit std::atomic<std::int64_t> live{0};
 constinit std::atomic<std::int64_t> live_bytes{0};
 constinit std::atomic<std::int64_t> peak_bytes{0};
@@ -36,6 +39,13 @@ void count(void* block) noexcept {
   std::int64_t peak = peak_bytes.load(std::memory_order_relaxed);
   while (peak < now && !peak_bytes.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
   }
+}
+
+void call_before() {
+  const auto* const f = std::exchange(before, nullptr);
+  if (f == nullptr) return;
+  (*f)();
+  before = f;
 }
 
 bool must_fail() noexcept {
@@ -58,6 +68,7 @@ void* obtain(std::size_t bytes, std::size_t align) noexcept {
 }
 
 void* try_allocate(std::size_t bytes, std::size_t align) {
+  call_before();
   if (must_fail()) return nullptr;
   for (;;) {
     if (void* block = obtain(bytes, align)) {
@@ -104,6 +115,13 @@ fail_after::fail_after(std::uint64_t n, failing how) {
 fail_after::~fail_after() { here.active = false; }
 
 bool fail_after::fired() const noexcept { return here.fired; }
+
+before_allocations::before_allocations(std::function<void()> f) : f_(std::move(f)) {
+  if (before != nullptr) throw std::logic_error("before_allocations does not nest");
+  before = &f_;
+}
+
+before_allocations::~before_allocations() { before = nullptr; }
 
 std::int64_t live_allocations() noexcept { return live.load(std::memory_order_relaxed); }
 

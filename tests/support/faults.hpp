@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Failing allocations on purpose. A test that uses this links failing_new.cpp, which replaces the
+/// Failing allocations on purpose, and stopping at them. A test that uses this links failing_new.cpp, which replaces the
 /// global operator new and delete; it sees what goes through them and nothing else (not malloc,
 /// not mmap).
 ///
@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <new>
 #include <stdexcept>
 
@@ -31,6 +32,19 @@ class fail_after {
 
   /// Whether an allocation was made to fail.
   [[nodiscard]] bool fired() const noexcept;
+};
+
+/// While it lives, calls `f` before each allocation of the calling thread, but for those of `f`
+/// itself: so a thread can be stopped amid what it does. Does not nest.
+class before_allocations {
+ public:
+  explicit before_allocations(std::function<void()> f);
+  ~before_allocations();
+  before_allocations(const before_allocations&) = delete;
+  before_allocations& operator=(const before_allocations&) = delete;
+
+ private:
+  const std::function<void()> f_;
 };
 
 /// Blocks that operator new gave to any thread and that were not yet deleted. Allocations by other
