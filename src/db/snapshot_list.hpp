@@ -73,9 +73,23 @@ class snapshot_list {
   }
   /// Whether a listed snapshot was there before the look before this one.
   [[nodiscard]] bool is_old(std::uint64_t time) const noexcept { return time < before_; }
-  [[nodiscard]] bool has(std::uint64_t time) const noexcept {
-    return std::binary_search(times_.begin(), times_.end(), time);
-  }
+  /// Tells of ascending times which are listed. In steps, as many as the list and the times have.
+  class walk {
+   public:
+    [[nodiscard]] bool has(std::uint64_t time) noexcept {
+      while (at_ != end_ && *at_ < time) ++at_;
+      return at_ != end_ && *at_ == time;
+    }
+
+   private:
+    friend class snapshot_list;
+    explicit walk(const std::vector<std::uint64_t>& times) noexcept
+        : at_(times.data()), end_(times.data() + times.size()) {}
+
+    const std::uint64_t* at_;
+    const std::uint64_t* end_;
+  };
+  [[nodiscard]] walk from_first() const noexcept { return walk(times_); }
   [[nodiscard]] std::size_t size() const noexcept { return times_.size(); }
 
  private:

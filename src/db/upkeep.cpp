@@ -142,14 +142,16 @@ void upkeep::look() noexcept {
     todo_.append(queue_);
   }
   if (!snapshots_.look(board_)) return;
-  look_every_.store_relaxed(std::max<std::uint64_t>(least_notes, snapshots_.size()));
+  look_every_.store_relaxed(
+      std::max<std::uint64_t>(least_notes, snapshots_.size() / snapshots_a_note));
   try {
     held_.reserve(snapshots_.size());
   } catch (const std::bad_alloc&) {
     return snapshots_.list_none();
   }
-  std::erase_if(held_, [&](holder& h) {
-    const bool ended = !snapshots_.has(h.time);
+  snapshot_list::walk listed = snapshots_.from_first();
+  std::erase_if(held_, [&](holder& h) {  // by time, as they are listed
+    const bool ended = !listed.has(h.time);
     if (ended || snapshots_.is_old(h.time)) let_go(h.young);
     if (ended) let_go(h.rest);
     return ended;

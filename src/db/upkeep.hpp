@@ -235,8 +235,10 @@ class upkeep {
   [[nodiscard]] std::optional<held_things> held_at(std::uint64_t time) noexcept;
 
  private:
-  /// From one look to the next; and as many as snapshots were listed, since a look goes over them.
+  /// From one look to the next; and one for so many snapshots that were listed, since a look goes
+  /// over them. What ends between two looks is in the way of scans: that of a queue walks over it.
   static constexpr std::uint64_t least_notes = 64;
+  static constexpr std::uint64_t snapshots_a_note = 16;
 
   struct pile : note_queue {
     std::uint64_t bytes = 0;
