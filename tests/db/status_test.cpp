@@ -180,7 +180,7 @@ TEST_F(store_status_test, shows_what_waits_for_readers) {
 /// Says what it is told to say of a snapshot.
 class telling final : public delta {
  public:
-  explicit telling(const std::optional<held_versions>& said) : said_(said) {}
+  explicit telling(const std::optional<held_things>& said) : said_(said) {}
   bool reserve(std::uint32_t, std::span<ask> asks, std::uint64_t) override { return asks.empty(); }
   void published(std::uint32_t, std::uint64_t) noexcept override {}
   void cancel(std::uint32_t) noexcept override {}
@@ -188,18 +188,18 @@ class telling final : public delta {
                                     const taking_back*) const override {
     throw no_result(outcome::conflict);
   }
-  [[nodiscard]] std::optional<held_versions> held_at(std::uint64_t) const noexcept override {
+  [[nodiscard]] std::optional<held_things> held_at(std::uint64_t) const noexcept override {
     return said_;
   }
   void collect() noexcept override {}
 
  private:
   [[nodiscard]] delta_stats figures() const noexcept override { return {}; }
-  const std::optional<held_versions>& said_;
+  const std::optional<held_things>& said_;
 };
 
 TEST_F(store_status_test, keeps_what_was_known_where_the_storage_would_have_to_wait) {
-  std::optional<held_versions> said;
+  std::optional<held_things> said;
   const auto shown = [&] { return read_status(here)->oldest[0]; };
   options o{.durability = durability_level::none, .publish_status = true};
   o.own_versions = [&](commit_board&) { return std::make_unique<telling>(said); };

@@ -304,8 +304,7 @@ class delta {
   [[nodiscard]] virtual std::vector<held_things> held() const { return {}; }
   /// The same of one snapshot, for the status page. None: the storage does not know, or to say it
   /// would mean to wait.
-  [[nodiscard]] virtual std::optional<held_things> held_at(
-      std::uint64_t /*time*/) const noexcept {
+  [[nodiscard]] virtual std::optional<held_things> held_at(std::uint64_t /*time*/) const noexcept {
     return std::nullopt;
   }
   /// Lets go of all versions that no snapshot needs now, also of those that other threads have

@@ -133,7 +133,7 @@ class kept_versions {
     return all;
   }
   /// What hangs at one snapshot.
-  [[nodiscard]] held_versions held_at(std::uint64_t time) const noexcept {
+  [[nodiscard]] held_things held_at(std::uint64_t time) const noexcept {
     const auto s = place_of(time);
     if (s == seers_.end() || s->time != time) return {.time = time};
     return {s->time, s->count, s->bytes};
