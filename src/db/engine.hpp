@@ -82,73 +82,6 @@ struct level_mark {
   std::uint64_t id = 0;  // of a savepoint: no other one of the process has it
 };
 
-/// Room for row images: used again from transaction to transaction.
-class arena {
- public:
-  struct mark {
-    std::size_t block = 0;
-    std::size_t used = 0;
-  };
-  std::uint64_t* take(std::size_t words) {
-    if (at_.block < blocks_.size()) [[likely]] {
-      const block& b = blocks_[at_.block];
-      if (b.size - at_.used >= words) [[likely]] {
-        std::uint64_t* const found = b.words.get() + at_.used;
-        at_.used += words;
-        return found;
-      }
-    }
-    return take_elsewhere(words);
-  }
-  [[nodiscard]] mark here() const noexcept { return at_; }
-  void rewind(mark m) noexcept { at_ = m; }
-  /// True: it had become large, and is not any more.
-  bool clear() noexcept {
-    at_ = {};
-    if (!large_ && blocks_.size() <= most_blocks) return false;
-    shrink();
-    return true;
-  }
-
- private:
-  struct block {
-    std::unique_ptr<std::uint64_t[]> words;
-    std::size_t size = 0;
-  };
-  /// In a later block, or in a new one. Not inlined, so that take() is.
-  SPOLIA_NOINLINE std::uint64_t* take_elsewhere(std::size_t words) {
-    for (; at_.block < blocks_.size(); at_ = {at_.block + 1, 0}) {
-      const block& b = blocks_[at_.block];
-      if (b.size - at_.used < words) continue;
-      at_.used += words;
-      return b.words.get() + at_.used - words;
-    }
-    const std::size_t size = std::max<std::size_t>(words, 2048);
-    large_ = large_ || size > most_kept;
-    blocks_.push_back({std::make_unique_for_overwrite<std::uint64_t[]>(size), size});
-    at_ = {blocks_.size() - 1, words};
-    return blocks_.back().words.get();
-  }
-  SPOLIA_NOINLINE void shrink() noexcept {
-    large_ = false;
-    std::vector<block> left;
-    try {
-      left.reserve(most_blocks);
-    } catch (const std::bad_alloc&) {  // then without them
-    }
-    for (block& b : blocks_) {
-      if (left.size() < left.capacity() && b.size <= most_kept) left.push_back(std::move(b));
-    }
-    blocks_.swap(left);
-  }
-
-  static constexpr std::size_t most_blocks = 4;
-  static constexpr std::size_t most_kept = 8192;  // words of a block
-  std::vector<block> blocks_;
-  mark at_;
-  bool large_ = false;  // one is larger than that
-};
-
 // A claim has, above these bits, the number of the session that made it; 0: the builder of the
 // index made it. At a million claims a second they last for a hundred days until the first one
 // comes again.
@@ -158,8 +91,8 @@ inline constexpr std::uint64_t claim_mask = (std::uint64_t{1} << claim_bits) - 1
 /// What a reader or transaction works with; belongs to the holder of the record with its number.
 struct alignas(cache_line) session {
   commit_board::record* record = nullptr;
-  arena images;   // of rows that were read
-  arena changes;  // of rows that are locked
+  arena images;         // of rows that were read
+  image_store changes;  // of rows that are locked
   std::vector<pending_write> writes;
   std::vector<ask> asks;
   read_set reads;                // of serializable transactions
@@ -174,8 +107,10 @@ struct alignas(cache_line) session {
   value_list made;      // out-of-line values of the transaction
   value_list replaced;  // those which its commit takes out of their rows
   commit_section section;
-  bool looked = false;                    // it has seen something at its snapshot
-  note* notes = nullptr;                  // the newest first
+  bool looked = false;    // it has seen something at its snapshot
+  note* notes = nullptr;  // the newest first
+  std::uint64_t note_count = 0;
+  kept_notes known;                       // of these, once they are many
   std::uint64_t claims = 0;               // that it has made so far, in all its transactions
   atomic<std::uint64_t> ended_claims{0};  // those of transactions that are over
   tally commits;
@@ -191,6 +126,12 @@ struct alignas(cache_line) session {
   std::uint64_t next_claim() noexcept {
     claims = (claims + 1) & claim_mask;
     return (std::uint64_t{record->number()} + 1) << claim_bits | claims;
+  }
+  /// They have gone.
+  void forget_notes() noexcept {
+    notes = nullptr;
+    note_count = 0;
+    if (!known.empty()) known.clear();
   }
   /// The transaction is over: committed and restamped, or rolled back.
   void end_claims() noexcept {
@@ -217,8 +158,11 @@ struct alignas(cache_line) session {
   note& add(note* n) noexcept {
     n->next = notes;
     notes = n;
+    ++note_count;
     return *n;
   }
+  /// Where the transaction has many, and one of the same entry, that one stays, and this one goes.
+  note& add_once(note* n) noexcept;
 };
 
 /// The transaction's write of this row; null: it has none.

@@ -182,6 +182,12 @@ class kept_notes {
   [[nodiscard]] note* find(const note& like) const noexcept;
   void put(note& n) noexcept;
   void take(note& n) noexcept;
+  [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
+  /// Leaves `kept` of the notes as it is.
+  void clear() noexcept {
+    places_ = {};
+    count_ = 0;
+  }
 
  private:
   [[nodiscard]] std::size_t mask() const noexcept { return places_.size() - 1; }

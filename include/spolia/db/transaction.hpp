@@ -333,8 +333,8 @@ class SPOLIA_EXPORT transaction : public reader {
   }
   result<row> lock(table& t, values key);
 
-  /// A moment that rollback_to() leads back to, any number of times. std::bad_alloc out of it has
-  /// changed nothing.
+  /// A moment that rollback_to() leads back to, any number of times. Where nothing was changed since
+  /// the last one, both are one. std::bad_alloc out of it has changed nothing.
   db::savepoint savepoint();
   /// Takes back all changes since. Locks stay, and so does what a serializable transaction has
   /// read. Savepoints made since are gone: throws std::invalid_argument for one that is, and for
@@ -370,8 +370,9 @@ class SPOLIA_EXPORT transaction : public reader {
   void replace_apart(const pending_write& w, std::uint64_t columns) noexcept;
   void settle_apart(std::uint64_t commit) noexcept;
   void drop_apart(const value_block* down_to) noexcept;
+  class new_image;
   std::optional<status> take_over(table& t, std::uint64_t slot, const key_words& key,
-                                  std::uint64_t* image, std::uint64_t shape);
+                                  new_image& image, std::uint64_t shape);
   std::uint64_t claim_slot(table& t, const key_words& key, std::uint64_t* image,
                            std::uint64_t shape);
   static constexpr std::uint32_t slot_is_gone = ~std::uint32_t{0};  // no write has this number

@@ -364,6 +364,7 @@ std::uint64_t transaction::finish(std::uint64_t commit) noexcept {
   while (s.notes != nullptr) {
     note* const n = s.notes;
     s.notes = n->next;
+    n->kept = false;
     if (is_done(*n, commit != 0)) {
       note::free(n);
       continue;
@@ -371,6 +372,7 @@ std::uint64_t transaction::finish(std::uint64_t commit) noexcept {
     if (n->until == 0) n->until = commit != 0 ? commit : engine_.board.clock.now();
     left.push(n);
   }
+  s.forget_notes();
   for (pending_write& w : s.writes) {
     if (commit != 0 && w.changed) {
       restamp(w.place, commit);
@@ -463,7 +465,7 @@ verdict transaction::reads_hold(std::uint64_t drawn) const {
     }
     if (!unchanged(*r)) return verdict::broken;
   }
-  if (reads.ranges.empty() && reads.tables.empty()) return verdict::holds;
+  if (reads.keys.empty() && reads.ranges.empty() && reads.tables.empty()) return verdict::holds;
   census::ticket now;  // announced when it is needed
   verdict v = verdict::holds;
   const auto look_at_rows = [&](const range_read& r, std::uint64_t below = table_read::all) {
@@ -476,7 +478,7 @@ verdict transaction::reads_hold(std::uint64_t drawn) const {
       if (v != verdict::holds) return;
     }
   };
-  for (const range_read& r : reads.ranges) {
+  const auto look_at_range = [&](const range_read& r) {
     const auto look = [&](std::uint64_t slot, const std::uint64_t*) {
       return (v = slot_holds(r, slot, drawn, now)) == verdict::holds;
     };
@@ -491,7 +493,13 @@ verdict transaction::reads_hold(std::uint64_t drawn) const {
     // asked. A transaction that passed the index by had seen that it is over before it drew its
     // time, and we drew ours later, so over() is true for us as well.
     if (v == verdict::holds && r.index != nullptr && r.index->when_.over()) look_at_rows(r);
-    if (v != verdict::holds) return v;
+    return v == verdict::holds;
+  };
+  for (const key_read& k : reads.keys) {
+    if (!look_at_range({k.of, nullptr, k.key, k.key})) return v;
+  }
+  for (const range_read& r : reads.ranges) {
+    if (!look_at_range(r)) return v;
   }
   for (const table_read& t : reads.tables) {
     look_at_rows(range_read::whole(*t.of), t.end);

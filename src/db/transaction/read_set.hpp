@@ -29,6 +29,8 @@
 //   is shown (scan_note), and becomes the whole range when the scan has come to its end. Rows that
 //   are shown in no order are recorded by their slots, up to that of the last one that was shown.
 //   A slot can go to another row, but not without a change of the row that the snapshot sees in it.
+// What is read again: is recorded again, and goes when there is no room: sorted, copies are next to
+//   each other. So a transaction that reads the same rows for an hour keeps as much as they are.
 // Why an insertion records nothing: it holds the key's slot, locked, until the transaction ends;
 //   and its entries in unique indexes are claims that other transactions find: transaction.cpp. A
 //   transaction that had the key between our snapshot and that moment has it no more, or the
@@ -36,7 +38,9 @@
 #pragma once
 
 #include <algorithm>
+#include <compare>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include <spolia/db/commit.hpp>
@@ -58,6 +62,7 @@ struct range_read {
   key_words lo{};
   key_words hi{};
 
+  friend auto operator<=>(const range_read&, const range_read&) = default;
   static range_read whole(const table& t) noexcept {
     range_read r{&t};
     r.hi.fill(~std::uint64_t{0});
@@ -78,26 +83,63 @@ struct table_read {
   static constexpr std::uint64_t all = ~std::uint64_t{0};
   const table* of = nullptr;
   std::uint64_t end = all;
+
+  friend auto operator<=>(const table_read&, const table_read&) = default;
+};
+
+/// A key that was not there.
+struct key_read {
+  const table* of = nullptr;
+  key_words key{};
+  friend auto operator<=>(const key_read&, const key_read&) = default;
 };
 
 /// Everything may throw std::bad_alloc; then nothing was recorded.
 struct read_set {
   std::vector<const row_head*> rows;
+  std::vector<key_read> keys;
   std::vector<range_read> ranges;
   std::vector<table_read> tables;
 
   void row(const row_head* r) {
-    if (rows.empty() || rows.back() != r) rows.push_back(r);
+    if (!rows.empty() && rows.back() == r) return;
+    if (rows.size() == rows.capacity()) [[unlikely]]
+      without_copies(rows);
+    rows.push_back(r);
   }
-  void key(const table& t, const key_words& k) { ranges.push_back({&t, nullptr, k, k}); }
+  void key(const table& t, const key_words& k) {
+    if (keys.size() == keys.capacity()) without_copies(keys);
+    keys.push_back({&t, k});
+  }
+  /// So that what is scanned again and again is recorded once. No scan goes on.
+  void begin_scan() {
+    if (ranges.size() == ranges.capacity()) without_copies(ranges);
+    if (tables.size() == tables.capacity()) without_copies(tables);
+  }
   /// Whether all rows of the table are recorded already.
   [[nodiscard]] bool has_all(const table& t) const noexcept {
     return !tables.empty() && tables.back().of == &t && tables.back().end == table_read::all;
   }
   void clear() noexcept {
     clear_and_shrink(rows);
+    clear_and_shrink(keys);
     clear_and_shrink(ranges);
     clear_and_shrink(tables);
+  }
+
+ private:
+  /// Where there is no room for one more: what is recorded twice goes, if that is worth the sorting,
+  /// or else there is room for twice as many. So what is kept is at most four times what differs.
+  template <class T>
+  static void without_copies(std::vector<T>& all) {
+    constexpr std::size_t few = 256;
+    if (all.size() >= few) {
+      std::sort(all.begin(), all.end(), std::less<T>());
+      all.erase(std::unique(all.begin(), all.end()), all.end());
+    }
+    if (all.size() >= all.capacity() / 2) {
+      all.reserve(std::max<std::size_t>(all.capacity() * 2, 16));
+    }
   }
 };
 

@@ -121,6 +121,29 @@ status transaction::insert(table& t, values v) {
   });
 }
 
+/// A row image that goes back where it is not kept: unless the transaction has ended, and all that
+/// it had has gone.
+class transaction::new_image {
+ public:
+  /// Throws std::bad_alloc.
+  new_image(transaction& of, const table& t)
+      : of_(of), words_(t.layout().words()), image_(of.session_->changes.take(words_)) {}
+  new_image(const new_image&) = delete;
+  new_image& operator=(const new_image&) = delete;
+  ~new_image() {
+    if (image_ != nullptr && of_.session_ != nullptr) of_.session_->changes.give(image_, words_);
+  }
+  [[nodiscard]] std::uint64_t* get() const noexcept { return image_; }
+  void keep() noexcept { image_ = nullptr; }
+  /// Keeps this one, and gives the other one back, which it replaces.
+  void replace(std::uint64_t* other) noexcept { image_ = other; }
+
+ private:
+  transaction& of_;
+  const std::size_t words_;
+  std::uint64_t* image_;
+};
+
 /// Whether the table is there, for changes.
 status transaction::may_change(const table& t) {
   if (!t.is_of(engine_)) [[unlikely]]
@@ -131,7 +154,8 @@ status transaction::may_change(const table& t) {
 
 status transaction::insert_row(table& t, values v) {
   if (const status s = may_change(t); !s) return s;
-  std::uint64_t* const image = session_->changes.take(t.schema_.words());
+  new_image made(*this, t);
+  std::uint64_t* const image = made.get();
   const std::uint64_t shape = t.schema_.encode_row(v, image);
   each_column(t.schema_.apart(),
               [&](std::uint32_t c) { make_apart(image + t.schema_.span_of(c).first); });
@@ -149,8 +173,9 @@ status transaction::insert_row(table& t, values v) {
       }
     }
     if (slot == no_slot) break;
-    if (const auto s = take_over(t, slot, key, image, shape)) return *s;
+    if (const auto s = take_over(t, slot, key, made, shape)) return *s;
   }
+  made.keep();
   const auto number = static_cast<std::uint32_t>(session_->writes.size() - 1);
   status s = outcome::duplicate_key;
   // Once more: a row that was there then may have been buried before the key was free.
@@ -212,7 +237,7 @@ std::uint64_t transaction::claim_slot(table& t, const key_words& key, std::uint6
 /// Inserts where the key has a slot already: that of a deleted row, or of one that is being made.
 /// Nothing: the key has the slot no more.
 std::optional<status> transaction::take_over(table& t, std::uint64_t slot, const key_words& key,
-                                             std::uint64_t* image, std::uint64_t shape) {
+                                             new_image& image, std::uint64_t shape) {
   const row_place place = t.at(slot);
   if (own(*place.head) == nullptr) {
     std::uint64_t none = 0;
@@ -235,12 +260,16 @@ std::optional<status> transaction::take_over(table& t, std::uint64_t slot, const
     w.revives = true;
   }
   const pending_write before = w;
-  w.image = image;
+  w.image = image.get();
   w.shape = shape;
   w.has = w.sets = every_column;
   w.changed = true;
   const status s = index_row(*number, every_column);
-  if (s == outcome::duplicate_key) session_->writes[*number] = before;
+  if (s == outcome::duplicate_key) {
+    session_->writes[*number] = before;
+  } else {
+    image.replace(before.image);
+  }
   return s;
 }
 
@@ -442,10 +471,10 @@ result<std::uint32_t> transaction::lock_row(table& t, std::uint64_t slot, const 
   if (const pending_write* const w = own(*place.head)) {
     return static_cast<std::uint32_t>(w - writes.data());
   }
-  std::uint64_t* const image = session_->changes.take(t.schema_.words());
+  new_image image(*this, t);
   const auto number = static_cast<std::uint32_t>(writes.size());
   const std::uint64_t snapshot = timestamp();
-  writes.emplace_back(t, image, session_->level);
+  writes.emplace_back(t, image.get(), session_->level);
   const bool locked = wait_for_lock(*place.head, number);
   // The first committer wins.
   if (!locked || (place.head->stamp.load_relaxed() > timestamp() && !begins_late(t, *place.head))) {
@@ -470,6 +499,7 @@ result<std::uint32_t> transaction::lock_row(table& t, std::uint64_t slot, const 
   made.slot = slot;
   made.place = place;
   made.shape = (shape & row_exists) != 0 ? shape : 0;
+  image.keep();
   return number;
 }
 
@@ -560,6 +590,7 @@ result<std::uint32_t> transaction::lock_key(table& t, values key) {
     const bool own_end = held && !w.fresh;
     if (!held) {
       unlock(*w.place.head, w.birth);
+      session_->changes.give(w.image, w.words());
       session_->writes.pop_back();
     }
     if (!own_end && sees_buried(t, wanted)) return fail(outcome::conflict);  // it has gone since
@@ -617,6 +648,21 @@ void transaction::drop_apart(const value_block* down_to) noexcept {
 
 // --- entries of secondary indexes, before the commit ---------------------------------------------
 
+note& session::add_once(note* made) noexcept {
+  constexpr std::uint64_t many = 64;
+  if (note_count >= many) {
+    if (known.empty()) {
+      for (note* n = notes; n != nullptr; n = n->next) known.put(*n);
+    }
+    if (note* const there = known.find(*made); there != nullptr) {
+      note::free(made);
+      return *there;
+    }
+    known.put(*made);
+  }
+  return add(made);
+}
+
 /// Adds entries to the secondary indexes over these columns.
 status transaction::index_row(std::uint32_t number, std::uint64_t changed) {
   pending_write& w = session_->writes[number];
@@ -624,7 +670,7 @@ status transaction::index_row(std::uint32_t number, std::uint64_t changed) {
     if ((i->mask_ & changed) == 0) continue;
     w.fetch(i->mask_);
     const key_words key = w.of->schema_.key_of(i->columns_, w.image);
-    note& n = session_->add(i->note_of(w.slot, key));
+    note& n = session_->add_once(i->note_of(w.slot, key));
     n.claim() = session_->next_claim();
     n.since = i->entries_->add(key, w.slot, {n.claim(), timestamp() + 1});
     if (!i->unique_) continue;
@@ -648,10 +694,13 @@ status transaction::unique_in(const pending_write& w, const secondary& i, const 
   const table& t = *w.of;
   const auto look = [&](std::uint64_t slot, const std::uint64_t*) {
     if (slot == w.slot) return true;
+    const arena::mark here = session_->images.here();
     std::uint64_t* const image = room_for(t);
     const selection key_only(t.schema_, i.mask_);
-    if (read(t, slot, key_only.in(t.schema_), image) != 0 &&
-        t.schema_.key_of(i.columns_, image) == key) {
+    const bool has = read(t, slot, key_only.in(t.schema_), image) != 0 &&
+                     t.schema_.key_of(i.columns_, image) == key;
+    session_->images.rewind(here);
+    if (has) {
       found = outcome::duplicate_key;
       note_row(t, slot);
     } else if (own(*t.at(slot).head) == nullptr) {
@@ -675,10 +724,13 @@ bool transaction::has_now(const secondary& i, std::uint64_t slot, const key_word
   if (unchanged_since(engine_.board, *place.head, timestamp())) return false;
   const census::ticket now = engine_.board.living.announce(engine_.board.clock, options_.label);
   const selection key_only(t.schema_, i.mask_);
+  const arena::mark here = session_->images.here();
   std::uint64_t* const image = room_for(t);
-  return read_row(engine_.board, *engine_.old, place, now.timestamp(), key_only.in(t.schema_),
-                  image) != 0 &&
-         t.schema_.key_of(i.columns_, image) == key;
+  const bool has = read_row(engine_.board, *engine_.old, place, now.timestamp(),
+                            key_only.in(t.schema_), image) != 0 &&
+                   t.schema_.key_of(i.columns_, image) == key;
+  session_->images.rewind(here);
+  return has;
 }
 
 // --- savepoints, and scans that show an earlier moment -------------------------------------------
@@ -699,6 +751,14 @@ savepoint transaction::savepoint() {
   if (!state_) return made;
   no_query_runs();
   session& s = *session_;
+  // Where nothing was changed or locked since the last one, that one will do.
+  if (const level_mark* const last = s.savepoints.empty() ? nullptr : &s.savepoints.back();
+      last != nullptr && last->level > s.scan && last->kept == s.kept.size() &&
+      last->writes == s.writes.size()) {
+    made.number_ = s.savepoints.size();
+    made.id_ = last->id;
+    return made;
+  }
   const std::uint64_t id = last_id.fetch_add_relaxed(1) + 1;
   s.savepoints.push_back({s.levels + 1, s.kept.size(), s.writes.size(), id});
   s.level = ++s.levels;
@@ -741,7 +801,9 @@ status transaction::rollback_to(const db::savepoint& to) {
     return outcome::ok;
   }
   for (; s.kept.size() > mark.kept; s.kept.pop_back()) {
-    s.writes[s.kept.back().number] = s.kept.back().was;
+    pending_write& w = s.writes[s.kept.back().number];
+    s.changes.give(w.image, w.words());
+    w = s.kept.back().was;
   }
   for (std::size_t n = mark.writes; n < s.writes.size(); ++n) forget_changes(s.writes[n]);
   s.level = ++s.levels;
@@ -796,6 +858,7 @@ void reader::scanning::give_changes_to_outer(session& s) const noexcept {
     w.level = before_.level;
     if (k.was.level >= before_.level) {
       w.kept = k.was.kept;
+      s.changes.give(k.was.image, k.was.words());
     } else {
       s.kept[left] = k;
       w.kept = static_cast<std::uint32_t>(++left);
