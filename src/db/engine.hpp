@@ -50,7 +50,7 @@ struct pending_write {
   bool fresh = false;                     // the slot was taken for this row
   bool revives = false;                   // it had a row that was deleted: slot_chunks.hpp
   bool changed = false;
-  std::uint32_t level = 0;  // that it was last changed on: transaction.cpp
+  std::uint32_t level = 0;  // that it was last changed on: savepoints.cpp
   std::uint32_t kept = 0;   // one more than where session::kept has what it was before; 0: nowhere
 
   [[nodiscard]] std::uint32_t words() const noexcept { return of->layout().words(); }
@@ -96,7 +96,7 @@ struct alignas(cache_line) session {
   std::vector<pending_write> writes;
   std::vector<ask> asks;
   read_set reads;                // of serializable transactions
-  std::vector<kept_write> kept;  // see transaction.cpp, for these five
+  std::vector<kept_write> kept;  // see savepoints.cpp, for these five
   std::vector<level_mark> savepoints;
   std::uint32_t level = 0;
   std::uint32_t levels = 0;

@@ -479,8 +479,8 @@ TEST_F(ages, that_are_old_are_not_in_the_way) {
   EXPECT_LT(with, 8 * first_rows() + std::chrono::microseconds(5));
 }
 
-/// A queue beside a thousand readers of all ages, each of which sees rows of its own, goes on nearly
-/// as it does beside one, and its first row is found nearly as quickly.
+/// A queue beside a thousand readers of all ages, each of which sees rows of its own, goes on
+/// nearly as it does beside one, and its first row is found nearly as quickly.
 TEST_F(ages, of_a_thousand_do_not_stop_a_queue) {
   db::table& queue = base.create_table({.name = "queue",
                                         .columns = {{"k", db::int64, db::primary_key}},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Failing allocations on purpose, and stopping at them. A test that uses this links failing_new.cpp, which replaces the
-/// global operator new and delete; it sees what goes through them and nothing else (not malloc,
-/// not mmap).
+/// Failing allocations on purpose, and stopping at them. A test that uses this links
+/// failing_new.cpp, which replaces the global operator new and delete; it sees what goes through
+/// them and nothing else (not malloc, not mmap).
 ///
 ///     for_each_allocation_failure([&] {
 ///       map m;

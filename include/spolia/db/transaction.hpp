@@ -333,8 +333,8 @@ class SPOLIA_EXPORT transaction : public reader {
   }
   result<row> lock(table& t, values key);
 
-  /// A moment that rollback_to() leads back to, any number of times. Where nothing was changed since
-  /// the last one, both are one. std::bad_alloc out of it has changed nothing.
+  /// A moment that rollback_to() leads back to, any number of times. Where nothing was changed
+  /// since the last one, both are one. std::bad_alloc out of it has changed nothing.
   db::savepoint savepoint();
   /// Takes back all changes since. Locks stay, and so does what a serializable transaction has
   /// read. Savepoints made since are gone: throws std::invalid_argument for one that is, and for

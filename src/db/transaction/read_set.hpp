@@ -128,8 +128,9 @@ struct read_set {
   }
 
  private:
-  /// Where there is no room for one more: what is recorded twice goes, if that is worth the sorting,
-  /// or else there is room for twice as many. So what is kept is at most four times what differs.
+  /// Where there is no room for one more: what is recorded twice goes, if that is worth the
+  /// sorting, or else there is room for twice as many. So what is kept is at most four times what
+  /// differs.
   template <class T>
   static void without_copies(std::vector<T>& all) {
     constexpr std::size_t few = 256;

@@ -94,7 +94,8 @@ class arena {
   bool large_ = false;  // one is larger than that
 };
 
-/// Row images that go all together, or one by one: then they are used again for rows of their width.
+/// Row images that go all together, or one by one: then they are used again for rows of their
+/// width.
 class image_store {
  public:
   /// Throws std::bad_alloc.
