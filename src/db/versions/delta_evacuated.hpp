@@ -101,6 +101,7 @@ class delta_evacuated final : public delta_between {
     if (first_seer_.load_relaxed() <= time && time <= last_seer_.load_relaxed()) let_go(time);
   }
   void step() noexcept override {
+    delta_between::step();
     if (behind_.load_relaxed()) sweep(swept_in_a_turn);
   }
   [[nodiscard]] std::vector<held_things> held() const override;

@@ -127,6 +127,7 @@ class delta_one_shot : public delta {
     });
   }
   void cancel(std::uint32_t writer) noexcept override { leave_all(locals_.of(writer)); }
+  void step() noexcept override { memory_.release_some(); }
   void collect() noexcept override {
     gather();
     memory_.trim();
@@ -438,6 +439,7 @@ inline delta_stats delta_one_shot::figures() const noexcept {
 inline void delta_one_shot::pass_on(delta_partition& from, unsigned lane,
                                     unsigned stripe) noexcept {
   if (!turns_.begin()) return;
+  memory_.release_some();
   if (lanes_.current(lane, stripe) == &from) {
     delta_partition* next = nullptr;
     if (lane == 0) {
