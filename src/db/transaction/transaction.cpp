@@ -646,19 +646,19 @@ void transaction::drop_apart(const value_block* down_to) noexcept {
 
 // --- entries of secondary indexes, before the commit ---------------------------------------------
 
-note& session::add_once(note* made) noexcept {
+note& session::add_once(note* n) noexcept {
   constexpr std::uint64_t many = 64;
   if (note_count >= many) {
     if (known.empty()) {
-      for (note* n = notes; n != nullptr; n = n->next) known.put(*n);
+      for (note* each = notes; each != nullptr; each = each->next) known.put(*each);
     }
-    if (note* const there = known.find(*made); there != nullptr) {
-      note::free(made);
+    if (note* const there = known.find(*n); there != nullptr) {
+      note::free(n);
       return *there;
     }
-    known.put(*made);
+    known.put(*n);
   }
-  return add(made);
+  return add(n);
 }
 
 /// Adds entries to the secondary indexes over these columns.
