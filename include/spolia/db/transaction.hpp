@@ -194,7 +194,8 @@ class SPOLIA_EXPORT reader {
       }
     };
   }
-  bool fetch_versions(const table& t, std::span<const std::uint64_t> row_slots) const;
+  [[nodiscard]] bool is_old() const noexcept;
+  void fetch_versions(const table& t, std::span<const std::uint64_t> row_slots) const;
   void scan_table(const table& t, const row_visitor& f, const selection& only = {}) const;
   void scan_primary(const table& t, values from, values to, const scan_how& how,
                     const row_visitor& f) const;

@@ -46,10 +46,12 @@ class joint_walk {
   void begin(const key& at) noexcept { edge_ = at; }
   template <class What>
   bool show(std::span<const std::pair<key, What>> run) {
-    std::array<std::uint64_t, abtree_degree> next;
-    const std::size_t count = std::min(run.size(), next.size());
-    for (std::size_t i = 0; i < count; ++i) next[i] = Part::slot_of(run[i].first, run[i].second);
-    f_.expect(std::span(next).first(count));
+    if (f_.expects()) {
+      std::array<std::uint64_t, abtree_degree> next;
+      const std::size_t count = std::min(run.size(), next.size());
+      for (std::size_t i = 0; i < count; ++i) next[i] = Part::slot_of(run[i].first, run[i].second);
+      f_.expect(std::span(next).first(count));
+    }
     const bool alone = !dead_.matters(time_);
     for (const auto& [at, what] : run) {
       const std::uint64_t slot = Part::slot_of(at, what);

@@ -56,12 +56,16 @@ class slot_visitor {
         }) {}
   template <class F>
     requires(!std::is_same_v<std::remove_const_t<F>, slot_visitor>)
-  explicit slot_visitor(F& f) noexcept : slot_visitor(f, expects_nothing) {}
+  explicit slot_visitor(F& f) noexcept : slot_visitor(f, expects_nothing) {
+    expect_ = nullptr;
+  }
   bool operator()(std::uint64_t slot, const std::uint64_t* key) const {
     return call_(object_, slot, key);
   }
+  /// Whether it is of use to say what comes next.
+  [[nodiscard]] bool expects() const noexcept { return expect_ != nullptr; }
   void expect(std::span<const std::uint64_t> row_slots) const {
-    if (row_slots.size() > 1) expect_(expecting_, row_slots);
+    if (expects() && row_slots.size() > 1) expect_(expecting_, row_slots);
   }
 
  private:

@@ -19,8 +19,8 @@ namespace {
 /// Rows whose old versions a scan has fetched together: of a chunk, which has more, and a power of
 /// two.
 constexpr std::size_t scanned_together = 64;
-/// So many runs of entries a scan goes on without asking whether their rows are old.
-constexpr std::uint32_t most_passed_over = 15;
+/// While there were so few commits since a snapshot, few rows that it scans have older versions.
+constexpr std::uint64_t few_commits = 256;
 
 [[noreturn]] void refuse_scan(const std::string& what) {
   throw std::invalid_argument("spolia::db: " + what);
@@ -222,11 +222,16 @@ SPOLIA_NOINLINE result<row> reader::find_buried(const table& t, const key_words&
   return outcome::not_found;
 }
 
+/// Whether it pays to look for old versions before a scan comes to their rows.
+bool reader::is_old() const noexcept {
+  return engine_.board.clock.now() - timestamp() > few_commits;
+}
+
 /// A scan comes to these rows next, `scanned_together` at most: their old versions are fetched
-/// together, else it would wait for each. Whether there are any.
-bool reader::fetch_versions(const table& t, std::span<const std::uint64_t> row_slots) const {
+/// together, else it would wait for each.
+void reader::fetch_versions(const table& t, std::span<const std::uint64_t> row_slots) const {
   const step here(*this);
-  if (!here) return false;  // the scan finds out
+  if (!here) return;  // the scan finds out
   std::array<old_row, scanned_together> old;
   std::size_t count = 0;
   for (const std::uint64_t slot : row_slots) {
@@ -238,7 +243,6 @@ bool reader::fetch_versions(const table& t, std::span<const std::uint64_t> row_s
     }
   }
   if (count > 1) engine_.old->fetch(std::span(old).first(count), timestamp());
-  return count != 0;
 }
 
 void reader::scan_table(const table& t, const row_visitor& f, const selection& only) const {
@@ -254,9 +258,10 @@ void reader::scan_table(const table& t, const row_visitor& f, const selection& o
   const arena::mark here = session_->images.here();
   const slot_chunks& slots = *t.slots_;
   const std::uint64_t end = slots.end();
+  const bool old = is_old();
   for (std::uint64_t slot = slots.next_shown(0, end, timestamp()); slot < end;
        slot = slots.step(slot, end, timestamp())) {
-    if (slot % scanned_together == 0) {
+    if (old && slot % scanned_together == 0) {
       std::array<std::uint64_t, scanned_together> next;
       const std::size_t count = std::min<std::uint64_t>(scanned_together, end - slot);
       std::iota(next.begin(), next.end(), slot);
@@ -301,20 +306,16 @@ void reader::show_entries(const Entries& entries, const index_range& of, const r
     session_->images.rewind(here);
     return whole;
   };
-  // Where nothing is old, that is found out for fewer and fewer of the runs.
-  std::uint32_t pass_over = 0;
-  std::uint32_t passed = 0;
   const auto expect = [&](std::span<const std::uint64_t> next) {
     next = next.first(std::min(scanned_together, next.size()));
     for (const std::uint64_t slot : next) __builtin_prefetch(t.at(slot).head);
-    if (passed++ < pass_over) return;
-    passed = 0;
-    pass_over = fetch_versions(t, next) ? 0 : std::min(2 * pass_over + 1, most_passed_over);
+    fetch_versions(t, next);
   };
+  const slot_visitor visit = is_old() ? slot_visitor(show, expect) : slot_visitor(show);
   if (of.way == direction::down) {
-    entries.scan_down(of.keys.lo, of.keys.hi, timestamp(), slot_visitor(show, expect));
+    entries.scan_down(of.keys.lo, of.keys.hi, timestamp(), visit);
   } else {
-    entries.scan(of.keys.lo, of.keys.hi, timestamp(), slot_visitor(show, expect));
+    entries.scan(of.keys.lo, of.keys.hi, timestamp(), visit);
   }
   must_go_on(!ended());  // else entries may have been missing
   if (whole) noted.finish();
