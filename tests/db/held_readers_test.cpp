@@ -294,9 +294,10 @@ class workloads : public testing::TestWithParam<std::tuple<storage_kind, db::ind
     if (!is_ring()) {
       EXPECT_LT(base.stats().versions.bytes, then.versions.bytes + (512U << 10U));
     }
-    // An earlier test's collect() has given back what the allocator had: so all of it is seen.
+    // An earlier test's collect() has given back what the allocator had: so all of it is seen, and
+    // so is what the allocator sets aside anew. A queue that left 650 bytes a step would take 13 MB.
     if (!SPOLIA_ASAN && !SPOLIA_TSAN) {
-      EXPECT_LT(resident_bytes() - std::min(before, resident_bytes()), (is_ring() ? 6U : 1U)
+      EXPECT_LT(resident_bytes() - std::min(before, resident_bytes()), (is_ring() ? 6U : 2U)
                                                                            << 20U);
     }
     std::int64_t seen = 0;
@@ -530,7 +531,8 @@ TEST_F(ages, of_a_thousand_do_not_stop_a_queue) {
   const double one = commits();
   const double one_first = first_rows();
   while (all.size() < 1000) hold();
-  EXPECT_LT(commits() * 0.4, one);
+  // Half and more on a quiet machine, an eighth where looks were as seldom as readers are many.
+  EXPECT_LT(commits() * 0.25, one);
   EXPECT_LT(first_rows(), 3 * one_first);
   for (int looks = 0; looks < 2; ++looks) base.collect();
   const std::vector<db::reader_info> told = base.readers();
