@@ -295,7 +295,7 @@ class workloads : public testing::TestWithParam<std::tuple<storage_kind, db::ind
       EXPECT_LT(base.stats().versions.bytes, then.versions.bytes + (512U << 10U));
     }
     // An earlier test's collect() has given back what the allocator had: so all of it is seen, and
-    // so is what the allocator sets aside anew. A queue that left 650 bytes a step would take 13 MB.
+    // so is what the allocator sets aside anew. At 650 bytes a step, this would be 13 MB.
     if (!SPOLIA_ASAN && !SPOLIA_TSAN) {
       EXPECT_LT(resident_bytes() - std::min(before, resident_bytes()), (is_ring() ? 6U : 2U)
                                                                            << 20U);
