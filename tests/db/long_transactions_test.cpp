@@ -164,6 +164,42 @@ TEST_F(long_transactions, note_what_they_read_once) {
   }
 }
 
+/// What was read once counts, however often other things are read after it.
+TEST_F(long_transactions, find_out_what_was_changed_of_what_they_have_read_once) {
+  const auto look = [&](transaction& tx, std::int64_t k, std::int64_t from) {
+    ASSERT_TRUE(tx.find(rows, {k}));
+    ASSERT_EQ(tx.find(rows, {from}).code(), outcome::not_found);
+    tx.scan(rows.index("by_v"), {from}, {from + 4}, [](const db::row&) {});
+  };
+  const auto read = [&](transaction& tx) {
+    for (std::int64_t k = 0; k < 3; ++k) look(tx, k, 20 + 10 * k);
+    for (std::int64_t n = 0; n < 2000; ++n) look(tx, 3 + n % 4, 70 + 10 * (n % 4));
+  };
+  const auto conflicts = [&](auto&& change) {
+    transaction tx = base.begin({.isolation = isolation::serializable});
+    read(tx);
+    EXPECT_TRUE(tx.edit(rows, {9})->set(v, 9));
+    EXPECT_TRUE(base.transact(change));
+    return tx.commit() == outcome::conflict;
+  };
+  for (std::int64_t k = 0; k < 3; ++k) {
+    EXPECT_TRUE(conflicts([&](transaction& tx) {
+      return tx.update(rows, {k}, {{"t", "changed"}});
+    })) << "row "
+        << k;
+  }
+  for (const std::int64_t in : {20, 32, 44}) {
+    EXPECT_TRUE(conflicts([&](transaction& tx) { return tx.insert(rows, {in + 100, in, in, ""}); }))
+        << "range " << in;
+  }
+  for (const std::int64_t k : {20, 30, 40}) {
+    EXPECT_TRUE(conflicts([&](transaction& tx) { return tx.insert(rows, {k, 60, 200 + k, ""}); }))
+        << "key " << k;
+    EXPECT_TRUE(base.transact([&](transaction& tx) { return tx.erase(rows, {k}); }));
+  }
+  EXPECT_FALSE(conflicts([&](transaction& tx) { return tx.insert(rows, {500, 60, 60, ""}); }));
+}
+
 TEST_F(long_transactions, savepoints_between_which_nothing_was_changed_are_one) {
   transaction tx = base.begin();
   const auto first = tx.savepoint();
