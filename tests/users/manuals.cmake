@@ -3,7 +3,11 @@
 # indented as code.
 
 set(manuals_text "// Made by tests/users/manuals.cmake.\n#include <gtest/gtest.h>\n")
-foreach(face IN ITEMS reclaim memory snapshot rlu map db)
+set(faces reclaim memory snapshot rlu map)
+if(SPOLIA_STORE)
+  list(APPEND faces db)
+endif()
+foreach(face IN LISTS faces)
   set(header "${PROJECT_SOURCE_DIR}/include/spolia/${face}.hpp")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${header}")
   file(READ "${header}" text)
