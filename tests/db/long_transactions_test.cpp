@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <spolia/db.hpp>
 
@@ -21,6 +25,8 @@ using db::outcome;
 using db::transaction;
 
 constexpr std::int64_t times = sanitized ? 2000 : 20000;
+constexpr std::int64_t many = 10000;  // notes: a session keeps no room for so many
+constexpr std::int64_t some_of_many[] = {1000, 1128, 1255, 1256, 5000, 999 + many};
 // Of what one of them takes, at a row of 1000 bytes, this is a tenth.
 constexpr std::uint64_t most_growth = 2U << 20U;
 
@@ -47,8 +53,19 @@ class long_transactions : public testing::Test {
     // The address sanitizer keeps what was freed for a while.
     EXPECT_LE(after, before + (sanitized ? ~std::uint64_t{0} / 2 : most_growth));
   }
-  [[nodiscard]] std::int64_t value_of(transaction& tx, std::int64_t k) const {
-    return tx.find(rows, {k}).value().get(v);
+  [[nodiscard]] std::int64_t value_of(const db::reader& at, std::int64_t k) const {
+    return at.find(rows, {k}).value().get(v);
+  }
+  [[nodiscard]] transaction serial() { return base.begin({.isolation = isolation::serializable}); }
+  /// A serializable transaction that looks, and changes what no other one changes, cannot commit
+  /// once another transaction has made the change.
+  template <class Look, class Change>
+  void conflicts(Look&& look, Change&& change) {
+    transaction tx = serial();
+    look(tx);
+    ASSERT_TRUE(tx.edit(rows, {1})->set(v, 5));
+    ASSERT_TRUE(base.transact(change));
+    EXPECT_EQ(tx.commit(), outcome::conflict);
   }
 
   db::database base = db::database::open();
@@ -87,6 +104,20 @@ TEST_F(long_transactions, go_back_to_one_savepoint) {
   EXPECT_EQ(tx.find(rows, {11}).code(), outcome::not_found);
 }
 
+TEST_F(long_transactions, go_back_to_new_savepoints_in_a_scan) {
+  transaction tx = base.begin();
+  static_cast<void>(tx.savepoint());
+  tx.for_each(rows, [&](const db::row&) {
+    takes_no_more([&](std::int64_t n) {
+      const auto here = tx.savepoint();
+      ASSERT_TRUE(tx.edit(rows, {1})->set(v, n % 7));
+      ASSERT_TRUE(tx.rollback_to(here));
+    });
+    return false;
+  });
+  EXPECT_EQ(value_of(tx, 1), 1);
+}
+
 TEST_F(long_transactions, insert_and_erase) {
   transaction tx = base.begin();
   takes_no_more([&](std::int64_t n) {
@@ -113,9 +144,71 @@ TEST_F(long_transactions, are_refused) {
   EXPECT_EQ(now.find(rows, {1})->get(u), 1);
 }
 
+// Its key has a slot while an older snapshot sees the row.
+TEST_F(long_transactions, look_for_a_row_that_was_erased) {
+  const db::reader before = base.snapshot();
+  ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.erase(rows, {9}); }));
+  transaction tx = base.begin();
+  takes_no_more([&](std::int64_t) {
+    ASSERT_EQ(tx.edit(rows, {9}).code(), outcome::not_found);
+    ASSERT_EQ(tx.erase(rows, {9}), outcome::not_found);
+  });
+  EXPECT_EQ(value_of(before, 9), 9);
+}
+
+// An entry leads to a row that does not have the value any more, nor in the snapshot.
+TEST_F(long_transactions, take_a_value_that_another_row_has_had) {
+  transaction tx = base.begin();
+  for (const std::int64_t value : {50, 60}) {
+    ASSERT_TRUE(
+        base.transact([&](transaction& other) { return other.edit(rows, {2})->set(u, value); }));
+  }
+  takes_no_more([&](std::int64_t) {
+    ASSERT_TRUE(tx.insert(rows, {11, 11, 50, ""}));
+    ASSERT_TRUE(tx.erase(rows, {11}));
+  });
+}
+
+// What goes back when an insertion is refused is its own image alone.
+TEST_F(long_transactions, keep_the_images_of_other_rows) {
+  transaction tx = base.begin();
+  ASSERT_TRUE(tx.erase(rows, {1}));
+  ASSERT_EQ(tx.insert(rows, {1, 1, 2, ""}), outcome::duplicate_key);
+  ASSERT_TRUE(tx.edit(rows, {3})->set(v, 30));
+  ASSERT_TRUE(tx.insert(rows, {1, 10, 1, ""}));
+  ASSERT_TRUE(tx.edit(rows, {4})->set(v, 40));
+  ASSERT_TRUE(tx.edit(rows, {5})->set(v, 50));
+  const auto check = [&](const db::reader& at) {
+    EXPECT_EQ(value_of(at, 1), 10);
+    for (const std::int64_t k : {3, 4, 5}) EXPECT_EQ(value_of(at, k), 10 * k);
+  };
+  check(tx);
+  ASSERT_TRUE(tx.commit());
+  check(base.snapshot());
+}
+
+// An image that has gone back is used for rows of its width.
+TEST_F(long_transactions, have_rows_of_several_widths) {
+  db::table& narrow = base.create_table(
+      {.name = "narrow", .columns = {{"k", db::int64, db::primary_key}, {"v", db::int64}}});
+  const auto of = narrow.column<std::int64_t>("v");
+  transaction tx = base.begin();
+  ASSERT_TRUE(tx.insert(narrow, {1, 1}));
+  ASSERT_EQ(tx.insert(narrow, {1, 2}), outcome::duplicate_key);
+  ASSERT_TRUE(tx.edit(rows, {1})->set(v, 3));
+  for (std::int64_t k = 2; k < 100; ++k) ASSERT_TRUE(tx.insert(narrow, {k, k}));
+  ASSERT_TRUE(tx.update(rows, {1}, {{"t", std::string(1000, 'y')}}));
+  ASSERT_TRUE(tx.commit());
+  const db::reader now = base.snapshot();
+  for (std::int64_t k = 1; k < 100; ++k) ASSERT_EQ(now.find(narrow, {k})->get(of), k);
+  EXPECT_EQ(value_of(now, 1), 3);
+}
+
 TEST_F(long_transactions, change_an_indexed_column_to_and_fro) {
   transaction tx = base.begin();
-  takes_no_more([&](std::int64_t n) { ASSERT_TRUE(tx.edit(rows, {1})->set(v, n % 100)); });
+  takes_no_more([&](std::int64_t n) {
+    for (std::int64_t k = 0; k < 10; ++k) ASSERT_TRUE(tx.edit(rows, {k})->set(v, n % 100));
+  });
   ASSERT_TRUE(tx.commit());
   base.collect();
   EXPECT_EQ(base.stats().cleaning, 0U);
@@ -146,7 +239,10 @@ TEST_F(long_transactions, note_what_they_read_once) {
     }
     tx.scan(rows.index("by_v"), {n % 10}, {n % 10}, [](const db::row&) {});
     tx.scan(rows.index("by_v"), {}, {}, [](const db::row&) { return false; });
-    tx.for_each(rows, [](const db::row&) { return false; });
+    for (int i = 0; i < 10; ++i) tx.for_each(rows, [](const db::row&) { return false; });
+    for (std::int64_t i = 0; i < 40; ++i) {  // so the rows that were in the way are noted
+      ASSERT_EQ(tx.insert(rows, {i % 10, 0, 100, ""}), outcome::duplicate_key);
+    }
   });
   // What was noted counts yet, the first and the last of it.
   for (const std::int64_t k : {100, 109}) {
@@ -164,40 +260,149 @@ TEST_F(long_transactions, note_what_they_read_once) {
   }
 }
 
-/// What was read once counts, however often other things are read after it.
-TEST_F(long_transactions, find_out_what_was_changed_of_what_they_have_read_once) {
-  const auto look = [&](transaction& tx, std::int64_t k, std::int64_t from) {
-    ASSERT_TRUE(tx.find(rows, {k}));
-    ASSERT_EQ(tx.find(rows, {from}).code(), outcome::not_found);
-    tx.scan(rows.index("by_v"), {from}, {from + 4}, [](const db::row&) {});
-  };
-  const auto read = [&](transaction& tx) {
-    for (std::int64_t k = 0; k < 3; ++k) look(tx, k, 20 + 10 * k);
-    for (std::int64_t n = 0; n < 2000; ++n) look(tx, 3 + n % 4, 70 + 10 * (n % 4));
-  };
-  const auto conflicts = [&](auto&& change) {
-    transaction tx = base.begin({.isolation = isolation::serializable});
-    read(tx);
-    EXPECT_TRUE(tx.edit(rows, {9})->set(v, 9));
-    EXPECT_TRUE(base.transact(change));
-    return tx.commit() == outcome::conflict;
-  };
-  for (std::int64_t k = 0; k < 3; ++k) {
-    EXPECT_TRUE(conflicts([&](transaction& tx) {
-      return tx.update(rows, {k}, {{"t", "changed"}});
-    })) << "row "
-        << k;
+// Of many notes that differ none is taken for a copy.
+TEST_F(long_transactions, keep_each_key_that_they_have_noted) {
+  for (const std::int64_t k : some_of_many) {
+    SCOPED_TRACE(k);
+    conflicts(
+        [&](transaction& tx) {
+          for (std::int64_t i = 1000; i < 1000 + many; ++i) {
+            ASSERT_EQ(tx.find(rows, {i}).code(), outcome::not_found);
+          }
+        },
+        [&](transaction& other) { return other.insert(rows, {k, k, k, ""}); });
+    ASSERT_TRUE(base.transact([&](transaction& other) { return other.erase(rows, {k}); }));
   }
-  for (const std::int64_t in : {20, 32, 44}) {
-    EXPECT_TRUE(conflicts([&](transaction& tx) { return tx.insert(rows, {in + 100, in, in, ""}); }))
-        << "range " << in;
+}
+
+TEST_F(long_transactions, keep_each_row_that_they_have_noted) {
+  ASSERT_TRUE(base.transact([&](transaction& tx) {
+    for (std::int64_t k = 1000; k < 1000 + many; ++k) {
+      if (const db::status s = tx.insert(rows, {k, k, k, ""}); !s) return s;
+    }
+    return db::status();
+  }));
+  for (const std::int64_t k : some_of_many) {
+    SCOPED_TRACE(k);
+    conflicts(
+        [&](transaction& tx) {
+          for (std::int64_t i = 1000; i < 1000 + many; ++i) EXPECT_TRUE(tx.find(rows, {i}));
+        },
+        [&](transaction& other) { return other.edit(rows, {k})->set(v, -k); });
   }
-  for (const std::int64_t k : {20, 30, 40}) {
-    EXPECT_TRUE(conflicts([&](transaction& tx) { return tx.insert(rows, {k, 60, 200 + k, ""}); }))
-        << "key " << k;
-    EXPECT_TRUE(base.transact([&](transaction& tx) { return tx.erase(rows, {k}); }));
+}
+
+TEST_F(long_transactions, keep_each_range_that_they_have_noted) {
+  const auto put = [&](std::int64_t value) {
+    return
+        [this, value](transaction& other) { return other.insert(rows, {value, value, value, ""}); };
+  };
+  const auto& by_v = rows.index("by_v");
+  for (const std::int64_t k : some_of_many) {
+    SCOPED_TRACE(k);
+    conflicts(
+        [&](transaction& tx) {
+          for (std::int64_t i = 1000; i < 1000 + many; ++i)
+            tx.scan(by_v, {i}, {i}, [](const db::row&) {});
+        },
+        put(k));
+    ASSERT_TRUE(base.transact([&](transaction& other) { return other.erase(rows, {k}); }));
   }
-  EXPECT_FALSE(conflicts([&](transaction& tx) { return tx.insert(rows, {500, 60, 60, ""}); }));
+  // Those that begin at the same place differ by where they end.
+  conflicts(
+      [&](transaction& tx) {
+        for (std::int64_t i = 999 + many; i >= 1000; --i) {
+          tx.scan(by_v, {1000}, {i}, [](const db::row&) {});
+        }
+      },
+      put(999 + many));
+}
+
+TEST_F(long_transactions, keep_the_largest_part_of_a_table_that_they_have_noted) {
+  conflicts(
+      [&](transaction& tx) {
+        std::int64_t left = 10;
+        tx.for_each(rows, [&](const db::row&) { return --left != 0; });
+        for (int i = 0; i < many; ++i) tx.for_each(rows, [](const db::row&) { return false; });
+      },
+      [&](transaction& other) { return other.edit(rows, {9})->set(v, 90); });
+}
+
+// A scan has a place for its note, which stays while others are noted inside it.
+TEST_F(long_transactions, keep_what_scans_inside_scans_have_noted) {
+  const auto& by_v = rows.index("by_v");
+  for (const std::int64_t value : {-many, std::int64_t{7}}) {
+    SCOPED_TRACE(value);
+    conflicts(
+        [&](transaction& tx) {
+          bool first = true;
+          tx.scan(by_v, {5}, {9}, [&](const db::row&) {
+            for (std::int64_t i = -many; i < 0 && first; ++i) {
+              tx.scan(by_v, {i}, {i}, [](const db::row&) {});
+            }
+            first = false;
+          });
+        },
+        [&](transaction& other) { return other.insert(rows, {100, value, 100, ""}); });
+    ASSERT_TRUE(base.transact([&](transaction& other) { return other.erase(rows, {100}); }));
+  }
+}
+
+TEST_F(long_transactions, keep_what_is_noted_while_a_table_is_read) {
+  std::vector<db::table*> two;
+  for (const char* const name : {"one", "two"}) {
+    two.push_back(
+        &base.create_table({.name = name, .columns = {{"k", db::int64, db::primary_key}}}));
+    ASSERT_TRUE(base.transact([&](transaction& tx) {
+      db::status s;
+      for (std::int64_t k = 1; k <= 4 && s; ++k) s = tx.insert(*two.back(), {k});
+      return s;
+    }));
+  }
+  // Whichever of them comes first when notes are sorted.
+  for (const std::size_t n : {0U, 1U}) {
+    SCOPED_TRACE(n);
+    db::table& of = *two[n];
+    const db::table& other_one = *two[1 - n];
+    const auto look_once = [&, first = true](transaction& tx) mutable {
+      for (int i = 0; i < many && first; ++i) {
+        tx.for_each(other_one, [](const db::row&) { return false; });
+      }
+      first = false;
+    };
+    conflicts([&, look = look_once](
+                  transaction& tx) mutable { tx.for_each(of, [&](const db::row&) { look(tx); }); },
+              [&](transaction& other) { return other.erase(of, {3}); });
+    conflicts(
+        [&, look = look_once](transaction& tx) mutable {
+          const auto any = [&](std::int64_t) {
+            look(tx);
+            return true;
+          };
+          EXPECT_TRUE(tx.query(of)
+                          .where(of.column<std::int64_t>("k"), any)
+                          .aggregate(db::count())
+                          .run({.threads = 1}));
+        },
+        [&](transaction& other) { return other.erase(of, {4}); });
+  }
+}
+
+// So many that there is hardly room for one more than differ.
+TEST_F(long_transactions, note_what_they_read_again_as_fast_as_before) {
+  using std::chrono::steady_clock;
+  transaction tx = serial();
+  const auto pass = [&] {
+    const auto start = steady_clock::now();
+    for (std::int64_t k = 100; k < 100 + 16380; ++k) {
+      EXPECT_EQ(tx.find(rows, {k}).code(), outcome::not_found);
+    }
+    return steady_clock::now() - start;
+  };
+  const auto once = pass();
+  steady_clock::duration again{};
+  for (int n = 0; n < 5; ++n) again += pass();
+  EXPECT_LE(again, 100 * std::max<steady_clock::duration>(once, std::chrono::milliseconds(1)));
 }
 
 TEST_F(long_transactions, savepoints_between_which_nothing_was_changed_are_one) {
