@@ -123,14 +123,18 @@ def _report_takes(scale: Scale) -> float:
 
 
 def dearer(records: list[dict], way: str, versions: str) -> Comparison | None:
-    """What a row costs the held reader, of what it costs a new one."""
+    """What a row costs at the old snapshot, of what it costs at a new one."""
     return compare(of(records, f"old_{way}_ns", versions=versions),
                    of(records, f"new_{way}_ns", versions=versions))  # fmt: skip
 
 
-def _report_chart(records: list[dict], way: str, storages: list[str]) -> dict | None:
+def cost_chart(
+    records: list[dict], way: str, name: str, engines: list[str], old_one: str
+) -> dict | None:
+    """What a row costs each of them at a new snapshot, and how much more at the old one, which the
+    page calls so."""
     known = {}
-    for versions in storages:
+    for versions in engines:
         old, new = (of(records, f"{age}_{way}_ns", versions=versions) for age in ("old", "new"))
         if old and new:
             known[versions] = (new.median, max(0.0, old.median - new.median))
@@ -138,11 +142,10 @@ def _report_chart(records: list[dict], way: str, storages: list[str]) -> dict | 
         return None
     parts = [
         ("at a new snapshot", "@part-work", [new for new, _ in known.values()]),
-        ("more at the held one", "@part-free", [more for _, more in known.values()]),
+        (f"more at the {old_one} one", "@part-free", [more for _, more in known.values()]),
     ]
-    title = f"{WAYS[way]}, processor time a row"
-    chart = blocks.bars(list(known), parts, title, look.duration)
-    return blocks.charts_block(WAYS[way], [chart], part_chips(parts))
+    chart = blocks.bars(list(known), parts, f"{name}, processor time a row", look.duration)
+    return blocks.charts_block(name, [chart], part_chips(parts))
 
 
 def _report_table(records: list[dict], storages: list[str]) -> dict:
@@ -171,7 +174,8 @@ def _show_reports(found: Found) -> Shown | None:
         verdict = NOT_SEEN if any(c.proven for c in dear) else UNPROVEN
     told = "; ".join(f"{name.lower()} {look.times(c.ratio)}" for name, c in known.items())
     here = f"The default storage, at the held snapshot against a new one: {told}."
-    charts = [made for way in WAYS if (made := _report_chart(records, way, storages))]
+    made = (cost_chart(records, way, WAYS[way], storages, "held") for way in WAYS)
+    charts = [one for one in made if one]
     return Shown([*charts, _report_table(records, storages)], here, verdict)
 
 

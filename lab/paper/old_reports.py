@@ -6,10 +6,9 @@ from __future__ import annotations
 
 from lab import look
 from lab.claims import NOT_SEEN, SEEN, UNPROVEN
-from lab.legends import parts as part_chips
 from lab.paper import blocks
 from lab.paper.found import Found
-from lab.paper.held import DEFAULT, of
+from lab.paper.held import DEFAULT, cost_chart, dearer, of
 from lab.paper.page import Page, Scale, Shown, one_trial
 from lab.stats import Comparison, compare
 
@@ -39,33 +38,10 @@ def _takes(scale: Scale) -> float:
     return TRIALS * (storages * (SECONDS + OVERHEAD) + PEERS_SECONDS)
 
 
-def dearer(records: list[dict], way: str, versions: str) -> Comparison | None:
-    """What a row costs at the old snapshot, of what it costs at a new one."""
-    return compare(of(records, f"old_{way}_ns", versions=versions),
-                   of(records, f"new_{way}_ns", versions=versions))  # fmt: skip
-
-
 def beside(records: list[dict], report: str, engine: str) -> Comparison | None:
     """What a row costs the default storage at the old snapshot, of what it costs the engine."""
     return compare(of(records, f"old_{report}_ns", versions=DEFAULT),
                    of(records, f"old_{report}_ns", versions=engine))  # fmt: skip
-
-
-def _chart(records: list[dict], report: str, names: list[str]) -> dict | None:
-    known = {}
-    for name in names:
-        old, new = (of(records, f"{age}_{report}_ns", versions=name) for age in ("old", "new"))
-        if old and new:
-            known[name] = (new.median, max(0.0, old.median - new.median))
-    if not known:
-        return None
-    parts = [
-        ("at a new snapshot", "@part-work", [new for new, _ in known.values()]),
-        ("more at the old one", "@part-free", [more for _, more in known.values()]),
-    ]
-    title = f"{REPORTS[report]}, processor time a row"
-    chart = blocks.bars(list(known), parts, title, look.duration)
-    return blocks.charts_block(REPORTS[report], [chart], part_chips(parts))
 
 
 def _table(records: list[dict], way: str, names: list[str]) -> dict | None:
@@ -97,7 +73,8 @@ def _show(found: Found) -> Shown | None:
     verdict = SEEN
     if too_dear:
         verdict = NOT_SEEN if any(c.proven for c in too_dear) else UNPROVEN
-    charts = [made for report in REPORTS if (made := _chart(records, report, names))]
+    drawn = (cost_chart(records, key, name, names, "old") for key, name in REPORTS.items())
+    charts = [one for one in drawn if one]
     tables = [made for way in WAYS if (made := _table(records, way, names))]
     return Shown([*charts, *tables], here, verdict)
 
