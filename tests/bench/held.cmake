@@ -5,19 +5,9 @@
 
 include("${CMAKE_CURRENT_LIST_DIR}/patience.cmake")
 set(out "${SCRATCH}/held.json")
+set(small held --rows 100 --warm-up 0.02)
+include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/contract.cmake")
-
-# Sets `lines` to the records of one run.
-function(run)
-  file(REMOVE "${out}")
-  execute_process(COMMAND "${BENCH}" held --rows 100 --warm-up 0.02 --json "${out}" ${ARGN}
-                  RESULT_VARIABLE code ERROR_VARIABLE complaint)
-  if(NOT code EQUAL 0)
-    message(FATAL_ERROR "${ARGN}: exit code ${code}: ${complaint}")
-  endif()
-  file(STRINGS "${out}" lines)
-  set(lines "${lines}" PARENT_SCOPE)
-endfunction()
 
 function(check_fields line)
   take_fields("${line}" kind workload index versions hold threads rows durability warm_up checkpoint ballast

@@ -3,6 +3,8 @@
 # old snapshot that is not what it was is found.
 
 set(out "${SCRATCH}/reports.json")
+set(small reports --rows 3000 --seconds 0.02)
+include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/contract.cmake")
 
 function(check_fields line)
@@ -24,18 +26,6 @@ function(check_fields line)
   set(parts "${parts}" PARENT_SCOPE)
   string(JSON ratio TYPE "${line}" last_to_first)
   set(ratio "${ratio}" PARENT_SCOPE)
-endfunction()
-
-# Sets `lines` to the records of one run.
-function(run)
-  file(REMOVE "${out}")
-  execute_process(COMMAND "${BENCH}" reports --rows 3000 --seconds 0.02 --json "${out}" ${ARGN}
-                  RESULT_VARIABLE code ERROR_VARIABLE complaint)
-  if(NOT code EQUAL 0)
-    message(FATAL_ERROR "${ARGN}: exit code ${code}: ${complaint}")
-  endif()
-  file(STRINGS "${out}" lines)
-  set(lines "${lines}" PARENT_SCOPE)
 endfunction()
 
 # Every storage, by default.

@@ -5,18 +5,7 @@
 include("${CMAKE_CURRENT_LIST_DIR}/patience.cmake")
 set(out "${SCRATCH}/tpcc.json")
 set(small tpcc --items 100 --customers 20)
-
-# Sets `lines` to the records of one run.
-function(run)
-  file(REMOVE "${out}")
-  execute_process(COMMAND "${BENCH}" ${small} --json "${out}" ${ARGN}
-                  RESULT_VARIABLE code ERROR_VARIABLE complaint)
-  if(NOT code EQUAL 0)
-    message(FATAL_ERROR "${ARGN}: exit code ${code}: ${complaint}")
-  endif()
-  file(STRINGS "${out}" lines)
-  set(lines "${lines}" PARENT_SCOPE)
-endfunction()
+include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
 
 foreach(seconds IN LISTS patience)
   run(--seconds ${seconds} --hold 1 --scanners 1 --threads 3 --warehouses 2)

@@ -4,19 +4,9 @@
 
 include("${CMAKE_CURRENT_LIST_DIR}/patience.cmake")
 set(out "${SCRATCH}/ycsb.json")
+set(small ycsb --records 100)
+include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/contract.cmake")
-
-# Sets `lines` to the records of one run.
-function(run)
-  file(REMOVE "${out}")
-  execute_process(COMMAND "${BENCH}" ycsb --records 100 --json "${out}" ${ARGN}
-                  RESULT_VARIABLE code ERROR_VARIABLE complaint)
-  if(NOT code EQUAL 0)
-    message(FATAL_ERROR "${ARGN}: exit code ${code}: ${complaint}")
-  endif()
-  file(STRINGS "${out}" lines)
-  set(lines "${lines}" PARENT_SCOPE)
-endfunction()
 
 function(check_fields line)
   take_fields("${line}" kind engine versions index durability workload threads writes theta columns width touch
