@@ -182,6 +182,22 @@ inline void transaction::no_query_runs() const {
     refuse_in_query();
 }
 
+class reader::short_image {
+ public:
+  /// Throws std::bad_alloc.
+  short_image(const reader& of, const table& t)
+      : images_(of.session_->images), before_(images_.here()), words_(of.room_for(t)) {}
+  short_image(const short_image&) = delete;
+  short_image& operator=(const short_image&) = delete;
+  ~short_image() { images_.rewind(before_); }
+  [[nodiscard]] std::uint64_t* words() const noexcept { return words_; }
+
+ private:
+  arena& images_;
+  const arena::mark before_;
+  std::uint64_t* const words_;
+};
+
 /// Begins a level, as a savepoint does, so that what a row was before its next change is kept. It
 /// is gone when the scan ends, and so is what was kept for it alone.
 class reader::scanning {

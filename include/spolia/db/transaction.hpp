@@ -174,6 +174,8 @@ class SPOLIA_EXPORT reader {
     const reader& of_;
     const bool open_;
   };
+  /// Room for a row's image that is needed no longer than this lives.
+  class short_image;
   /// While it lives, a scan runs: reading with its level passes over what was changed since.
   class scanning;
   /// What a scan has shown, for a serializable transaction.

@@ -155,20 +155,18 @@ bool catalog::fill(const reader& at, building& b) const {
   const schema& s = b.of.layout();
   const selection key_only(s, b.columns);
   const column_set wanted = key_only.in(s);
-  const arena::mark here = at.session_->images.here();
   const slot_chunks& slots = *b.of.slots_;
   const std::uint64_t end = slots.end();
   for (std::uint64_t slot = slots.next_shown(0, end, at.timestamp()); slot < end;
        slot = slots.step(slot, end, at.timestamp())) {
-    std::uint64_t* const image = at.room_for(b.of);
-    if (at.read_step(b.of, slot, wanted, image) != 0) {
-      add(at, b, slot, s.key_of(b.index.columns_, image));
+    const reader::short_image image(at, b.of);
+    if (at.read_step(b.of, slot, wanted, image.words()) != 0) {
+      add(at, b, slot, s.key_of(b.index.columns_, image.words()));
       if (++added % looks_every == 0 && engine_.rows.limited()) {
         b.of.count_indexes();
         if (engine_.is_full()) return false;
       }
     }
-    at.session_->images.rewind(here);
   }
   return true;
 }
@@ -201,14 +199,13 @@ bool catalog::twice(const reader& at, const building& b, const key_words& key) {
   const schema& s = b.of.layout();
   const selection key_only(s, b.columns);
   const column_set wanted = key_only.in(s);
-  const arena::mark here = at.session_->images.here();
   int rows = 0;
   const auto look = [&](std::uint64_t slot, const std::uint64_t*) {
-    std::uint64_t* const image = at.room_for(b.of);
-    if (at.read_step(b.of, slot, wanted, image) != 0 && s.key_of(b.index.columns_, image) == key) {
+    const reader::short_image image(at, b.of);
+    if (at.read_step(b.of, slot, wanted, image.words()) != 0 &&
+        s.key_of(b.index.columns_, image.words()) == key) {
       ++rows;
     }
-    at.session_->images.rewind(here);
     return rows < 2;
   };
   b.index.entries_->scan(key, key, at.timestamp(), slot_visitor(look));

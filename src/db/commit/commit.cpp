@@ -519,17 +519,14 @@ verdict transaction::slot_holds(const range_read& r, std::uint64_t slot, std::ui
   const schema& s = t.schema_;
   const std::vector<std::uint32_t>& columns = r.index != nullptr ? r.index->columns_ : s.key();
   const selection key_only(s, r.index != nullptr ? r.index->mask_ : s.keyed());
-  const arena::mark here = session_->images.here();
-  std::uint64_t* const image = room_for(t);
+  const short_image image(*this, t);
   const auto later = [&] {
     if (!now) now = engine_.board.living.announce(engine_.board.clock, options_.label);
     return now.timestamp();
   };
-  const auto part = [&] { return r.has(s.key_of(columns, image), s.key_length(columns)); };
-  const verdict v = look_at_changed(engine_.board, *engine_.old, place, timestamp(), drawn,
-                                    key_only.in(s), image, later, part);
-  session_->images.rewind(here);
-  return v;
+  const auto part = [&] { return r.has(s.key_of(columns, image.words()), s.key_length(columns)); };
+  return look_at_changed(engine_.board, *engine_.old, place, timestamp(), drawn, key_only.in(s),
+                         image.words(), later, part);
 }
 
 }  // namespace db

@@ -692,13 +692,10 @@ status transaction::unique_in(const pending_write& w, const secondary& i, const 
   const table& t = *w.of;
   const auto look = [&](std::uint64_t slot, const std::uint64_t*) {
     if (slot == w.slot) return true;
-    const arena::mark here = session_->images.here();
-    std::uint64_t* const image = room_for(t);
     const selection key_only(t.schema_, i.mask_);
-    const bool has = read(t, slot, key_only.in(t.schema_), image) != 0 &&
-                     t.schema_.key_of(i.columns_, image) == key;
-    session_->images.rewind(here);
-    if (has) {
+    const short_image image(*this, t);
+    if (read(t, slot, key_only.in(t.schema_), image.words()) != 0 &&
+        t.schema_.key_of(i.columns_, image.words()) == key) {
       found = outcome::duplicate_key;
       note_row(t, slot);
     } else if (own(*t.at(slot).head) == nullptr) {
@@ -722,13 +719,10 @@ bool transaction::has_now(const secondary& i, std::uint64_t slot, const key_word
   if (unchanged_since(engine_.board, *place.head, timestamp())) return false;
   const census::ticket now = engine_.board.living.announce(engine_.board.clock, options_.label);
   const selection key_only(t.schema_, i.mask_);
-  const arena::mark here = session_->images.here();
-  std::uint64_t* const image = room_for(t);
-  const bool has = read_row(engine_.board, *engine_.old, place, now.timestamp(),
-                            key_only.in(t.schema_), image) != 0 &&
-                   t.schema_.key_of(i.columns_, image) == key;
-  session_->images.rewind(here);
-  return has;
+  const short_image image(*this, t);
+  return read_row(engine_.board, *engine_.old, place, now.timestamp(), key_only.in(t.schema_),
+                  image.words()) != 0 &&
+         t.schema_.key_of(i.columns_, image.words()) == key;
 }
 
 void transaction::refuse_in_query() {
