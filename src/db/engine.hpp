@@ -138,6 +138,10 @@ struct alignas(cache_line) session {
     // release → the acquire in engine::is_open(): its rows.
     if (ended_claims.load_relaxed() != claims) ended_claims.store_release(claims);
   }
+  /// A scan or a query of a serializable transaction is about to note what it reads.
+  void begin_noting() {
+    if (scan == 0 && !asked) reads.drop_copies();
+  }
   /// For the next one. `noted`: this one has noted what it read.
   void clear(bool noted) noexcept {
     images.clear();

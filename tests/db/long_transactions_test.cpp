@@ -260,6 +260,22 @@ TEST_F(long_transactions, note_what_they_read_once) {
   }
 }
 
+// A table noted as a whole is not noted again while it is the last one: so there are two.
+TEST_F(long_transactions, note_the_tables_of_their_queries_once) {
+  db::table& others = base.create_table(
+      {.name = "others", .columns = {{"k", db::int64, db::primary_key}, {"v", db::int64}}});
+  transaction tx = serial();
+  takes_no_more([&](std::int64_t) {
+    for (int i = 0; i < 10; ++i) {
+      ASSERT_TRUE(tx.query(rows).aggregate(db::count()).run());
+      ASSERT_TRUE(tx.query(others).aggregate(db::count()).run());
+    }
+  });
+  ASSERT_TRUE(tx.edit(rows, {1})->set(v, 5));
+  ASSERT_TRUE(base.transact([&](transaction& other) { return other.insert(others, {1, 1}); }));
+  EXPECT_EQ(tx.commit(), outcome::conflict);
+}
+
 // Of many notes that differ none is taken for a copy.
 TEST_F(long_transactions, keep_each_key_that_they_have_noted) {
   for (const std::int64_t k : some_of_many) {

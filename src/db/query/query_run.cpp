@@ -256,6 +256,7 @@ status query_run::run() {
   at_.session_->looked = true;
   read_set& reads = at_.session_->reads;
   const bool notes = at_.notes_reads_ && !reads.has_all(of_);
+  if (notes) at_.session_->begin_noting();
   const std::size_t noted = reads.tables.size();
   if (notes) reads.tables.push_back({&of_, 0});
   const asking now(at_);

@@ -104,17 +104,17 @@ struct read_set {
   void row(const row_head* r) {
     if (!rows.empty() && rows.back() == r) return;
     if (rows.size() == rows.capacity()) [[unlikely]]
-      without_copies(rows);
+      drop_copies(rows);
     rows.push_back(r);
   }
   void key(const table& t, const key_words& k) {
-    if (keys.size() == keys.capacity()) without_copies(keys);
+    if (keys.size() == keys.capacity()) drop_copies(keys);
     keys.push_back({&t, k});
   }
   /// So that what is scanned again and again is recorded once. No scan goes on.
-  void begin_scan() {
-    if (ranges.size() == ranges.capacity()) without_copies(ranges);
-    if (tables.size() == tables.capacity()) without_copies(tables);
+  void drop_copies() {
+    if (ranges.size() == ranges.capacity()) drop_copies(ranges);
+    if (tables.size() == tables.capacity()) drop_copies(tables);
   }
   /// Whether all rows of the table are recorded already.
   [[nodiscard]] bool has_all(const table& t) const noexcept {
@@ -132,7 +132,7 @@ struct read_set {
   /// sorting, or else there is room for twice as many. So what is kept is at most four times what
   /// differs.
   template <class T>
-  static void without_copies(std::vector<T>& all) {
+  static void drop_copies(std::vector<T>& all) {
     constexpr std::size_t few = 256;
     if (all.size() >= few) {
       std::sort(all.begin(), all.end(), std::less<T>());

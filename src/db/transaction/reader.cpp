@@ -35,9 +35,8 @@ class reader::scan_note {
   /// The keys of the index have so many words.
   scan_note(const reader& of, const range_read& all, std::uint32_t words, direction way)
       : of_(of), all_(all), words_(words), way_(way) {
-    session& s = *of.session_;
-    s.looked = true;
-    if (of.notes_reads_ && s.scan == 0 && !s.asked) s.reads.begin_scan();
+    of.session_->looked = true;
+    if (of.notes_reads_) of.session_->begin_noting();
   }
   scan_note(const scan_note&) = delete;
   scan_note& operator=(const scan_note&) = delete;
@@ -251,7 +250,7 @@ void reader::scan_table(const table& t, const row_visitor& f, const selection& o
   must_exist(t);
   session_->looked = true;
   const bool notes = notes_reads_ && !session_->reads.has_all(t);
-  if (notes && session_->scan == 0 && !session_->asked) session_->reads.begin_scan();
+  if (notes) session_->begin_noting();
   const std::size_t noted = session_->reads.tables.size();
   if (notes) session_->reads.tables.push_back({&t, 0});
   const scanning now(*this);
