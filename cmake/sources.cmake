@@ -53,6 +53,7 @@ set(SPOLIA_SOURCES
     src/db/slow_readers.cpp
     src/db/transaction/instant.cpp
     src/db/transaction/reader.cpp
+    src/db/transaction/row_images.cpp
     src/db/transaction/savepoints.cpp
     src/db/transaction/transaction.cpp
     src/db/upkeep.cpp

@@ -255,6 +255,7 @@ void engine::collect() {
   cleaner.collect();  // first: versions of rows that it takes away can go then
   old->collect();
   values.collect();
+  row_images::collect();
 }
 
 /// Counts what all indexes take; what all rows do.

@@ -25,6 +25,7 @@
 #include "db/commit/gate.hpp"
 #include "db/index/index.hpp"
 #include "db/transaction/read_set.hpp"
+#include "db/transaction/row_images.hpp"
 #include "db/transaction/workspace.hpp"
 #include "db/upkeep.hpp"
 #include "db/versions/value_blocks.hpp"
@@ -91,7 +92,8 @@ inline constexpr std::uint64_t claim_mask = (std::uint64_t{1} << claim_bits) - 1
 /// What a reader or transaction works with; belongs to the holder of the record with its number.
 struct alignas(cache_line) session {
   commit_board::record* record = nullptr;
-  arena images;         // of rows that were read
+  arena images;         // of rows that are shown, or looked at for a moment
+  row_images results;   // of rows that find() and lock() have returned
   image_store changes;  // of rows that are locked
   std::vector<pending_write> writes;
   std::vector<ask> asks;
@@ -145,6 +147,7 @@ struct alignas(cache_line) session {
   /// For the next one. `noted`: this one has noted what it read.
   void clear(bool noted) noexcept {
     images.clear();
+    results.clear();
     // Each write, each allocation request, and what is kept of a write, has an image there: so that
     // tells whether they are many.
     if (changes.clear()) {

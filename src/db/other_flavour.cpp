@@ -41,6 +41,7 @@
 #include "db/slow_readers.cpp"
 #include "db/transaction/instant.cpp"
 #include "db/transaction/reader.cpp"
+#include "db/transaction/row_images.cpp"
 #include "db/transaction/savepoints.cpp"
 #include "db/transaction/transaction.cpp"
 #include "db/upkeep.cpp"

@@ -212,7 +212,8 @@ TEST_P(db_apart, own_values_are_seen_and_go_with_the_transaction) {
     ASSERT_TRUE(e);
     const std::string_view before = e->get(words);
     ASSERT_TRUE(e->set(words, two));
-    const std::string_view own = tx.find(rows, {1})->get(words);
+    const auto found = tx.find(rows, {1});
+    const std::string_view own = found->get(words);
     ASSERT_TRUE(e->set(words, three));
     ASSERT_TRUE(e->set(bytes, nullptr));
     EXPECT_EQ(before, made_of(1));

@@ -99,23 +99,41 @@ class [[nodiscard]] result {
   explicit operator bool() const noexcept { return value_.has_value(); }
   [[nodiscard]] status why() const noexcept { return why_; }
   [[nodiscard]] outcome code() const noexcept { return why_.code(); }
-  // Precondition of these four: there is a T. Otherwise the checked build variant names the
+  // Precondition of these six: there is a T. Otherwise the checked build variant names the
   // mistake, and throws no_result if the program goes on.
-  T& operator*() noexcept(!SPOLIA_CHECKS) {
+  T& operator*() & noexcept(!SPOLIA_CHECKS) {
     must_have();
     return *value_;
   }
-  const T& operator*() const noexcept(!SPOLIA_CHECKS) {
+  const T& operator*() const& noexcept(!SPOLIA_CHECKS) {
     must_have();
     return *value_;
   }
-  T* operator->() noexcept(!SPOLIA_CHECKS) { return &**this; }
-  const T* operator->() const noexcept(!SPOLIA_CHECKS) { return &**this; }
+  T operator*() && noexcept(!SPOLIA_CHECKS) {
+    must_have();
+    return std::move(*value_);
+  }
+  T* operator->() & noexcept(!SPOLIA_CHECKS) { return &**this; }
+  const T* operator->() const& noexcept(!SPOLIA_CHECKS) { return &**this; }
+  /// Of a T that goes with this expression: as T::unnamed has it, if it has one.
+  auto operator->() && noexcept(!SPOLIA_CHECKS) {
+    must_have();
+    if constexpr (requires { typename T::unnamed; }) {
+      return typename T::unnamed(std::move(*value_));
+    } else {
+      return &*value_;
+    }
+  }
   /// Throws no_result if there is none.
-  T& value() {
+  T& value() & {
     if (!value_) throw no_result(why_.code());
     return *value_;
   }
+  const T& value() const& {
+    if (!value_) throw no_result(why_.code());
+    return *value_;
+  }
+  T value() && { return std::move(value()); }
 
  private:
   void must_have() const noexcept(!SPOLIA_CHECKS) {

@@ -291,6 +291,7 @@ class SPOLIA_EXPORT schema {
   std::uint32_t words_ = 0;
   std::uint32_t tag_ = 0;
   bool words_only_ = true;
+  bool keyed_by_int64_ = false;
 
   [[nodiscard]] std::uint64_t every_bit() const noexcept {
     return ~std::uint64_t{0} >> (64U - columns_.size());

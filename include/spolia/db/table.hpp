@@ -143,15 +143,26 @@ class selection {
   friend class transaction;
   friend class catalog;
   selection(const schema& of, std::uint64_t columns)
-      : of_(&of), columns_(columns), runs_(of.runs_of(columns)) {}
+      : of_(&of), columns_(columns), runs_(of.runs_of(columns)) {
+    if (runs_.empty()) return;
+    const column_run& last = runs_.back();
+    part_.first = runs_.front().first;
+    part_.words = last.first + last.count * last.width - part_.first;
+  }
   [[nodiscard]] column_set in(const schema& s) const noexcept {
     if (of_ == nullptr) return s.whole();
     return {columns_, runs_, s.whole().all};
   }
 
+  /// The words of a row from the first of these columns to the last one.
+  [[nodiscard]] column_span part(const schema& s) const noexcept {
+    return of_ == nullptr ? column_span{0, s.words()} : part_;
+  }
+
   const schema* of_ = nullptr;
   std::uint64_t columns_ = 0;
   std::vector<column_run> runs_;
+  column_span part_;
 };
 
 class SPOLIA_EXPORT table {

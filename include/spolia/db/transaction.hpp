@@ -24,8 +24,14 @@
 // Scans:       show what was there when they began, each row once. They show the transaction's own
 //              changes made before, and none that the function makes or undoes. find() in the
 //              function sees the newest state, and so does a scan that the function begins.
-// Rows:        what find() and edit() return stays until the transaction ends; what a scan shows,
-//              and what find() returns to the function of a scan, until that function returns.
+// Rows:        what find() and lock() return has memory of its own, as wide as the columns from
+//              the first one that was asked for to the last one, and stays as long as it or a copy
+//              of it does. Its texts and blobs of no stated size stay until the transaction ends,
+//              or with the row where others may end the transaction. Of a row that goes with the
+//              expression, texts and blobs are copies: owned.hpp. What edit() returns stays until
+//              the transaction ends; what a scan shows, until its function returns.
+// Memory:      of what find() and lock() have returned, at most three times as much as those rows
+//              have that are there yet, and four rows.
 // Threads:     one at a time; may be moved on to another with a happens-before edge.
 // Errors:      result.hpp. std::bad_alloc out of a change or out of commit() has rolled the
 //              transaction back.
@@ -216,7 +222,10 @@ class SPOLIA_EXPORT reader {
   /// there is none.
   std::uint64_t read(const table& t, std::uint64_t slot, const column_set& wanted,
                      std::uint64_t* out, std::uint32_t level = newest) const;
-  result<row> find_buried(const table& t, const key_words& wanted, const column_set& columns) const;
+  row row_in(const table& t, std::uint64_t slot, const column_set& wanted, column_span part) const;
+  row row_with_values(const table& t, std::uint64_t slot, const column_set& wanted,
+                      column_span part) const;
+  result<row> find_buried(const table& t, const key_words& wanted, const selection& only) const;
   std::uint64_t read_step(const table& t, std::uint64_t slot, const column_set& wanted,
                           std::uint64_t* out, std::uint32_t level = newest) const;
   [[nodiscard]] pending_write* own(const row_head& r) const noexcept;
@@ -247,7 +256,8 @@ class SPOLIA_EXPORT editor {
       const std::uint64_t w = word(c.number, c.first);
       return value_in(c, &w);
     } else {
-      return now(std::uint64_t{1} << c.number).get(c);
+      const row is = now(std::uint64_t{1} << c.number);
+      return is.get(c);
     }
   }
   template <class T>
@@ -272,7 +282,8 @@ class SPOLIA_EXPORT editor {
   }
   [[nodiscard]] value get(const column_layout& c) const noexcept {
     if (is_over()) return {};
-    return now(std::uint64_t{1} << c.number).get(c);
+    const row is = now(std::uint64_t{1} << c.number);
+    return is.get(c);
   }
   status set(const column_layout& c, const value& v) { return set_column(c.number, c.of, v); }
 

@@ -336,6 +336,7 @@ schema::schema(const table_spec& spec) : name_(spec.name) {
            " bytes: at most 64000 are allowed. text() and blob() take 16 of them");
   }
   look_at_key("table " + name_, key_length(key_));
+  keyed_by_int64_ = key_.size() == 1 && columns_[key_[0]].type.base == base_type::int64;
   runs_ = runs_of(every_bit());
   tag_ = layout_number(spec);
   for (column_layout& c : columns_) c.of = tag_;
@@ -378,6 +379,11 @@ void look_at_index_name(const std::string& name, const std::string& table) {
 }
 
 key_words schema::whole_key(values v) const {
+  if (v.size() == 1 && keyed_by_int64_) [[likely]] {
+    if (const auto* const number = std::get_if<std::int64_t>(&v[0].what())) [[likely]] {
+      return {number_in_key(static_cast<std::uint64_t>(*number))};
+    }
+  }
   if (v.size() != key_.size()) {
     refuse("a key of table " + name_ + " has " + std::to_string(key_.size()) + " values, and not " +
            std::to_string(v.size()));

@@ -124,8 +124,9 @@ void transaction::prepare() {
       replace_apart(w, t.schema_.apart() & (exists ? w.sets : every_column));
     }
     if (existed && (!exists || (w.indexes->columns & w.sets) != 0)) {
+      const short_image room(*this, t);
       pending_write old = w;
-      old.image = room_for(t);
+      old.image = room.words();
       old.has = 0;
       for (secondary* const i : w.indexes->all) {
         if (exists && (i->mask_ & w.sets) == 0) continue;

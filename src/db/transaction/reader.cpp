@@ -22,6 +22,14 @@ constexpr std::size_t scanned_together = 64;
 /// While there were so few commits since a snapshot, few rows that it scans have older versions.
 constexpr std::uint64_t few_commits = 256;
 
+/// Where the row's first word would be if it began in front of this part of it.
+std::uint64_t* from_first(std::uint64_t* words, column_span part) noexcept {
+  return reinterpret_cast<std::uint64_t*>(reinterpret_cast<std::uintptr_t>(words) -
+                                          part.first * sizeof(std::uint64_t));
+}
+
+std::size_t words_for(std::string_view bytes) noexcept { return (bytes.size() + 7) / 8; }
+
 [[noreturn]] void refuse_scan(const std::string& what) {
   throw std::invalid_argument("spolia::db: " + what);
 }
@@ -132,7 +140,7 @@ void reader::keep_apart(const table& t, std::uint64_t columns, std::uint64_t* wo
     std::uint64_t* const at = words + t.schema_.span_of(c).first;
     const std::string_view bytes = apart_in(at);
     if (!lies_apart(at)) return;
-    std::uint64_t* const copy = session_->images.take((bytes.size() + 7) / 8);
+    std::uint64_t* const copy = session_->images.take(words_for(bytes));
     std::memcpy(copy, bytes.data(), bytes.size());
     at[1] = reinterpret_cast<std::uintptr_t>(copy);
   });
@@ -195,26 +203,65 @@ result<row> reader::find(const table& t, values key, const selection& only) cons
   const key_words wanted = t.schema_.whole_key(key);
   const std::uint64_t slot = t.primary_->find(wanted);
   if (slot != no_slot) [[likely]] {
-    std::uint64_t* const image = room_for(t);
-    const std::uint64_t shape = read(t, slot, wanted_columns, image);
-    if (shape != 0) [[likely]] {
+    row found = row_in(t, slot, wanted_columns, only.part(t.schema_));
+    if (found.words_ != nullptr) [[likely]] {
       note_row(t, slot);
-      return row(t.schema_, image, shape, wanted_columns.mask);
+      return found;
     }
   }
-  return find_buried(t, wanted, wanted_columns);
+  return find_buried(t, wanted, only);
+}
+
+/// The row in the slot, with an image of its own; an empty one, if this snapshot sees none.
+inline row reader::row_in(const table& t, std::uint64_t slot, const column_set& wanted,
+                          column_span part) const {
+  if (gated_ && (t.schema_.apart() & wanted.mask) != 0) [[unlikely]] {
+    return row_with_values(t, slot, wanted, part);
+  }
+  row_image& image = session_->results.take(part.words);
+  std::uint64_t* const words = from_first(image.words(), part);
+  const std::uint64_t shape = read(t, slot, wanted, words);
+  if (shape == 0) return {};
+  return {t.schema_, words, shape, wanted.mask, image_share(image)};
+}
+
+/// As row_in(), with values that lie apart in the row's image, too: they stay when this reader is
+/// ended.
+SPOLIA_NOINLINE row reader::row_with_values(const table& t, std::uint64_t slot,
+                                            const column_set& wanted, column_span part) const {
+  const short_image found(*this, t);
+  const std::uint64_t shape = read(t, slot, wanted, found.words());
+  if (shape == 0) return {};
+  std::size_t beside = 0;
+  const std::uint64_t apart = t.schema_.apart() & wanted.mask;
+  const auto each_apart = [&](std::uint64_t* of, auto&& f) {
+    each_column(apart, [&](std::uint32_t c) {
+      std::uint64_t* const at = of + t.schema_.span_of(c).first;
+      if (lies_apart(at)) f(at, apart_in(at));
+    });
+  };
+  each_apart(found.words(), [&](auto*, std::string_view v) { beside += words_for(v); });
+  row_image& image = session_->results.take(part.words + beside);
+  std::uint64_t* const words = from_first(image.words(), part);
+  wanted.each_word([&](std::uint32_t i) { words[i] = found.words()[i]; });
+  std::uint64_t* next = image.words() + part.words;
+  each_apart(words, [&](std::uint64_t* at, std::string_view v) {
+    std::memcpy(next, v.data(), v.size());
+    at[1] = reinterpret_cast<std::uintptr_t>(next);
+    next += words_for(v);
+  });
+  return {t.schema_, words, shape, wanted.mask, image_share(image)};
 }
 
 /// The index has led to no row that this snapshot sees.
 SPOLIA_NOINLINE result<row> reader::find_buried(const table& t, const key_words& wanted,
-                                                const column_set& columns) const {
+                                                const selection& only) const {
   const std::uint64_t slot = t.primary_->find_buried(wanted, timestamp());
   if (slot != no_slot) {
-    std::uint64_t* const image = room_for(t);
-    const std::uint64_t shape = read(t, slot, columns, image);
-    if (shape != 0) {
+    row found = row_in(t, slot, only.in(t.schema_), only.part(t.schema_));
+    if (found.words_ != nullptr) {
       note_row(t, slot);
-      return row(t.schema_, image, shape, columns.mask);
+      return found;
     }
   }
   note_key(t, wanted);

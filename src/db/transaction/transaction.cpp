@@ -285,9 +285,9 @@ result<row> transaction::lock(table& t, values key) {
     if (!number) return number.why();
     pending_write& w = session_->writes[*number];
     w.fetch(every_column);
-    std::uint64_t* const image = room_for(t);
-    std::copy_n(w.image, t.schema_.words(), image);
-    return row(t.schema_, image, w.shape, every_column);
+    row_image& image = session_->results.take(t.schema_.words());
+    std::copy_n(w.image, t.schema_.words(), image.words());
+    return row(t.schema_, image.words(), w.shape, every_column, image_share(image));
   });
 }
 
@@ -325,7 +325,7 @@ status transaction::erase(table& t, values key) {
 row editor::now(std::uint64_t columns) const noexcept {
   pending_write& w = of_->session_->writes[number_];
   w.fetch(columns);
-  return {w.of->layout(), w.image, w.shape, w.has};
+  return {w.of->layout(), w.image, w.shape, w.has};  // which the write keeps
 }
 
 std::uint64_t editor::word(std::uint32_t number, std::uint32_t first) const noexcept {

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// row_images.hpp: where find() and lock() get memory for the rows that they return. Internal.
+//
+// Idea:   images whose sizes have as many binary digits lie on one shelf, and are as wide as the
+//         widest row that was asked of it. A row that goes says in its image that no row has it
+//         (row_image.hpp), and reaches for nothing else; mostly that is the image that was taken
+//         last. Otherwise a look over all images of the shelf finds those that are free. The next
+//         look comes when half as many images as there are were taken. So there are at most three
+//         times as many as rows have, and 4, and looks cost each of them two steps. Very large
+//         images are not used again, unless for the same size, and a look frees them.
+// At the end of the reader: a few images stay for the next one, the others go. Those that rows have
+//         yet go to a list of the process, since the rows may outlive the database as well: it is
+//         looked over whenever it has doubled, and by collect().
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include <spolia/base/config.hpp>
+#include <spolia/db/row_image.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+class row_images {
+ public:
+  row_images() = default;
+  row_images(const row_images&) = delete;
+  row_images& operator=(const row_images&) = delete;
+  ~row_images();
+
+  /// Room for so many words, that no row has: the same again until one has. Throws std::bad_alloc.
+  row_image& take(std::size_t words) {
+    const auto number = static_cast<unsigned>(std::bit_width(words));
+    if (number >= large) [[unlikely]]
+      return take_elsewhere(large, words);
+    row_image* const last = shelves_[number].last;
+    // acquire ← the release in image_share: the row has been read.
+    if (last != nullptr && last->rows.load_acquire() == 0 && last->room >= words) [[likely]] {
+      used_ |= std::uint64_t{1} << number;
+      return *last;
+    }
+    return take_elsewhere(number, words);
+  }
+  /// The reader has ended.
+  void clear() noexcept {
+    for (std::uint64_t rest = std::exchange(used_, 0); rest != 0; rest &= rest - 1) {
+      const auto number = static_cast<unsigned>(std::countr_zero(rest));
+      const shelf& s = shelves_[number];
+      // acquire: as in take().
+      if (s.count != 1 || number == large || s.all->rows.load_acquire() != 0) put_away(number);
+    }
+  }
+  /// Frees images that no row has any more, of readers that have ended.
+  static void collect() noexcept;
+
+ private:
+  struct shelf {
+    row_image* last = nullptr;  // that was taken; of large ones, none
+    row_image* free = nullptr;
+    row_image* all = nullptr;
+    std::uint32_t count = 0;
+    std::uint32_t taken = 0;  // since the last look
+    std::size_t room = 0;     // of the next image, in words
+  };
+  static constexpr unsigned large = 13;  // the shelf of images of 4096 words and more
+
+  row_image& take_elsewhere(unsigned number, std::size_t words);
+  static void look(shelf& s) noexcept;
+  void put_away(unsigned number) noexcept;
+
+  std::array<shelf, large + 1> shelves_{};
+  std::uint64_t used_ = 0;  // shelves from which this reader has taken
+};
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR
