@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <spolia/base/cells.hpp>
@@ -140,10 +141,6 @@ struct alignas(cache_line) session {
     // release → the acquire in engine::is_open(): its rows.
     if (ended_claims.load_relaxed() != claims) ended_claims.store_release(claims);
   }
-  /// A scan or a query of a serializable transaction is about to note what it reads.
-  void begin_noting() {
-    if (scan == 0 && !asked) reads.drop_copies();
-  }
   /// For the next one. `noted`: this one has noted what it read.
   void clear(bool noted) noexcept {
     images.clear();
@@ -170,6 +167,37 @@ struct alignas(cache_line) session {
   }
   /// Where the transaction has many, and one of the same entry, that one stays, and this one goes.
   note& add_once(note* n) noexcept;
+};
+
+/// The note of a scan or query that runs. While it lives, the note is its own to change.
+template <class Note>
+class running_note {
+ public:
+  /// `of` becomes null when the transaction has ended, and then nothing is noted any more.
+  running_note(session* const& of, scan_notes<Note> read_set::* kind) noexcept
+      : of_(of), kind_(kind) {}
+  running_note(const running_note&) = delete;
+  running_note& operator=(const running_note&) = delete;
+  ~running_note() {
+    if (number_ != none && of_ != nullptr) notes().fix(outer_);
+  }
+
+  [[nodiscard]] bool begun() const noexcept { return number_ != none; }
+  /// Throws std::bad_alloc.
+  void begin(const Note& first) {
+    number_ = notes().add(first);
+    outer_ = notes().fix(number_ + 1);
+  }
+  [[nodiscard]] Note& now() noexcept { return notes()[number_]; }
+
+ private:
+  static constexpr std::size_t none = ~std::size_t{0};
+  [[nodiscard]] scan_notes<Note>& notes() noexcept { return of_->reads.*kind_; }
+
+  session* const& of_;
+  scan_notes<Note> read_set::* const kind_;
+  std::size_t number_ = none;
+  std::size_t outer_ = 0;
 };
 
 /// The transaction's write of this row; null: it has none.

@@ -118,6 +118,65 @@ TEST_F(long_transactions, go_back_to_new_savepoints_in_a_scan) {
   EXPECT_EQ(value_of(tx, 1), 1);
 }
 
+// Each scan has a level of its own, and the savepoint belongs to it.
+TEST_F(long_transactions, go_back_to_savepoints_in_new_scans) {
+  transaction tx = base.begin();
+  ASSERT_TRUE(tx.edit(rows, {1})->set(v, 100));
+  const auto first = tx.savepoint();
+  takes_no_more([&](std::int64_t n) {
+    for (std::int64_t k = 0; k < 10; ++k) {
+      tx.scan(rows.index("by_u"), {k}, {k}, [&](const db::row& r) {
+        const auto here = tx.savepoint();
+        ASSERT_TRUE(tx.edit(rows, {k})->set(v, n % 7));
+        ASSERT_TRUE(tx.rollback_to(here));
+        ASSERT_EQ(r.get(v), k == 1 ? 100 : k);
+      });
+    }
+  });
+  for (std::int64_t k = 0; k < 10; ++k) ASSERT_EQ(value_of(tx, k), k == 1 ? 100 : k);
+  ASSERT_TRUE(tx.edit(rows, {2})->set(v, 50));
+  ASSERT_TRUE(tx.rollback_to(first));
+  EXPECT_EQ(value_of(tx, 2), 2);
+}
+
+// What was there before the scan began is shown, and led back to, in it and after it.
+TEST_F(long_transactions, go_back_in_a_scan_to_a_savepoint_from_before_it) {
+  transaction tx = base.begin();
+  ASSERT_TRUE(tx.edit(rows, {1})->set(v, 100));
+  const auto first = tx.savepoint();
+  std::vector<std::int64_t> shown;
+  tx.scan(rows.index("by_u"), {}, {}, [&](const db::row& r) {
+    shown.push_back(r.get(v));
+    const auto here = tx.savepoint();
+    for (const std::int64_t k : {1, 2, 9}) ASSERT_TRUE(tx.edit(rows, {k})->set(v, 200 + k));
+    ASSERT_TRUE(tx.rollback_to(shown.size() % 2 == 0 ? first : here));
+    for (const std::int64_t k : {1, 2, 9}) ASSERT_EQ(value_of(tx, k), k == 1 ? 100 : k);
+    if (shown.size() == 5) {
+      ASSERT_TRUE(tx.edit(rows, {9})->set(v, 300));
+    }
+    if (shown.size() == 7) {
+      ASSERT_TRUE(tx.rollback_to(first));
+    }
+  });
+  EXPECT_EQ(shown, (std::vector<std::int64_t>{0, 100, 2, 3, 4, 5, 6, 7, 8, 9}));
+  for (const std::int64_t k : {1, 2, 9}) EXPECT_EQ(value_of(tx, k), k == 1 ? 100 : k);
+  ASSERT_TRUE(tx.edit(rows, {1})->set(v, 7));
+  ASSERT_TRUE(tx.rollback_to(first));
+  EXPECT_EQ(value_of(tx, 1), 100);
+}
+
+TEST_F(long_transactions, are_given_what_is_too_long) {
+  transaction tx = base.begin();
+  const std::string text(1001, 'x');
+  takes_no_more([&](std::int64_t) {
+    try {
+      EXPECT_FALSE(tx.update(rows, {1}, {{"t", text}}));
+    } catch (const std::invalid_argument&) {
+    }
+  });
+  EXPECT_EQ(value_of(tx, 1), 1);
+}
+
 TEST_F(long_transactions, insert_and_erase) {
   transaction tx = base.begin();
   takes_no_more([&](std::int64_t n) {
@@ -258,6 +317,24 @@ TEST_F(long_transactions, note_what_they_read_once) {
     EXPECT_EQ(again.commit(), outcome::conflict) << k;
     ASSERT_TRUE(base.transact([&](transaction& other) { return other.erase(rows, {k}); }));
   }
+}
+
+// Those of the inner ones are noted once as well, while the outer one runs.
+TEST_F(long_transactions, note_what_nested_scans_read_once) {
+  const auto& by_v = rows.index("by_v");
+  transaction tx = serial();
+  const auto nested = [&](std::int64_t n) {
+    tx.scan(by_v, {n % 10}, {n % 10}, [&](const db::row&) {
+      tx.scan(by_v, {(n + 1) % 10}, {(n + 1) % 10}, [](const db::row&) {});
+      tx.for_each(rows, [](const db::row&) { return false; });
+    });
+  };
+  takes_no_more(nested);
+  tx.scan(by_v, {3}, {3}, [&](const db::row&) { takes_no_more(nested); });
+  ASSERT_TRUE(tx.edit(rows, {1})->set(v, 5));
+  ASSERT_TRUE(
+      base.transact([&](transaction& other) { return other.insert(rows, {50, 3, 50, ""}); }));
+  EXPECT_EQ(tx.commit(), outcome::conflict);
 }
 
 // A table noted as a whole is not noted again while it is the last one: so there are two.

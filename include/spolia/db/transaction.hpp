@@ -385,6 +385,7 @@ class SPOLIA_EXPORT transaction : public reader {
   void settle_apart(std::uint64_t commit) noexcept;
   void drop_apart(const value_block* down_to) noexcept;
   class new_image;
+  class short_images;
   std::optional<status> take_over(table& t, std::uint64_t slot, const key_words& key,
                                   new_image& image, std::uint64_t shape);
   std::uint64_t claim_slot(table& t, const key_words& key, std::uint64_t* image,

@@ -254,11 +254,9 @@ status query_run::run() {
   if (at_.session_ == nullptr) return outcome::ended;
   if (of_.when_.ended(at_.timestamp())) return outcome::dropped;
   at_.session_->looked = true;
-  read_set& reads = at_.session_->reads;
-  const bool notes = at_.notes_reads_ && !reads.has_all(of_);
-  if (notes) at_.session_->begin_noting();
-  const std::size_t noted = reads.tables.size();
-  if (notes) reads.tables.push_back({&of_, 0});
+  const bool notes = at_.notes_reads_ && !at_.session_->reads.has_all(of_);
+  running_note<table_read> noted(at_.session_, &read_set::tables);
+  if (notes) noted.begin({&of_, 0});
   const asking now(at_);
   const std::uint32_t count = helpers();
   found_.reserve(count + 1);
@@ -266,7 +264,7 @@ status query_run::run() {
   own.reserve(count);
   const auto end = [&]() noexcept {
     end_helpers(own);
-    if (notes) reads.tables[noted].end = told();
+    if (notes) noted.now().end = told();
   };
   try {
     call_helpers(count, own);

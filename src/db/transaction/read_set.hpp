@@ -31,6 +31,8 @@
 //   A slot can go to another row, but not without a change of the row that the snapshot sees in it.
 // What is read again: is recorded again, and goes when there is no room: sorted, copies are next to
 //   each other. So a transaction that reads the same rows for an hour keeps as much as they are.
+//   The record of a scan that runs changes until it ends, so it stays where it is, and so do those
+//   before it; those after it are of scans within that one.
 // Why an insertion records nothing: it holds the key's slot, locked, until the transaction ends;
 //   and its entries in unique indexes are claims that other transactions find: transaction.cpp. A
 //   transaction that had the key between our snapshot and that moment has it no more, or the
@@ -39,8 +41,10 @@
 
 #include <algorithm>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include <spolia/db/commit.hpp>
@@ -94,12 +98,52 @@ struct key_read {
   friend auto operator<=>(const key_read&, const key_read&) = default;
 };
 
+/// Of scans, in the order in which they began.
+template <class Note>
+class scan_notes {
+ public:
+  /// The number of the note. What is scanned again and again is recorded once. Throws
+  /// std::bad_alloc; then nothing was recorded.
+  std::size_t add(const Note& what) {
+    // Else few could go, and most would be sorted for nothing.
+    if (all_.size() >= enough_ && 2 * fixed_ <= all_.size()) drop_copies();
+    all_.push_back(what);
+    return all_.size() - 1;
+  }
+  /// So many of the first stay where they are; how many did before.
+  std::size_t fix(std::size_t count) noexcept { return std::exchange(fixed_, count); }
+  [[nodiscard]] Note& operator[](std::size_t number) noexcept { return all_[number]; }
+  [[nodiscard]] auto begin() const noexcept { return all_.begin(); }
+  [[nodiscard]] auto end() const noexcept { return all_.end(); }
+  [[nodiscard]] const Note& back() const noexcept { return all_.back(); }
+  [[nodiscard]] bool empty() const noexcept { return all_.empty(); }
+  void clear() noexcept {
+    clear_and_shrink(all_);
+    fixed_ = 0;
+    enough_ = few;
+  }
+
+ private:
+  static constexpr std::size_t few = 128;
+
+  void drop_copies() {
+    const auto from = all_.begin() + static_cast<std::ptrdiff_t>(fixed_);
+    std::sort(from, all_.end());
+    all_.erase(std::unique(from, all_.end()), all_.end());
+    enough_ = std::max(2 * all_.size(), few);
+  }
+
+  std::vector<Note> all_;
+  std::size_t fixed_ = 0;
+  std::size_t enough_ = few;  // so many are looked through for copies
+};
+
 /// Everything may throw std::bad_alloc; then nothing was recorded.
 struct read_set {
   std::vector<const row_head*> rows;
   std::vector<key_read> keys;
-  std::vector<range_read> ranges;
-  std::vector<table_read> tables;
+  scan_notes<range_read> ranges;
+  scan_notes<table_read> tables;
 
   void row(const row_head* r) {
     if (!rows.empty() && rows.back() == r) return;
@@ -111,20 +155,17 @@ struct read_set {
     if (keys.size() == keys.capacity()) drop_copies(keys);
     keys.push_back({&t, k});
   }
-  /// So that what is scanned again and again is recorded once. No scan goes on.
-  void drop_copies() {
-    if (ranges.size() == ranges.capacity()) drop_copies(ranges);
-    if (tables.size() == tables.capacity()) drop_copies(tables);
-  }
   /// Whether all rows of the table are recorded already.
   [[nodiscard]] bool has_all(const table& t) const noexcept {
-    return !tables.empty() && tables.back().of == &t && tables.back().end == table_read::all;
+    if (tables.empty()) return false;
+    const table_read& last = tables.back();
+    return last.of == &t && last.end == table_read::all;
   }
   void clear() noexcept {
     clear_and_shrink(rows);
     clear_and_shrink(keys);
-    clear_and_shrink(ranges);
-    clear_and_shrink(tables);
+    ranges.clear();
+    tables.clear();
   }
 
  private:

@@ -42,9 +42,8 @@ class reader::scan_note {
  public:
   /// The keys of the index have so many words.
   scan_note(const reader& of, const range_read& all, std::uint32_t words, direction way)
-      : of_(of), all_(all), words_(words), way_(way) {
+      : of_(of), all_(all), words_(words), way_(way), note_(of.session_, &read_set::ranges) {
     of.session_->looked = true;
-    if (of.notes_reads_) of.session_->begin_noting();
   }
   scan_note(const scan_note&) = delete;
   scan_note& operator=(const scan_note&) = delete;
@@ -64,20 +63,15 @@ class reader::scan_note {
 
  private:
   range_read& mine() {
-    auto& ranges = of_.session_->reads.ranges;
-    if (number_ == none) {
-      ranges.push_back(all_);
-      number_ = ranges.size() - 1;
-    }
-    return ranges[number_];
+    if (!note_.begun()) note_.begin(all_);
+    return note_.now();
   }
-  static constexpr std::size_t none = ~std::size_t{0};
 
   const reader& of_;
   const range_read& all_;
   const std::uint32_t words_;
   const direction way_;
-  std::size_t number_ = none;  // of the note
+  running_note<range_read> note_;
 };
 
 reader::reader(engine& of, const char* label) : engine_(of), session_(nullptr) {
@@ -297,9 +291,8 @@ void reader::scan_table(const table& t, const row_visitor& f, const selection& o
   must_exist(t);
   session_->looked = true;
   const bool notes = notes_reads_ && !session_->reads.has_all(t);
-  if (notes) session_->begin_noting();
-  const std::size_t noted = session_->reads.tables.size();
-  if (notes) session_->reads.tables.push_back({&t, 0});
+  running_note<table_read> noted(session_, &read_set::tables);
+  if (notes) noted.begin({&t, 0});
   const scanning now(*this);
   const arena::mark here = session_->images.here();
   const slot_chunks& slots = *t.slots_;
@@ -315,14 +308,14 @@ void reader::scan_table(const table& t, const row_visitor& f, const selection& o
     }
     std::uint64_t* const image = room_for(t);
     const std::uint64_t shape = read_step(t, slot, wanted, image, now.level());
-    if (notes && shape != 0) session_->reads.tables[noted].end = slot + 1;
+    if (notes && shape != 0) noted.now().end = slot + 1;
     const bool more = shape == 0 || f(row(t.schema_, image, shape, wanted.mask));
     if (session_ == nullptr) return;  // f has ended the transaction, maybe by a conflict
     session_->images.rewind(here);
     if (!more) return;
   }
   must_go_on(!ended());  // else chunks may have been passed over that it saw
-  if (notes) session_->reads.tables[noted].end = table_read::all;
+  if (notes) noted.now().end = table_read::all;
 }
 
 struct reader::index_range {

@@ -30,10 +30,12 @@ savepoint transaction::savepoint() {
   if (!state_) return made;
   no_query_runs();
   session& s = *session_;
-  // Where nothing was changed or locked since the last one, that one will do.
-  if (const level_mark* const last = s.savepoints.empty() ? nullptr : &s.savepoints.back();
-      last != nullptr && last->level > s.scan && last->kept == s.kept.size() &&
-      last->writes == s.writes.size()) {
+  // Where nothing was changed or locked since the last one, that one will do. If a scan has begun
+  // since, what it shows is what was there at the savepoint as well: so the savepoint may count as
+  // made in the scan, and no image from before is wanted for it.
+  if (level_mark* const last = s.savepoints.empty() ? nullptr : &s.savepoints.back();
+      last != nullptr && last->kept == s.kept.size() && last->writes == s.writes.size()) {
+    if (last->level <= s.scan) last->level = s.level = ++s.levels;
     made.number_ = s.savepoints.size();
     made.id_ = last->id;
     return made;

@@ -410,6 +410,23 @@ status transaction::encode_changes(std::span<const column_value> changes, std::u
   });
 }
 
+/// Images that are taken while it lives go with it.
+class transaction::short_images {
+ public:
+  explicit short_images(const transaction& of) noexcept
+      : of_(of), before_(of.session_->images.here()) {}
+  short_images(const short_images&) = delete;
+  short_images& operator=(const short_images&) = delete;
+  ~short_images() {
+    // Else the transaction has ended, and they have gone.
+    if (of_.session_ != nullptr) of_.session_->images.rewind(before_);
+  }
+
+ private:
+  const transaction& of_;
+  const arena::mark before_;
+};
+
 /// Makes all of the changes, or none: unique indexes are checked for the row as it is after the
 /// last one.
 status transaction::assign(std::uint32_t number, std::span<const column_value> changes) {
@@ -423,7 +440,7 @@ status transaction::assign(std::uint32_t number, std::span<const column_value> c
     nulls = v->null() ? nulls | bit : nulls & ~bit;
     words += c->words;
   }
-  const arena::mark here = session_->images.here();
+  const short_images here(*this);
   std::uint64_t* const fresh = session_->images.take(words);
   const value_block* const made_before = session_->made.first;
   if (const status s = encode_changes(changes, fresh); !s) return s;
@@ -455,7 +472,6 @@ status transaction::assign(std::uint32_t number, std::span<const column_value> c
     w.changed = before.changed;
     drop_apart(made_before);  // the row does not refer to them any more
   }
-  if (state_) session_->images.rewind(here);  // else it has no session any more
   return s;
 }
 
