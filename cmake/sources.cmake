@@ -50,6 +50,7 @@ set(SPOLIA_SOURCES
     src/db/query/query.cpp
     src/db/query/query_groups.cpp
     src/db/query/query_run.cpp
+    src/db/result.cpp
     src/db/slow_readers.cpp
     src/db/transaction/instant.cpp
     src/db/transaction/reader.cpp

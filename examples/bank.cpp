@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <initializer_list>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -39,24 +41,26 @@ struct bank {
       if (!giver) return giver.why();
       auto taker = tx.edit(accounts, {to});
       if (!taker) return taker.why();
-      if (giver->get(balance) < cents) return db::outcome::ok;  // nothing to commit: no change
+      if (giver->get(balance) < cents) return db::refused("the balance is too low");
       if (auto s = giver->set(balance, giver->get(balance) - cents); !s) return s;
       return taker->set(balance, taker->get(balance) + cents);
     });
   }
 
-  /// Takes money from one account if all accounts of its owner have it together. Two such at once
-  /// could both find it there: so they are serializable.
-  db::status withdraw(std::int64_t id, std::int64_t cents) {
+  /// Takes money from one account if all accounts of its owner have it together; what that has
+  /// then. Two such at once could both find it there: so they are serializable.
+  db::result<std::int64_t> withdraw(std::int64_t id, std::int64_t cents) {
     return base.transact(
-        [&](db::transaction& tx) -> db::status {
+        [&](db::transaction& tx) -> db::result<std::int64_t> {
           auto account = tx.edit(accounts, {id});
           if (!account) return account.why();
           std::int64_t all = 0;
           tx.scan(accounts.index("by_owner"), {account->get(owner)}, {account->get(owner)},
                   [&](const db::row& r) { all += r.get(balance); });
-          if (all < cents) return db::outcome::ok;
-          return account->set(balance, account->get(balance) - cents);
+          if (all < cents) return db::refused("all accounts together have " + std::to_string(all));
+          const std::int64_t left = account->get(balance) - cents;
+          if (auto s = account->set(balance, left); !s) return s;
+          return left;
         },
         {.begin = {.isolation = db::isolation::serializable}});
   }
@@ -135,7 +139,9 @@ int main() {
       for (std::int64_t i = 0; i < 5000; ++i) {
         const std::int64_t from = (i * 7 + n) % accounts;
         const std::int64_t to = (i * 13 + 5 * n + 1) % accounts;
-        if (from != to && !b.transfer(from, to, i % 50)) std::printf("a transfer failed\n");
+        if (from == to) continue;
+        const db::status done = b.transfer(from, to, i % 50);
+        if (!done && done != db::outcome::refused) std::printf("a transfer failed\n");
       }
     });
   }
@@ -143,7 +149,12 @@ int main() {
     if (b.total() != accounts * each || b.added_up() != accounts * each) return 1;
   }
   for (std::thread& t : clerks) t.join();
-  if (!b.withdraw(2, 10) || !b.transfer(0, 2, 0)) return 1;
+  const auto left = b.withdraw(2, 10);
+  if (!left || !b.transfer(0, 2, 0)) return 1;
+  std::printf("account 2 has %lld left\n", static_cast<long long>(*left));
+  const db::status refused = b.withdraw(2, accounts * each).why();
+  if (refused != db::outcome::refused) return 1;
+  std::printf("a withdrawal was refused: %s\n", std::string(refused.reason()).c_str());
   if (!b.open_some({1000, 1001, 7, 1002}, "Ada")) return 1;
   const db::reader last = b.base.snapshot({.label = "check", .deadline = std::chrono::minutes(1)});
   if (!last.find(b.accounts, {1001}) || last.find(b.accounts, {1002})) return 1;

@@ -22,6 +22,7 @@
 //     done = base.transact([&](db::transaction& tx) -> db::status {
 //       auto row = tx.edit(accounts, {1});
 //       if (!row) return row.why();
+//       if (row->get(balance) < 10) return db::refused("the balance is too low");
 //       return row->set(balance, row->get(balance) - 10);
 //     });
 //

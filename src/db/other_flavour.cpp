@@ -38,6 +38,7 @@
 #include "db/query/query.cpp"
 #include "db/query/query_groups.cpp"
 #include "db/query/query_run.cpp"
+#include "db/result.cpp"
 #include "db/slow_readers.cpp"
 #include "db/transaction/instant.cpp"
 #include "db/transaction/reader.cpp"

@@ -189,6 +189,30 @@ struct reader_info {
 
 class storage;
 
+/// What database::transact() returns for a function that returns an R.
+template <class R>
+struct transacted_as {
+  static_assert(!std::same_as<R, row> && !std::same_as<R, editor> && !std::same_as<R, savepoint> &&
+                    !std::same_as<R, std::string_view> && !std::same_as<R, blob_view> &&
+                    !std::same_as<R, value>,
+                "spolia::db: a function of transact() returns what is gone with the transaction: "
+                "return the numbers that are needed, and texts as std::string");
+  using type = result<R>;
+};
+template <class T>
+struct transacted_as<result<T>> : transacted_as<T> {};
+template <>
+struct transacted_as<status> {
+  using type = status;
+};
+template <>
+struct transacted_as<outcome> : transacted_as<status> {};
+template <>
+struct transacted_as<void> : transacted_as<status> {};
+template <class F>
+using transacted =
+    typename transacted_as<std::remove_cvref_t<std::invoke_result_t<F&, transaction&>>>::type;
+
 class SPOLIA_EXPORT database {
  public:
   /// An empty database in memory. Throws std::invalid_argument, std::bad_alloc.
@@ -233,12 +257,17 @@ class SPOLIA_EXPORT database {
   [[nodiscard]] reader snapshot(const reader_options& o) const;
 
   /// Runs f(transaction&) and commits, again and again while it ends in a conflict, with growing
-  /// pauses. f returns a status, or nothing; if that is not ok, nothing is committed. What f throws
-  /// comes out, after a rollback; but a no_result after a conflict, as of a scan that f begins
-  /// then, does not: that is tried again. If f itself ends the transaction, by commit() or
-  /// rollback(), and returns ok, the result is outcome::ended: what was done is what f has done.
+  /// pauses. f returns a status, or nothing; then so does this. Or it returns a T, or a result<T>:
+  /// then this returns a result<T>, which has f's T if that was committed. If what f returns is not
+  /// ok, nothing is committed: refused() is for reasons of the program's own, and is not tried
+  /// again. What f throws comes out, after a rollback; but a no_result after a conflict, as of a
+  /// scan that f begins then, does not: that is tried again. If f itself ends the transaction, by
+  /// commit() or rollback(), and returns ok, the result is outcome::ended: what was done is what f
+  /// has done.
+  /// A T that shows what is gone with the transaction, as rows, editors and views of texts do, does
+  /// not compile.
   template <std::invocable<transaction&> F>
-  status transact(F&& f, const retries& how = {});
+  transacted<F> transact(F&& f, const retries& how = {});
 
   /// Lets go of all versions, rows and index entries that no snapshot needs now. Commits do so
   /// anyway, a little at a time.
@@ -285,10 +314,14 @@ class SPOLIA_EXPORT database {
 
  private:
   explicit database(std::unique_ptr<engine> of) noexcept;
-  static bool try_again(status s) noexcept {
-    return s == outcome::conflict || s == outcome::schema_changed;
+  static bool try_again(outcome o) noexcept {
+    return o == outcome::conflict || o == outcome::schema_changed;
   }
   static void pause(std::uint32_t tries, const retries& how);
+  template <class F>
+  static status try_once(F& f, transaction& tx);
+  template <class F>
+  status try_until_done(F& f, const retries& how);
   std::uint64_t count_tables() const noexcept;
   static storage& files_of(engine& e);
   [[nodiscard]] engine& used() const noexcept {
@@ -301,29 +334,55 @@ class SPOLIA_EXPORT database {
   std::unique_ptr<engine> engine_;
 };
 
-template <std::invocable<transaction&> F>
-status database::transact(F&& f, const retries& how) {
+/// Runs f, which returns a status, and commits.
+template <class F>
+status database::try_once(F& f, transaction& tx) {
+  const status s = [&]() -> status {
+    try {
+      return f(tx);
+    } catch (const no_result&) {
+      if (!try_again(tx.state_)) throw;
+      return tx.state_;
+    }
+  }();
+  // A function that overlooks a conflict must not commit half of the work.
+  if (try_again(tx.state_)) return tx.state_;
+  return s ? tx.commit() : s;
+}
+
+template <class F>
+status database::try_until_done(F& f, const retries& how) {
   transaction_options o = how.begin;
   for (std::uint32_t n = 1;; ++n) {
-    status s;
-    {
+    status s = [&] {
       transaction tx = begin(o);
       o.age = tx.age();  // so that each becomes the oldest at some time
-      try {
-        if constexpr (std::is_void_v<std::invoke_result_t<F&, transaction&>>) {
-          f(tx);
-        } else {
-          s = f(tx);
-        }
-      } catch (const no_result&) {
-        if (!try_again(tx.state())) throw;
-      }
-      // A function that overlooks a conflict must not commit half of the work.
-      if (try_again(tx.state())) s = tx.state();
-      if (s) s = tx.commit();
-    }
-    if (!try_again(s) || n >= how.tries) return s;
+      return try_once(f, tx);
+    }();
+    if (!try_again(s.code()) || n >= how.tries) return s;
     pause(n, how);
+  }
+}
+
+template <std::invocable<transaction&> F>
+transacted<F> database::transact(F&& f, const retries& how) {
+  using returned = std::remove_cvref_t<std::invoke_result_t<F&, transaction&>>;
+  if constexpr (std::is_void_v<returned>) {
+    const auto run = [&](transaction& tx) -> status {
+      f(tx);
+      return outcome::ok;
+    };
+    return try_until_done(run, how);
+  } else if constexpr (std::same_as<transacted<F>, status>) {
+    return try_until_done(f, how);
+  } else {
+    transacted<F> made = outcome::ended;
+    const auto run = [&](transaction& tx) -> status {
+      made = f(tx);
+      return made ? status() : made.why();
+    };
+    if (status s = try_until_done(run, how); !s) return s;
+    return made;
   }
 }
 

@@ -2,6 +2,18 @@
 // result.hpp: how an operation of a transaction ended. Conflicts and the like are results; mistakes
 // of the program (a column that is not there, a value of another type) are std::invalid_argument,
 // and running out of memory is std::bad_alloc.
+//
+//     db::status done = base.transact([&](db::transaction& tx) -> db::status {
+//       auto from = tx.edit(accounts, {1});
+//       if (!from) return from.why();
+//       if (from->get(balance) < 10) return db::refused("the balance is too low");
+//       return from->set(balance, from->get(balance) - 10);
+//     });
+//     if (done == db::outcome::refused) say(done.reason());
+//
+// Cost:        a status is one word: the outcome, or the address of an outcome with a reason. So
+//              nothing is allocated where there is no reason, and copies share the one that there
+//              is.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +24,7 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/base/export.hpp>
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/threads.hpp>
 
@@ -30,7 +43,8 @@ enum class outcome : std::uint8_t {
   read_only,        ///< the database was opened to be read
   storage_failed,   ///< the log has no room: nothing has happened; or has failed: durable or not
   schema_changed,   ///< a table or its indexes were changed since the transaction began: try again
-  dropped           ///< the table, or the index, does not exist any more
+  dropped,          ///< the table, or the index, does not exist any more
+  refused           ///< the program's own: refused()
 };
 
 constexpr std::string_view message(outcome o) noexcept {
@@ -59,34 +73,83 @@ constexpr std::string_view message(outcome o) noexcept {
       return "the table or its indexes were changed meanwhile";
     case outcome::dropped:
       return "the table or index was dropped";
+    case outcome::refused:
+      return "refused by the program";
   }
   return "unknown";
 }
 
-/// True if it went well.
+/// True if it went well. Two are equal if their outcomes are.
 class [[nodiscard]] status {
  public:
   constexpr status() noexcept = default;
-  constexpr status(outcome o) noexcept : code_(o) {}  // NOLINT: an outcome is a status
-  [[nodiscard]] constexpr outcome code() const noexcept { return code_; }
-  [[nodiscard]] constexpr std::string_view message() const noexcept { return db::message(code_); }
-  constexpr explicit operator bool() const noexcept { return code_ == outcome::ok; }
-  friend constexpr bool operator==(status, status) noexcept = default;
-  friend constexpr bool operator==(status s, outcome o) noexcept { return s.code_ == o; }
+  constexpr status(outcome o) noexcept : word_(static_cast<std::uintptr_t>(o)) {}  // NOLINT
+  /// The reason is copied; an empty one is none. Throws std::bad_alloc.
+  SPOLIA_EXPORT status(outcome o, std::string_view reason);
+  constexpr status(const status& from) noexcept : word_(from.word_) {
+    if (has_reason()) share();
+  }
+  /// What was moved from says ok.
+  constexpr status(status&& from) noexcept : word_(std::exchange(from.word_, 0)) {}
+  constexpr status& operator=(status&& from) noexcept {
+    std::swap(word_, from.word_);
+    return *this;
+  }
+  constexpr status& operator=(const status& from) noexcept {
+    if (from.has_reason()) from.share();  // first: it may be the same
+    if (has_reason()) give_back();
+    word_ = from.word_;
+    return *this;
+  }
+  constexpr ~status() {
+    if (has_reason()) give_back();
+  }
+
+  [[nodiscard]] constexpr outcome code() const noexcept {
+    return has_reason() ? code_with_reason() : static_cast<outcome>(word_);
+  }
+  [[nodiscard]] constexpr std::string_view message() const noexcept { return db::message(code()); }
+  /// What it was that the outcome is about, in words: of refused() what the program has said. Empty
+  /// if there is nothing to say. It lives as long as a copy of the status does.
+  [[nodiscard]] std::string_view reason() const& noexcept {
+    return has_reason() ? text() : std::string_view();
+  }
+  [[nodiscard]] std::string reason() && { return std::string(std::as_const(*this).reason()); }
+  constexpr explicit operator bool() const noexcept { return word_ == 0; }
+  friend constexpr bool operator==(const status& a, const status& b) noexcept {
+    return a.code() == b.code();
+  }
+  friend constexpr bool operator==(const status& s, outcome o) noexcept { return s.code() == o; }
 
  private:
-  outcome code_ = outcome::ok;
+  struct told;
+  static constexpr std::uintptr_t outcomes = 256;  // smaller than every address
+
+  [[nodiscard]] constexpr bool has_reason() const noexcept { return word_ >= outcomes; }
+  [[nodiscard]] told& there() const noexcept;
+  [[nodiscard]] SPOLIA_EXPORT outcome code_with_reason() const noexcept;
+  [[nodiscard]] SPOLIA_EXPORT std::string_view text() const noexcept;
+  SPOLIA_EXPORT void share() const noexcept;
+  SPOLIA_EXPORT void give_back() const noexcept;
+
+  std::uintptr_t word_ = 0;  // an outcome, or the address of what was told
 };
 
+/// How a function of the program ends a transaction without committing it, for reasons of its own:
+/// database::transact() returns this, and does not try again.
+[[nodiscard]] inline status refused(std::string_view reason = {}) {
+  return {outcome::refused, reason};
+}
+
 /// Thrown by result::value() where there is none, and by scans that cannot go on.
-class no_result : public std::runtime_error {
+class SPOLIA_EXPORT no_result : public std::runtime_error {
  public:
-  explicit no_result(outcome o)
-      : std::runtime_error(std::string("spolia::db: ") + std::string(message(o))), code_(o) {}
-  [[nodiscard]] outcome code() const noexcept { return code_; }
+  explicit no_result(const status& why);
+  [[nodiscard]] outcome code() const noexcept { return why_.code(); }
+  [[nodiscard]] const status& why() const noexcept { return why_; }
 
  private:
-  outcome code_;
+  status why_;
 };
 
 /// A T, or why there is none.
@@ -126,11 +189,11 @@ class [[nodiscard]] result {
   }
   /// Throws no_result if there is none.
   T& value() & {
-    if (!value_) throw no_result(why_.code());
+    if (!value_) throw no_result(why_);
     return *value_;
   }
   const T& value() const& {
-    if (!value_) throw no_result(why_.code());
+    if (!value_) throw no_result(why_);
     return *value_;
   }
   T value() && { return std::move(value()); }
@@ -140,7 +203,7 @@ class [[nodiscard]] result {
     if constexpr (SPOLIA_CHECKS) {
       if (value_) return;
       misuse::report("a result without a value is looked into", threads::number());
-      throw no_result(why_.code());
+      throw no_result(why_);
     }
   }
 

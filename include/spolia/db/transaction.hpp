@@ -375,33 +375,46 @@ class SPOLIA_EXPORT transaction : public reader {
   friend class editor;
   transaction(engine& of, const transaction_options& o);
 
-  status fail(outcome why) noexcept;
+  /// Of one of the transaction's writes; or why there is none.
+  class write_number {
+   public:
+    write_number(std::uint32_t number) noexcept : number_(number) {}  // NOLINT: as a result is
+    write_number(outcome why) noexcept : why_(why) {}                 // NOLINT
+    explicit operator bool() const noexcept { return why_ == outcome::ok; }
+    [[nodiscard]] std::uint32_t operator*() const noexcept { return number_; }
+    [[nodiscard]] outcome why() const noexcept { return why_; }
+
+   private:
+    std::uint32_t number_ = 0;
+    outcome why_ = outcome::ok;
+  };
+  [[nodiscard]] bool goes_on() const noexcept { return state_ == outcome::ok; }
+  outcome fail(outcome why) noexcept;
   void roll_back() noexcept;
   template <class F>
   auto change(F&& f) -> decltype(f());
-  status insert_row(table& t, values v);
+  outcome insert_row(table& t, values v);
   void make_apart(std::uint64_t* words);
   void replace_apart(const pending_write& w, std::uint64_t columns) noexcept;
   void settle_apart(std::uint64_t commit) noexcept;
   void drop_apart(const value_block* down_to) noexcept;
   class new_image;
   class short_images;
-  std::optional<status> take_over(table& t, std::uint64_t slot, const key_words& key,
-                                  new_image& image, std::uint64_t shape);
+  std::optional<outcome> take_over(table& t, std::uint64_t slot, const key_words& key,
+                                   new_image& image, std::uint64_t shape);
   std::uint64_t claim_slot(table& t, const key_words& key, std::uint64_t* image,
                            std::uint64_t shape);
   static constexpr std::uint32_t slot_is_gone = ~std::uint32_t{0};  // no write has this number
-  result<std::uint32_t> lock_row(table& t, std::uint64_t slot, const row_place& place,
-                                 const key_words& key);
+  write_number lock_row(table& t, std::uint64_t slot, const row_place& place, const key_words& key);
   bool wait_for_lock(row_head& row, std::uint32_t number);
   [[nodiscard]] bool sees_buried(const table& t, const key_words& key) const;
   [[nodiscard]] bool is_locked_by_caller(const row_head& row) const noexcept;
   [[nodiscard]] bool is_caller(std::uint32_t record) const noexcept;
   [[noreturn]] void refuse_what_the_caller_has();
   bool begins_late(const table& t, row_head& row);
-  result<std::uint32_t> lock_key(table& t, values key);
-  status index_row(std::uint32_t number, std::uint64_t changed);
-  [[nodiscard]] status unique_in(const pending_write& w, const secondary& i, const key_words& key);
+  write_number lock_key(table& t, values key);
+  outcome index_row(std::uint32_t number, std::uint64_t changed);
+  [[nodiscard]] outcome unique_in(const pending_write& w, const secondary& i, const key_words& key);
   [[nodiscard]] bool has_now(const secondary& i, std::uint64_t slot, const key_words& key) const;
   pending_write& touch(std::uint32_t number);
   static void forget_changes(pending_write& w) noexcept;
@@ -412,34 +425,34 @@ class SPOLIA_EXPORT transaction : public reader {
     const column_layout* column = nullptr;
     const value* to = nullptr;
   };
-  status encode_changes(std::span<const column_value> changes, std::uint64_t* to);
-  status assign(std::uint32_t number, std::span<const column_value> changes);
+  outcome encode_changes(std::span<const column_value> changes, std::uint64_t* to);
+  outcome assign(std::uint32_t number, std::span<const column_value> changes);
   [[nodiscard]] bool has_key(const note& n, bool committed) noexcept;
   void prepare();
   bool reserve();
   bool end_slow(bool pressed);
   bool look_for_memory();
   template <class F>
-  status within_budget(F&& f);
+  outcome within_budget(F&& f);
   [[nodiscard]] bool changes() const noexcept;
   [[nodiscard]] bool deletes_only() const noexcept;
   [[nodiscard]] bool indexes_hold() const noexcept;
-  status may_change(const table& t);
+  outcome may_change(const table& t);
   [[nodiscard]] bool unchanged(const row_head& row) const noexcept;
   [[nodiscard]] verdict reads_hold(std::uint64_t drawn) const;
   [[nodiscard]] verdict slot_holds(const range_read& r, std::uint64_t slot, std::uint64_t drawn,
                                    census::ticket& now) const;
   void note_seen() noexcept;
-  [[nodiscard]] status seen_is_durable() const;
-  status only_read();
+  [[nodiscard]] outcome seen_is_durable() const;
+  outcome only_read();
   bool settle(commit_record& record, std::uint64_t& commit) noexcept;
-  status withdraw(std::uint64_t mark) noexcept;
+  outcome withdraw(std::uint64_t mark) noexcept;
   std::uint64_t finish(std::uint64_t commit) noexcept;
   [[nodiscard]] bool is_done(const note& n, bool committed) noexcept;
   void undo(pending_write& w) noexcept;
 
   transaction_options options_;
-  status state_{};
+  outcome state_ = outcome::ok;
   std::uint64_t seen_ = 0;  // record of the log up to which it sees; 0: it does not ask
 };
 

@@ -191,7 +191,7 @@ void transaction::prepare() {
 /// acknowledge returns after the prefix that ends with this record is written; if the log fails
 /// before, the commit is not acknowledged, though others may have seen it.
 status transaction::commit() {
-  if (!state_) return state_;
+  if (!goes_on()) return state_;
   no_query_runs();
   const step here(*this);
   if (!here) return fail(outcome::ended_by_policy);
@@ -232,16 +232,16 @@ status transaction::commit() {
   state_ = outcome::ended;
   floor.withdraw();
   end();
-  const status durable = record.acknowledge();
+  const outcome durable = record.acknowledge();
   engine_.cleaner.after_commit(left, s.rested);
   if (engine_.shown) engine_.shown->after_commit();
-  if (seen_ != 0 && durable) [[unlikely]]
+  if (seen_ != 0 && durable == outcome::ok) [[unlikely]]
     return seen_is_durable();
   return durable;
 }
 
 /// Ends without changes: there is nothing to undo but locks.
-status transaction::only_read() {
+outcome transaction::only_read() {
   roll_back();
   if (seen_ == 0) [[likely]]
     return outcome::ok;
@@ -249,7 +249,7 @@ status transaction::only_read() {
 }
 
 /// Waits for what it has seen, which `seen_` says.
-status transaction::seen_is_durable() const {
+outcome transaction::seen_is_durable() const {
   at_work::must_not_wait(engine_, at_work::writing | at_work::lengthening, "commit()");
   return engine_.log->wait(seen_) ? outcome::ok : outcome::storage_failed;
 }
@@ -308,7 +308,7 @@ bool transaction::settle(commit_record& record, std::uint64_t& commit) noexcept 
 }
 
 /// All changes are in place, but may not be: ends as a commit that leaves everything as it was.
-status transaction::withdraw(std::uint64_t mark) noexcept {
+outcome transaction::withdraw(std::uint64_t mark) noexcept {
   session& s = *session_;
   auto next = s.asks.begin();
   for (pending_write& w : s.writes) {
@@ -335,13 +335,13 @@ status transaction::withdraw(std::uint64_t mark) noexcept {
 }
 
 void transaction::rollback() {
-  if (session_ == nullptr || !state_) return;
+  if (session_ == nullptr || !goes_on()) return;
   no_query_runs();
   roll_back();
 }
 
 void transaction::roll_back() noexcept {
-  if (session_ == nullptr || !state_) return;
+  if (session_ == nullptr || !goes_on()) return;
   if (session_->asked) {  // by its end alone: all else has looked before
     misuse::report(
         "a transaction is destroyed by what it has called: a condition of its query, "

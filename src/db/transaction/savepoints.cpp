@@ -27,7 +27,7 @@ atomic<std::uint64_t> last_id{0};
 
 savepoint transaction::savepoint() {
   db::savepoint made;
-  if (!state_) return made;
+  if (!goes_on()) return made;
   no_query_runs();
   session& s = *session_;
   // Where nothing was changed or locked since the last one, that one will do. If a scan has begun
@@ -66,7 +66,7 @@ pending_write& transaction::touch(std::uint32_t number) {
 }
 
 status transaction::rollback_to(const db::savepoint& to) {
-  if (!state_) return state_;
+  if (!goes_on()) return state_;
   no_query_runs();
   session& s = *session_;
   if (to.number_ == 0 || to.number_ > s.savepoints.size() ||

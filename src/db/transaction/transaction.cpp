@@ -62,7 +62,7 @@ void transaction::note_seen() noexcept {
 
 transaction::~transaction() { roll_back(); }
 
-status transaction::fail(outcome why) noexcept {
+outcome transaction::fail(outcome why) noexcept {
   if (why == outcome::conflict) session_->conflicts.add(1);
   if (why == outcome::limit) session_->limits.add(1);
   roll_back();
@@ -73,7 +73,7 @@ status transaction::fail(outcome why) noexcept {
 /// Runs one change. Without memory for it, nothing of the transaction remains.
 template <class F>
 auto transaction::change(F&& f) -> decltype(f()) {
-  if (!state_) return state_;
+  if (!goes_on()) return state_;
   no_query_runs();
   const step here(*this);
   if (!here) return fail(outcome::ended_by_policy);
@@ -88,7 +88,7 @@ auto transaction::change(F&& f) -> decltype(f()) {
 /// Runs f, which leaves nothing where it throws row_budget::exceeded: once more, if there may be
 /// room then.
 template <class F>
-status transaction::within_budget(F&& f) {
+outcome transaction::within_budget(F&& f) {
   try {
     return f();
   } catch (const row_budget::exceeded&) {  // NOLINT: what follows is done without it
@@ -106,10 +106,10 @@ status transaction::within_budget(F&& f) {
 status transaction::insert(table& t, values v) {
   return change([&]() -> status {
     const value_block* const before = session_->made.first;
-    return within_budget([&]() -> status {
+    return within_budget([&]() -> outcome {
       try {
-        const status s = insert_row(t, v);
-        if (!s && state_) drop_apart(before);
+        const outcome s = insert_row(t, v);
+        if (s != outcome::ok && goes_on()) drop_apart(before);
         return s;
       } catch (const row_budget::exceeded&) {
         drop_apart(before);
@@ -143,15 +143,15 @@ class transaction::new_image {
 };
 
 /// Whether the table is there, for changes.
-status transaction::may_change(const table& t) {
+outcome transaction::may_change(const table& t) {
   if (!t.is_of(engine_)) [[unlikely]]
     t.refuse_stranger();
   if (!t.indexes().closed) return outcome::ok;
-  return t.when_.ended(timestamp()) ? status(outcome::dropped) : fail(outcome::schema_changed);
+  return t.when_.ended(timestamp()) ? outcome::dropped : fail(outcome::schema_changed);
 }
 
-status transaction::insert_row(table& t, values v) {
-  if (const status s = may_change(t); !s) return s;
+outcome transaction::insert_row(table& t, values v) {
+  if (const outcome s = may_change(t); s != outcome::ok) return s;
   new_image made(*this, t);
   std::uint64_t* const image = made.get();
   const std::uint64_t shape = t.schema_.encode_row(v, image);
@@ -175,7 +175,7 @@ status transaction::insert_row(table& t, values v) {
   }
   made.keep();
   const auto number = static_cast<std::uint32_t>(session_->writes.size() - 1);
-  status s = outcome::duplicate_key;
+  outcome s = outcome::duplicate_key;
   // Once more: a row that was there then may have been buried before the key was free.
   if (!sees_buried(t, key)) s = index_row(number, every_column);
   if (s == outcome::duplicate_key) {
@@ -234,8 +234,8 @@ std::uint64_t transaction::claim_slot(table& t, const key_words& key, std::uint6
 
 /// Inserts where the key has a slot already: that of a deleted row, or of one that is being made.
 /// Nothing: the key has the slot no more.
-std::optional<status> transaction::take_over(table& t, std::uint64_t slot, const key_words& key,
-                                             new_image& image, std::uint64_t shape) {
+std::optional<outcome> transaction::take_over(table& t, std::uint64_t slot, const key_words& key,
+                                              new_image& image, std::uint64_t shape) {
   const row_place place = t.at(slot);
   if (own(*place.head) == nullptr) {
     std::uint64_t none = 0;
@@ -245,7 +245,7 @@ std::optional<status> transaction::take_over(table& t, std::uint64_t slot, const
     }
     if (sees_buried(t, key)) return outcome::duplicate_key;
   }
-  const result<std::uint32_t> number = lock_row(t, slot, place, key);
+  const write_number number = lock_row(t, slot, place, key);
   if (!number) return number.why();
   if (*number == slot_is_gone) return std::nullopt;
   if ((session_->writes[*number].shape & row_exists) != 0) {
@@ -262,7 +262,7 @@ std::optional<status> transaction::take_over(table& t, std::uint64_t slot, const
   w.shape = shape;
   w.has = w.sets = every_column;
   w.changed = true;
-  const status s = index_row(*number, every_column);
+  const outcome s = index_row(*number, every_column);
   if (s == outcome::duplicate_key) {
     session_->writes[*number] = before;
   } else {
@@ -273,7 +273,7 @@ std::optional<status> transaction::take_over(table& t, std::uint64_t slot, const
 
 result<editor> transaction::edit(table& t, values key) {
   return change([&]() -> result<editor> {
-    const result<std::uint32_t> number = lock_key(t, key);
+    const write_number number = lock_key(t, key);
     if (!number) return number.why();
     return editor(*this, *number);
   });
@@ -281,7 +281,7 @@ result<editor> transaction::edit(table& t, values key) {
 
 result<row> transaction::lock(table& t, values key) {
   return change([&]() -> result<row> {
-    const result<std::uint32_t> number = lock_key(t, key);
+    const write_number number = lock_key(t, key);
     if (!number) return number.why();
     pending_write& w = session_->writes[*number];
     w.fetch(every_column);
@@ -305,15 +305,15 @@ status transaction::update(table& t, std::initializer_list<value> key,
     may_be_set(*to[count - 1].column, a.to);
   }
   return change([&]() -> status {
-    const result<std::uint32_t> number = lock_key(t, values(key.begin(), key.size()));
-    if (!number || count == 0) return number ? status(outcome::ok) : number.why();
+    const write_number number = lock_key(t, values(key.begin(), key.size()));
+    if (!number || count == 0) return number.why();
     return assign(*number, {to.data(), count});
   });
 }
 
 status transaction::erase(table& t, values key) {
   return change([&]() -> status {
-    const result<std::uint32_t> number = lock_key(t, key);
+    const write_number number = lock_key(t, key);
     if (!number) return number.why();
     pending_write& w = touch(*number);
     w.shape = 0;
@@ -343,7 +343,7 @@ std::uint64_t editor::word(std::uint32_t number, std::uint32_t first) const noex
 /// set_column() has to do it.
 bool editor::set_word(std::uint32_t number, std::uint32_t first, std::uint32_t table,
                       std::uint64_t word) noexcept {
-  if (!of_->state_ || of_->gated_) return false;
+  if (!of_->goes_on() || of_->gated_) return false;
   pending_write& w = of_->session_->writes[number_];
   if (table != w.of->layout().tag()) return false;
   const std::uint64_t bit = std::uint64_t{1} << number;
@@ -372,7 +372,7 @@ void editor::is_of(std::uint32_t table) const noexcept {
 }
 
 status editor::set_column(std::uint32_t number, std::uint32_t table, const value& v) {
-  if (!of_->state_) return of_->state_;
+  if (!of_->goes_on()) return of_->state_;
   const pending_write& w = of_->session_->writes[number_];
   if (table != w.of->layout().tag()) {
     throw std::invalid_argument("spolia::db: the column that is set is not one of table " +
@@ -386,9 +386,9 @@ status editor::set_column(std::uint32_t number, std::uint32_t table, const value
 
 /// Writes the values' words to `to`, one after the other; out-of-line values get their blocks.
 /// Throws std::invalid_argument: one does not fit; then there are no new blocks, as after a limit.
-status transaction::encode_changes(std::span<const column_value> changes, std::uint64_t* to) {
+outcome transaction::encode_changes(std::span<const column_value> changes, std::uint64_t* to) {
   const value_block* const before = session_->made.first;
-  return within_budget([&]() -> status {
+  return within_budget([&]() -> outcome {
     // By each try anew: the words of one that was refused refer to a block that is gone.
     std::uint64_t* at = to;
     for (const auto& [c, v] : changes) {
@@ -429,7 +429,7 @@ class transaction::short_images {
 
 /// Makes all of the changes, or none: unique indexes are checked for the row as it is after the
 /// last one.
-status transaction::assign(std::uint32_t number, std::span<const column_value> changes) {
+outcome transaction::assign(std::uint32_t number, std::span<const column_value> changes) {
   std::uint64_t bits = 0;
   std::uint64_t nulls = 0;
   std::size_t words = 0;
@@ -443,7 +443,7 @@ status transaction::assign(std::uint32_t number, std::span<const column_value> c
   const short_images here(*this);
   std::uint64_t* const fresh = session_->images.take(words);
   const value_block* const made_before = session_->made.first;
-  if (const status s = encode_changes(changes, fresh); !s) return s;
+  if (const outcome s = encode_changes(changes, fresh); s != outcome::ok) return s;
   pending_write& w = touch(number);
   const bool indexed = (w.indexes->columns & bits) != 0;
   std::uint64_t* const old = indexed ? session_->images.take(w.words()) : nullptr;
@@ -464,7 +464,7 @@ status transaction::assign(std::uint32_t number, std::span<const column_value> c
   w.has |= bits;
   w.sets |= bits;
   w.changed = true;
-  const status s = indexed ? index_row(number, bits) : status(outcome::ok);
+  const outcome s = indexed ? index_row(number, bits) : outcome::ok;
   if (s == outcome::duplicate_key) {
     each([&](const column_layout& c) { std::copy_n(old + c.first, c.words, w.image + c.first); });
     w.shape = before.shape;
@@ -479,8 +479,8 @@ status transaction::assign(std::uint32_t number, std::span<const column_value> c
 
 /// Locks the row that the key's entry has led to, if it was not committed after this snapshot. The
 /// write's number; or slot_is_gone: the key has this slot no more, and is to be looked up again.
-result<std::uint32_t> transaction::lock_row(table& t, std::uint64_t slot, const row_place& place,
-                                            const key_words& key) {
+transaction::write_number transaction::lock_row(table& t, std::uint64_t slot,
+                                                const row_place& place, const key_words& key) {
   auto& writes = session_->writes;
   if (const pending_write* const w = own(*place.head)) {
     return static_cast<std::uint32_t>(w - writes.data());
@@ -583,8 +583,8 @@ bool transaction::begins_late(const table& t, row_head& row) {
   return true;
 }
 
-result<std::uint32_t> transaction::lock_key(table& t, values key) {
-  if (const status there = may_change(t); !there) return there;
+transaction::write_number transaction::lock_key(table& t, values key) {
+  if (const outcome there = may_change(t); there != outcome::ok) return there;
   const key_words wanted = t.schema_.whole_key(key);
   for (;;) {
     const std::uint64_t slot = t.primary_->find(wanted);
@@ -595,7 +595,7 @@ result<std::uint32_t> transaction::lock_key(table& t, values key) {
     }
     const row_place place = t.at(slot);
     const bool held = own(*place.head) != nullptr;
-    const result<std::uint32_t> number = lock_row(t, slot, place, wanted);
+    const write_number number = lock_row(t, slot, place, wanted);
     if (!number) return number;
     if (*number == slot_is_gone) continue;
     const pending_write& w = session_->writes[*number];
@@ -678,7 +678,7 @@ note& session::add_once(note* n) noexcept {
 }
 
 /// Adds entries to the secondary indexes over these columns.
-status transaction::index_row(std::uint32_t number, std::uint64_t changed) {
+outcome transaction::index_row(std::uint32_t number, std::uint64_t changed) {
   pending_write& w = session_->writes[number];
   for (secondary* const i : w.indexes->all) {
     if ((i->mask_ & changed) == 0) continue;
@@ -688,7 +688,7 @@ status transaction::index_row(std::uint32_t number, std::uint64_t changed) {
     n.claim() = session_->next_claim();
     n.since = i->entries_->add(key, w.slot, {n.claim(), timestamp() + 1});
     if (!i->unique_) continue;
-    if (const status s = unique_in(w, *i, key); !s) return s;
+    if (const outcome s = unique_in(w, *i, key); s != outcome::ok) return s;
   }
   return outcome::ok;
 }
@@ -702,7 +702,7 @@ status transaction::index_row(std::uint32_t number, std::uint64_t changed) {
 /// that, it takes that lock later than we did, and so sees our entry when it checks. If it had the
 /// lock before, its claim is there. Then it is open, or it is over and the row shows what it has
 /// left.
-status transaction::unique_in(const pending_write& w, const secondary& i, const key_words& key) {
+outcome transaction::unique_in(const pending_write& w, const secondary& i, const key_words& key) {
   outcome found = outcome::ok;
   bool by_caller = false;
   const table& t = *w.of;

@@ -61,10 +61,31 @@ bool versions_of_ones_own() {
          base.stats().versions.versions_made == 1;
 }
 
+/// What a program's functions give back, and why they refuse.
+bool outcomes() {
+  db::database base = db::database::open();
+  db::table& t = base.create_table(
+      {.name = "t", .columns = {{"k", db::int64, db::primary_key}, {"v", db::int64}}});
+  const auto v = t.column<std::int64_t>("v");
+  const db::result<std::int64_t> made =
+      base.transact([&](db::transaction& tx) -> db::result<std::int64_t> {
+        if (auto s = tx.insert(t, {1, 5}); !s) return s;
+        auto row = tx.edit(t, {1});
+        if (!row) return row.why();
+        return row->get(v) * 2;
+      });
+  const db::status too_late =
+      base.transact([](db::transaction&) -> db::status { return db::refused("too late"); });
+  return made && *made == 10 && too_late == db::outcome::refused && too_late.reason() == "too late";
+}
+
 }  // namespace
 
 int main() {
-  const bool good = versions_of_ones_own();
-  std::printf("the store takes a version storage of the program's: %s\n", good ? "yes" : "NO");
-  return good ? 0 : 1;
+  const bool storage = versions_of_ones_own();
+  std::printf("the store takes a version storage of the program's: %s\n", storage ? "yes" : "NO");
+  const bool outcomes_good = outcomes();
+  std::printf("the program's functions give back what they have made: %s\n",
+              outcomes_good ? "yes" : "NO");
+  return storage && outcomes_good ? 0 : 1;
 }

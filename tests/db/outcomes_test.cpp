@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// What transact() returns: what its function has made, or why nothing was committed.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <spolia/db.hpp>
+
+#include "support/faults.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+using namespace spolia::test;
+
+class db_outcomes : public testing::Test {
+ protected:
+  db_outcomes() {
+    EXPECT_TRUE(base.transact([&](transaction& tx) { return tx.insert(accounts, {1, 100}); }));
+  }
+  std::int64_t now() { return base.snapshot().find(accounts, {1})->get(balance); }
+  /// The new balance.
+  result<std::int64_t> withdraw(transaction& tx, std::int64_t amount) {
+    auto account = tx.edit(accounts, {1});
+    if (!account) return account.why();
+    const std::int64_t left = account->get(balance) - amount;
+    if (auto s = account->set(balance, left); !s) return s;
+    if (left < 0) return refused("the balance is too low by " + std::to_string(-left));
+    return left;
+  }
+
+  database base = database::open();
+  table& accounts = base.create_table(
+      {.name = "accounts", .columns = {{"id", int64, primary_key}, {"balance", int64}}});
+  const column<std::int64_t> balance = accounts.column<std::int64_t>("balance");
+};
+
+template <class F>
+using what = decltype(std::declval<database&>().transact(std::declval<F>()));
+static_assert(std::is_same_v<what<void (*)(transaction&)>, status>);
+static_assert(std::is_same_v<what<status (*)(transaction&)>, status>);
+static_assert(std::is_same_v<what<const status& (*)(transaction&)>, status>);
+static_assert(std::is_same_v<what<outcome (*)(transaction&)>, status>);
+static_assert(std::is_same_v<what<int (*)(transaction&)>, result<int>>);
+static_assert(std::is_same_v<what<const int& (*)(transaction&)>, result<int>>);
+static_assert(std::is_same_v<what<result<int> (*)(transaction&)>, result<int>>);
+static_assert(sizeof(status) == sizeof(void*));
+static_assert(std::is_nothrow_copy_constructible_v<status>);
+constexpr status known_at_compile_time = outcome::conflict;
+static_assert(!known_at_compile_time && known_at_compile_time == outcome::conflict);
+
+TEST_F(db_outcomes, a_function_that_returns_something_has_it_returned) {
+  const auto left = base.transact([&](transaction& tx) { return withdraw(tx, 30); });
+  ASSERT_TRUE(left);
+  EXPECT_EQ(*left, 70);
+  EXPECT_EQ(now(), 70);
+  const auto plain = base.transact([&](transaction& tx) {
+    static_cast<void>(withdraw(tx, 1));
+    return std::make_unique<int>(5);  // which cannot be copied
+  });
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(**plain, 5);
+  EXPECT_EQ(now(), 69);
+}
+
+TEST_F(db_outcomes, what_is_refused_is_not_committed_and_says_why) {
+  int tries = 0;
+  const auto left = base.transact([&](transaction& tx) {
+    ++tries;
+    return withdraw(tx, 130);
+  });
+  EXPECT_FALSE(left);
+  EXPECT_EQ(left.code(), outcome::refused);
+  EXPECT_EQ(left.why().reason(), "the balance is too low by 30");
+  EXPECT_EQ(tries, 1) << "it is not tried again";
+  EXPECT_EQ(now(), 100) << "what was set before is not there";
+  EXPECT_EQ(base.transact([&](transaction& tx) { return withdraw(tx, 1).why(); }), outcome::ok)
+      << "no lock is left";
+  const status s = base.transact([&](transaction&) { return refused(); });
+  EXPECT_EQ(s, outcome::refused);
+  EXPECT_EQ(s.reason(), "");
+  EXPECT_EQ(s.message(), "refused by the program");
+}
+
+TEST_F(db_outcomes, a_refusal_after_a_conflict_is_tried_again) {
+  int tries = 0;
+  const auto s = base.transact([&](transaction& tx) -> status {
+    ++tries;
+    if (tries == 1) {
+      EXPECT_TRUE(base.transact([&](transaction& other) { return withdraw(other, 1).why(); }));
+      if (tx.edit(accounts, {1}).code() == outcome::conflict) return refused("in a hurry");
+    }
+    return refused("in the end");
+  });
+  EXPECT_EQ(tries, 2);
+  EXPECT_EQ(s.reason(), "in the end");
+}
+
+TEST_F(db_outcomes, the_value_is_that_of_the_try_that_was_committed) {
+  int tries = 0;
+  const auto made = base.transact([&](transaction& tx) -> result<std::string> {
+    if (++tries < 3) {
+      static_cast<void>(tx.find(accounts, {1}));
+      EXPECT_TRUE(base.transact([&](transaction& other) { return withdraw(other, 1).why(); }));
+    }
+    if (auto s = withdraw(tx, 10); !s && tries != 1) return s.why();
+    return "try " + std::to_string(tries);  // the first one overlooks its conflict
+  });
+  ASSERT_TRUE(made);
+  EXPECT_EQ(*made, "try 3");
+  EXPECT_EQ(now(), 88);
+}
+
+TEST_F(db_outcomes, without_a_commit_there_is_no_value) {
+  const auto ended = base.transact([&](transaction& tx) {
+    tx.rollback();
+    return 5;
+  });
+  EXPECT_EQ(ended.code(), outcome::ended);
+  const auto in_vain = base.transact(
+      [&](transaction& tx) {
+        static_cast<void>(tx.find(accounts, {1}));
+        EXPECT_TRUE(base.transact([&](transaction& other) { return withdraw(other, 1).why(); }));
+        static_cast<void>(withdraw(tx, 1));
+        return 5;
+      },
+      {.tries = 2});
+  EXPECT_EQ(in_vain.code(), outcome::conflict);
+  EXPECT_EQ(now(), 98);
+  EXPECT_THROW(static_cast<void>(base.transact([&](transaction& tx) -> int {
+                 static_cast<void>(withdraw(tx, 1));
+                 throw std::domain_error("of the program");
+               })),
+               std::domain_error);
+  EXPECT_EQ(now(), 98);
+}
+
+TEST_F(db_outcomes, a_value_that_is_asked_for_in_vain_names_the_reason) {
+  auto left = base.transact([&](transaction& tx) { return withdraw(tx, 101); });
+  try {
+    static_cast<void>(left.value());
+    FAIL();
+  } catch (const no_result& e) {
+    EXPECT_EQ(e.code(), outcome::refused);
+    EXPECT_EQ(e.why().reason(), "the balance is too low by 1");
+    EXPECT_STREQ(e.what(), "spolia::db: refused by the program: the balance is too low by 1");
+  }
+}
+
+TEST(db_status, copies_share_one_reason_and_the_last_one_frees_it) {
+  const std::int64_t before = live_allocations();
+  {
+    const std::uint64_t made_before = thread_allocations();
+    status a = refused("a reason that is longer than what any string keeps in itself");
+    status b = a;
+    status c;
+    c = b;
+    status d = std::move(c);
+    EXPECT_EQ(thread_allocations() - made_before, 1U);
+    status& same = d;
+    d = same;
+    a = outcome::ok;
+    b = refused("another one");
+    EXPECT_EQ(d.reason(), "a reason that is longer than what any string keeps in itself");
+    EXPECT_EQ(b, d) << "outcomes are compared";
+    EXPECT_EQ(a.reason(), "");
+    const std::string kept = status(d).reason();
+    d = outcome::conflict;
+    EXPECT_EQ(kept.size(), 60U);
+  }
+  EXPECT_EQ(live_allocations(), before);
+}
+
+TEST(db_status, without_a_reason_nothing_is_allocated) {
+  const std::uint64_t before = thread_allocations();
+  status a = refused();
+  const status b = refused("");
+  a = b;
+  EXPECT_EQ(a, outcome::refused);
+  EXPECT_EQ(thread_allocations(), before);
+}
+
+TEST(db_status, without_memory_for_a_reason_there_is_no_status) {
+  const std::int64_t before = live_allocations();
+  const fail_after none(1);
+  EXPECT_THROW(static_cast<void>(refused("a reason")), std::bad_alloc);
+  EXPECT_EQ(live_allocations(), before);
+}
+
+}  // namespace
