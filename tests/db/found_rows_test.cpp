@@ -214,12 +214,32 @@ TEST_F(found_rows, are_right_in_any_order_and_at_most_three_times_as_many_are_th
   EXPECT_LE(after, before + (sanitized ? ~std::uint64_t{0} / 2 : most));
 }
 
+TEST_F(found_rows, stay_as_long_as_a_copy_does) {
+  const db::reader now = base->snapshot();
+  for (std::int64_t k = 0; k + 2 < count; ++k) {
+    std::optional<db::row> first(*now.find(rows, {k}));
+    const db::row second = *first;
+    db::row third;
+    third = second;
+    first.reset();
+    is_row(*now.find(rows, {k + 1}), k + 1);
+    first = second;
+    third = db::row();
+    first = *now.find(rows, {k + 2});
+    is_row(second, k);
+    is_row(*first, k + 2);
+  }
+}
+
 TEST_F(found_rows, may_go_on_other_threads) {
   const db::reader now = base->snapshot();
   for (std::int64_t n = 0; n < (sanitized ? 200 : 2000); ++n) {
     const std::int64_t k = n % count;
     found mine = now.find(rows, {k});
-    std::thread other([theirs = mine, k, this] { is_row(*theirs, k); });
+    std::thread other([theirs = mine, k, this] {
+      const db::row copy = *theirs;
+      is_row(copy, k);
+    });
     if (n % 2 == 0) mine = now.find(rows, {k + 1 == count ? 0 : k + 1});
     static_cast<void>(now.find(rows, {n * 7 % count}));
     if (n % 3 == 0) mine = outcome::not_found;
