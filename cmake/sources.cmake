@@ -22,6 +22,7 @@ set(SPOLIA_SOURCES
     src/db/catalog/table.cpp
     src/db/commit/commit.cpp
     src/db/database.cpp
+    src/db/files/attached.cpp
     src/db/files/file_stream.cpp
     src/db/files/files.cpp
     src/db/files/folder.cpp

@@ -41,6 +41,7 @@ bool is_store(const fs::path& directory) {
 db::database open_to_read(const fs::path& directory, db::options o, progress_mode show) {
   if (!is_store(directory)) throw usage_error(directory.string() + " is not the folder of a store");
   o.read_only = true;
+  o.attach = true;  // a program may have it
   return open_it(directory, std::move(o), show);
 }
 

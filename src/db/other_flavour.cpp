@@ -11,6 +11,7 @@
 #include "db/catalog/table.cpp"
 #include "db/commit/commit.cpp"
 #include "db/database.cpp"
+#include "db/files/attached.cpp"
 #include "db/files/file_stream.cpp"
 #include "db/files/files.cpp"
 #include "db/files/folder.cpp"

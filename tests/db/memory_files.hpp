@@ -39,6 +39,9 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
   std::uint64_t capacity = ~std::uint64_t{0};
   std::function<void()> before_sync;   ///< of a file; may wait
   std::function<void()> before_write;  ///< to a file
+  std::function<void()> after_list;    ///< of the names in a directory
+  /// May change what was read of a file.
+  std::function<void(const std::string& name, std::span<std::byte> got)> after_read;
   // What has happened.
   std::uint64_t changes = 0;
   std::uint64_t syncs = 0;
@@ -202,11 +205,15 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
       if (locked_ == 2) node_->exclusive = false;
     }
     std::size_t read(std::uint64_t offset, std::span<std::byte> to) override {
-      const std::lock_guard hold(of_->lock_);
-      const bytes& from = node_->now;
-      if (offset >= from.size()) return 0;
-      const std::size_t n = std::min<std::size_t>(to.size(), from.size() - offset);
-      std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(offset), n, to.begin());
+      std::size_t n = 0;
+      {
+        const std::lock_guard hold(of_->lock_);
+        const bytes& from = node_->now;
+        if (offset >= from.size()) return 0;
+        n = std::min<std::size_t>(to.size(), from.size() - offset);
+        std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(offset), n, to.begin());
+      }
+      if (of_->after_read) of_->after_read(name_, to.first(n));
       return n;
     }
     void write(std::uint64_t offset, std::span<const std::byte> from) override {
@@ -292,13 +299,16 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
       return of_->open_file_at((path() / name).string(), how);
     }
     std::vector<std::string> list() override {
-      const std::lock_guard hold(of_->lock_);
       std::vector<std::string> names;
-      for (const auto& [name, of] : of_->now_) {
-        if (std::filesystem::path(name).parent_path() == path()) {
-          names.push_back(std::filesystem::path(name).filename().string());
+      {
+        const std::lock_guard hold(of_->lock_);
+        for (const auto& [name, of] : of_->now_) {
+          if (std::filesystem::path(name).parent_path() == path()) {
+            names.push_back(std::filesystem::path(name).filename().string());
+          }
         }
       }
+      if (of_->after_list) of_->after_list();
       return names;
     }
     void rename(const std::string& from, const std::string& to) override {

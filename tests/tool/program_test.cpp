@@ -360,13 +360,20 @@ TEST_F(tool_program, says_that_its_help_cannot_be_written) {
   }
 }
 
-TEST_F(tool_program, leaves_a_store_alone_that_is_open) {
+TEST_F(tool_program, looks_into_a_store_that_is_open_and_leaves_it_alone) {
   make_bank();
-  const db::database mine = db::database::open(here / "bank");
-  bad(1, "open elsewhere", {"info", "bank"});
-  bad(1, "open elsewhere", {"dump", "bank", "d"});
+  const std::string before = csv("bank");
+  db::database mine = db::database::open(here / "bank");
   bad(1, "open elsewhere", {"load", "bank", "people.csv", "--table", "people"});
-  bad(1, "open elsewhere", {"backup", "bank", "copy"});
+  bad(1, "open elsewhere", {"backup", "bank", "bank"});
+  EXPECT_NE(good({"info", "bank"}).find("people"), std::string::npos);
+  EXPECT_NE(good({"check", "bank"}).find("good"), std::string::npos);
+  good({"backup", "bank", "copy"});
+  EXPECT_EQ(csv("bank"), before);
+  EXPECT_EQ(csv("copy"), before);
+  db::table& t = mine.find_table("people");
+  ASSERT_TRUE(mine.transact([&](db::transaction& tx) { return tx.erase(t, {2}); }));
+  EXPECT_NE(csv("bank"), before) << "what is durable is seen";
 }
 
 TEST_F(tool_program, takes_a_store_that_has_lost_its_data_for_no_empty_one) {

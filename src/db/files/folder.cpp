@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "db/files/attached.hpp"
 #include "db/files/reserve_file.hpp"
 #include "db/files/status_file.hpp"
 
@@ -48,6 +49,14 @@ std::string identity_text(const database_id& id, char format) {
   return text + "\n";
 }
 
+std::unique_ptr<storage_directory> directory_for(storage_files& files,
+                                                 const std::filesystem::path& directory,
+                                                 folder_use use) {
+  const auto how = use.write ? directory_mode::made : directory_mode::existing;
+  std::unique_ptr<storage_directory> opened = files.open_directory(directory, how);
+  return use.attach ? attach(std::move(opened)) : std::move(opened);
+}
+
 int digit_value(char c) noexcept {
   if (c >= '0' && c <= '9') return c - '0';
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
@@ -66,8 +75,7 @@ folder::folder(std::unique_ptr<storage_directory> at) noexcept : at_(std::move(a
 
 /// From the end of the other constructor on there is a destructor that takes back what was made.
 folder::folder(storage_files& files, const std::filesystem::path& directory, folder_use use)
-    : folder(files.open_directory(directory,
-                                  use.write ? directory_mode::made : directory_mode::existing)) {
+    : folder(directory_for(files, directory, use)) {
   // In this order: another process that makes a database here makes its data files after SPOLIA.
   const folder_content before = look();
   refuse_links_to_nothing(before, use);
@@ -76,7 +84,7 @@ folder::folder(storage_files& files, const std::filesystem::path& directory, fol
   if (!there && !unfinished && (before.has_data() || !use.write)) refuse_without_identity(before);
   locked_ = at_->open(identity_name, use.write ? file_mode::write : file_mode::read);
   fresh_ = !there;
-  have(use);
+  if (!use.attach) have(use);
   still_ours();  // it may have been replaced before it was locked
   std::array<char, 256> text{};
   const std::size_t size = locked_->read(0, std::as_writable_bytes(std::span(text)));

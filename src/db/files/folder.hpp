@@ -42,6 +42,7 @@ database_id random_id();
 
 struct folder_use {
   bool write = false;
+  bool attach = false;        ///< without a lock, to be read: attached.hpp
   bool without_lock = false;  ///< if there cannot be one
 };
 

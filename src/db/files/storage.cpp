@@ -33,6 +33,11 @@ const options& checked(const options& o) {
     throw std::invalid_argument("spolia::db: options::checkpoint_share is " +
                                 std::to_string(o.checkpoint_share) + ": it is from 1 to 100");
   }
+  if (o.attach && !o.read_only) {
+    throw std::invalid_argument(
+        "spolia::db: options::attach is for looking at a database that another process may change: "
+        "it needs read_only");
+  }
   if (o.loss_window.count() <= 0) {
     throw std::invalid_argument("spolia::db: options::loss_window is " +
                                 std::to_string(o.loss_window.count()) +
@@ -47,7 +52,8 @@ storage::storage(engine& of, const std::filesystem::path& directory, const optio
     : engine_(of),
       files_(o.files != nullptr ? o.files : real_files()),
       options_(checked(o)),
-      folder_(*files_, directory, {.write = !o.read_only, .without_lock = o.allow_without_lock}) {
+      folder_(*files_, directory,
+              {.write = !o.read_only, .attach = o.attach, .without_lock = o.allow_without_lock}) {
   const auto start = std::chrono::steady_clock::now();
   const folder_content has = folder_.look();
   refuse_lost(has);
@@ -61,6 +67,7 @@ storage::storage(engine& of, const std::filesystem::path& directory, const optio
   report_.epoch = end_.epoch;
   last_.store_relaxed(end_.sequence);
   if (o.read_only) {
+    if (o.attach) make_what_was_read_durable();
     note_left_out(nans);
   } else {
     begin(has, nans);
@@ -74,6 +81,18 @@ storage::~storage() {
   stopping_.store_relaxed(true);
   const std::lock_guard hold(background_lock_);
   if (background_->joinable()) background_->join();
+}
+
+/// What the process that has the directory has written without a sync yet must not go again when it
+/// has been shown.
+void storage::make_what_was_read_durable() {
+  try {
+    folder_.sync();
+  } catch (const storage_error& e) {
+    report_.notes.push_back(
+        std::string("what another process has written last may be lost with the power: ") +
+        e.what());
+  }
 }
 
 /// What was in a directory and is not there any more does not make a new database.

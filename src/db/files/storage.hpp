@@ -72,6 +72,7 @@ class storage {
 
  private:
   void refuse_lost(const folder_content& has) const;
+  void make_what_was_read_durable();
   void begin(const folder_content& has, const nan_rows& nans);
   void change_directory(const folder_content& has, const nan_rows& nans);
   void take_back(const folder_content& has, const nan_rows& nans) noexcept;

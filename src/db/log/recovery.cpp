@@ -252,6 +252,7 @@ void recovery::replay_segment(std::uint64_t first, bool last) {
     record_header h;
     const char* why = next_record(from, h);
     if (why == nullptr) why = follows(h, epoch);
+    if (why != nullptr && last && options_.attach) why = look_again(from, epoch, h, why);
     if (why != nullptr) {
       if (only_zeros(from.look(from.left()))) {
         end_early(from);
@@ -272,8 +273,22 @@ void recovery::replay_segment(std::uint64_t first, bool last) {
     }
     from.pass(bytes);
   }
+  if (last && options_.attach) end_early(from);  // it may become longer
   report_.log_bytes += from.at();
   tell("log", from.at(), from.size());
+}
+
+/// The process that has the directory may have been writing this record. By what lay behind it
+/// before, it is damaged if it is not whole now; else it is the end, which is not looked at any
+/// more.
+const char* recovery::look_again(file_stream& from, std::uint32_t epoch, record_header& h,
+                                 const char* why) {
+  const bool damaged = proves_durable(from.look(from.left()), epoch, end_.sequence + 1);
+  from.forget();
+  const char* now = next_record(from, h);
+  if (now == nullptr) now = follows(h, epoch);
+  if (now != nullptr && !damaged) from.end_here();
+  return now == nullptr ? nullptr : why;
 }
 
 const char* recovery::follows(const record_header& h, std::uint32_t epoch) const noexcept {

@@ -169,6 +169,15 @@ class file_stream {
   /// bytes more.
   bytes_view look(std::size_t bytes);
   void pass(std::size_t bytes) noexcept { used_ += bytes; }
+  /// What follows is read anew: another process may have written it since.
+  void forget() {
+    begin_ = at();
+    used_ = 0;
+    now_ = nullptr;
+    size_ = file_.size();
+  }
+  /// Nothing follows.
+  void end_here() noexcept { size_ = at(); }
   /// Of what follows, in the file.
   [[nodiscard]] std::uint64_t at() const noexcept { return begin_ + used_; }
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
@@ -279,6 +288,7 @@ class recovery {
   }
   void give(std::size_t worker);
   void give_all();
+  const char* look_again(file_stream& from, std::uint32_t epoch, record_header& h, const char* why);
   void end_early(const file_stream& from);
   void end_torn(file_stream& from, std::uint32_t epoch, const char* why);
   void fill_indexes();

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// attached.hpp: the directory of a database that another process has, as it is at one moment.
+// Internal.
+//
+// The newest checkpoint and the segments after it are opened at once, so that they can be read when
+// the process has removed them. Nothing keeps the process from changing the directory meanwhile: so
+// it is listed again, and all begins anew unless the newest checkpoint is the same. Segments only
+// grow, and what is in front of their ends does not change.
+#pragma once
+
+#include <memory>
+
+#include <spolia/base/config.hpp>
+#include <spolia/db/files.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace db {
+
+/// Only to be read; its sync() makes durable what was opened, too. Throws storage_error.
+std::unique_ptr<storage_directory> attach(std::unique_ptr<storage_directory> to);
+
+}  // namespace db
+}  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looking at a database that another process has: what it shows is whole, has all that was durable,
+// and stays.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <random>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "db/durable.hpp"
+#include "db/own_place.hpp"
+#include "support/sanitized.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+using namespace spolia::test;
+
+options attaching(const disk& files) {
+  options o = over(files);
+  o.read_only = true;
+  o.attach = true;
+  return o;
+}
+
+/// How many commits are seen; -1 if they are none that ever were.
+std::int64_t seen(const disk& files) {
+  database there = database::open(place, attaching(files));
+  return commits_in(there).value_or(-1);
+}
+
+class attached : public own_place {
+ protected:
+  void write(std::int64_t to) {
+    while (last_ < to) ASSERT_TRUE(write_down(base_, ledger_, ++last_));
+  }
+  /// The last segment.
+  [[nodiscard]] std::string segment() const {
+    std::string last;
+    for (const std::string& name : files_->names()) {
+      if (name.find("log-") != std::string::npos && !name.ends_with(".tmp")) last = name;
+    }
+    return last;
+  }
+
+  disk files_ = new_disk();
+  database base_ = database::open(place, over(files_));
+  table& ledger_ = make_ledger(base_);
+  std::int64_t last_ = 0;
+};
+
+TEST_F(attached, shows_what_is_durable_and_changes_nothing) {
+  write(10);
+  EXPECT_THROW(database::open(place, over(files_)), storage_error) << "it is open";
+  const auto names = files_->names();
+  const std::uint64_t changes = files_->changes;
+  {
+    database there = database::open(place, attaching(files_));
+    EXPECT_EQ(commits_in(there), 10);
+    write(20);
+    EXPECT_EQ(commits_in(there), 10);
+    transaction tx = there.begin();
+    ASSERT_TRUE(tx.erase(there.find_table("ledger"), {1}));
+    EXPECT_EQ(tx.commit(), outcome::read_only);
+    EXPECT_THROW(there.checkpoint(), std::invalid_argument);
+  }
+  EXPECT_EQ(seen(files_), 20);
+  EXPECT_EQ(files_->names(), names);
+  EXPECT_GT(files_->changes, changes) << "by the twenty commits alone";
+  options wrong = attaching(files_);
+  wrong.read_only = false;
+  EXPECT_THROW(database::open(place, wrong), std::invalid_argument);
+}
+
+TEST_F(attached, stays_while_the_database_goes_on_without_its_files) {
+  write(10);
+  base_.checkpoint();
+  write(15);
+  database there = database::open(place, attaching(files_));
+  write(20);
+  base_.checkpoint();
+  write(25);
+  base_.checkpoint();
+  EXPECT_EQ(commits_in(there), 15);
+  there.backup("copy");
+  database copy = database::open("copy", over(files_));
+  EXPECT_EQ(commits_in(copy), 15);
+  EXPECT_EQ(seen(files_), 25);
+}
+
+TEST_F(attached, keeps_nobody_from_opening) {
+  write(10);
+  base_ = database::open();
+  database there = database::open(place, attaching(files_));
+  database again = database::open(place, over(files_));
+  ASSERT_TRUE(write_down(again, again.find_table("ledger"), 11));
+  EXPECT_EQ(commits_in(there), 10);
+  EXPECT_EQ(seen(files_), 11);
+}
+
+TEST_F(attached, goes_by_the_checkpoint_that_is_made_meanwhile) {
+  write(10);
+  int times = 3;
+  bool within = false;
+  files_->after_list = [&] {
+    if (within || times == 0) return;
+    within = true;  // a checkpoint lists the directory, too
+    --times;
+    write(last_ + 1);
+    base_.checkpoint();
+    within = false;
+  };
+  database there = database::open(place, attaching(files_));
+  files_->after_list = nullptr;
+  EXPECT_EQ(times, 0);
+  EXPECT_GE(commits_in(there).value_or(-1), 10);
+}
+
+/// Bytes of a record are read before they are written, and those behind it after that.
+TEST_F(attached, reads_again_what_was_being_written) {
+  write(20);
+  for (std::size_t from_end = 40; from_end < 1500; from_end += 60) {
+    int times = 1;
+    files_->after_read = [&](const std::string& name, std::span<std::byte> got) {
+      if (name != segment() || got.size() < 2000 || times == 0) return;
+      --times;
+      std::size_t end = got.size();
+      while (end > 0 && got[end - 1] == std::byte{0}) --end;
+      const std::size_t at = end - from_end;
+      std::fill_n(got.begin() + static_cast<std::ptrdiff_t>(at), 30, std::byte{0});
+    };
+    EXPECT_EQ(seen(files_), 20) << from_end;
+    EXPECT_EQ(times, 0);
+    files_->after_read = nullptr;
+  }
+}
+
+TEST_F(attached, refuses_what_is_damaged) {
+  write(20);
+  bytes& content = files_->content(segment());
+  std::size_t end = content.size();
+  while (end > 0 && content[end - 1] == std::byte{0}) --end;
+  content[end - 900] ^= std::byte{1};
+  EXPECT_THROW(seen(files_), storage_error) << "what follows proves that it was durable";
+  content[end - 900] ^= std::byte{1};
+  content[end - 1] ^= std::byte{1};
+  EXPECT_EQ(seen(files_), 19) << "its end may be being written";
+  content[end - 1] ^= std::byte{1};
+  EXPECT_EQ(seen(files_), 20);
+}
+
+TEST_F(attached, shows_nothing_that_the_loss_of_power_takes_back) {
+  write(10);
+  std::atomic<bool> in_sync{false};
+  std::atomic<bool> go_on{false};
+  std::thread::id writer;
+  files_->before_sync = [&] {
+    if (std::this_thread::get_id() != writer) return;
+    in_sync = true;
+    while (!go_on) std::this_thread::yield();
+  };
+  std::thread commits([&] {
+    writer = std::this_thread::get_id();
+    write(11);
+  });
+  while (!in_sync) std::this_thread::yield();
+  database there = database::open(place, attaching(files_));
+  EXPECT_EQ(commits_in(there), 11) << "written, and not acknowledged yet";
+  const disk left = files_->synced();
+  go_on = true;
+  commits.join();
+  files_->before_sync = nullptr;
+  database after = database::open(place, over(left));
+  EXPECT_EQ(commits_in(after), 11);
+}
+
+/// Real files, small segments, checkpoints all the time.
+TEST_F(attached, has_all_that_was_acknowledged_beside_commits) {
+  for (const durability_level level : {durability_level::sync, durability_level::async}) {
+    options o;
+    o.durability = level;
+    o.segment_bytes = 8192;
+    o.checkpoint_log_bytes = 32U << 10U;
+    const std::string name = level == durability_level::sync ? "real" : "async";
+    database base = database::open(name, o);
+    table& ledger = make_ledger(base);
+    std::atomic<std::int64_t> done{0};
+    std::atomic<bool> stop{false};
+    std::thread writer([&] {
+      for (std::int64_t n = 1; !stop; ++n) {
+        ASSERT_TRUE(write_down(base, ledger, n));
+        if (level == durability_level::async && n % 64 == 0) ASSERT_TRUE(base.sync());
+        if (level == durability_level::sync || n % 64 == 0) done = n;
+      }
+    });
+    options look;
+    look.read_only = look.attach = true;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+    int rounds = 0;
+    for (; std::chrono::steady_clock::now() < until || rounds < 20; ++rounds) {
+      const std::int64_t before = done;
+      database there = database::open(name, look);
+      const std::int64_t now = commits_in(there).value_or(-1);
+      EXPECT_GE(now, before);
+      if (rounds % 8 == 0) {
+        const std::string copy = name + "-copy-" + std::to_string(rounds);
+        there.backup(copy);
+        database opened = database::open(copy);
+        EXPECT_EQ(commits_in(opened), now);
+      }
+    }
+    stop = true;
+    writer.join();
+    EXPECT_GT(base.stats().log.checkpoints, 0U);
+  }
+}
+
+}  // namespace
