@@ -93,6 +93,10 @@ inline constexpr std::uint64_t claim_mask = (std::uint64_t{1} << claim_bits) - 1
 /// What a reader or transaction works with; belongs to the holder of the record with its number.
 struct alignas(cache_line) session {
   commit_board::record* record = nullptr;
+  reader* owner = nullptr;  // that has the record, where it is now
+  // Which owner that is, counted, in all bits but the last eight: these have the outcome by which
+  // the one before it has ended. Editors and queries of an earlier owner may look here at any time.
+  atomic<std::uint64_t> turn{0};
   arena images;         // of rows that are shown, or looked at for a moment
   row_images results;   // of rows that find() and lock() have returned
   image_store changes;  // of rows that are locked
@@ -122,6 +126,19 @@ struct alignas(cache_line) session {
   // See upkeep::after_commit(). Holders set it when they have given the session back.
   atomic<std::uint64_t> rested{0};
 
+  static constexpr std::uint64_t turn_step = 256;
+  // relaxed: what belongs to an owner looks whether it is still that one's turn, and learns of the
+  // end by its own thread, or after an edge of the program's.
+  void end_turn(outcome how) noexcept {
+    turn.store_relaxed((turn.load_relaxed() | (turn_step - 1)) + 1 + static_cast<unsigned>(how));
+  }
+  /// How the owner that had that turn has ended; or just that it has, if others have ended since.
+  [[nodiscard]] outcome end_of(std::uint64_t its_turn) const noexcept {
+    const std::uint64_t now = turn.load_relaxed();
+    if (now == its_turn) return outcome::ok;
+    const bool last = now / turn_step == its_turn / turn_step + 1;
+    return last ? static_cast<outcome>(now % turn_step) : outcome::ended;
+  }
   [[nodiscard]] std::uint64_t lock_word(std::size_t number) const noexcept {
     return lock_word_of(record->number(), number);
   }
@@ -238,11 +255,13 @@ class reader::short_image {
 class reader::scanning {
  public:
   explicit scanning(const reader& of) noexcept : of_(of), outer_(of.session_->scan) {
+    ++of.in_use_;
     session& s = *of.session_;
     before_ = {s.level, s.kept.size(), s.writes.size()};
     level_ = s.scan = s.level = ++s.levels;
   }
   ~scanning() {
+    --of_.in_use_;
     // Else the transaction has ended, and the session may be another one's.
     if (of_.session_ != nullptr) end(*of_.session_);
   }

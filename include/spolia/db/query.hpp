@@ -65,6 +65,7 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
 class reader;
+struct session;
 
 enum class comparison : std::uint8_t { equal, unequal, less, less_equal, greater, greater_equal };
 using enum comparison;
@@ -185,9 +186,10 @@ class SPOLIA_EXPORT answer {
   query_figures figures_;
 };
 
-/// A question about one table. May be run any number of times while the reader lives, which is a
-/// precondition of all members. In a transaction it sees the transaction's own changes, too; when
-/// that has ended, run() returns outcome::ended.
+/// A question about one table. May be run any number of times while the reader lives, wherever that
+/// is moved to; in a transaction it sees the transaction's own changes, too. When the reader or the
+/// transaction has ended, run() returns outcome::ended. Precondition of all members: the database
+/// is there.
 class SPOLIA_EXPORT query {
  public:
   query(const reader& at, const table& of);
@@ -228,7 +230,8 @@ class SPOLIA_EXPORT query {
   void add_measure(const measure& m);
   query_plan& plan();
 
-  const reader& at_;
+  session* at_;         // null: the reader had ended
+  std::uint64_t turn_;  // of the reader, in the session
   const table& of_;
   std::shared_ptr<query_plan> plan_;  // shared by answers: never changed then
 };

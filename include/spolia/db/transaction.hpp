@@ -33,6 +33,10 @@
 // Memory:      of what find() and lock() have returned, at most three times as much as those rows
 //              have that are there yet, and four rows.
 // Threads:     one at a time; may be moved on to another with a happens-before edge.
+// Moves:       a reader or transaction may be moved; editors and queries stay with it, wherever its
+//              object is. One that was moved from is as one that has ended. While a scan, a query
+//              or on_slow_reader runs that it has called, it is neither moved nor assigned to: the
+//              checked build variant names the mistake, and nothing happens.
 // Errors:      result.hpp. std::bad_alloc out of a change or out of commit() has rolled the
 //              transaction back.
 #pragma once
@@ -86,8 +90,14 @@ class savepoint {
 /// A consistent view of the whole database, for as long as one likes.
 class SPOLIA_EXPORT reader {
  public:
+  reader(reader&& from) noexcept;
+  /// The one that is assigned to ends.
+  reader& operator=(reader&& from) noexcept;
   reader(const reader&) = delete;
   reader& operator=(const reader&) = delete;
+  // A transaction is no reader that could be without its changes.
+  reader(transaction&&) = delete;
+  reader& operator=(transaction&&) = delete;
   ~reader();
 
   [[nodiscard]] std::uint64_t timestamp() const noexcept { return ticket_.timestamp(); }
@@ -158,6 +168,7 @@ class SPOLIA_EXPORT reader {
   friend class query_run;
   friend class storage;
   friend class catalog;
+  friend class query;
   enum class direction : std::uint8_t { up, down };
   struct scan_how {
     direction way;
@@ -165,6 +176,8 @@ class SPOLIA_EXPORT reader {
   };
   reader(engine& of, const char* label);
   reader(engine& of, const reader_options& o);
+  /// Takes everything over, where both are of one kind; else this one has ended.
+  reader(reader& from, bool is_transaction) noexcept;
 
   /// While it lives, what the snapshot sees stays. For everything that reads versions.
   class step {
@@ -232,7 +245,9 @@ class SPOLIA_EXPORT reader {
   [[nodiscard]] pending_write* own_before(pending_write* w, std::uint32_t level) const noexcept;
   std::uint64_t* room_for(const table& t) const;
   void keep_apart(const table& t, std::uint64_t columns, std::uint64_t* words) const;
-  void end() noexcept;
+  void end(outcome how = outcome::ended) noexcept;
+  static bool may_move(const reader& r) noexcept;
+  static bool may_move(const reader& to, const reader& from) noexcept;
   void note_row(const table& t, std::uint64_t slot) const;
   void note_key(const table& t, const key_words& key) const;
 
@@ -240,12 +255,15 @@ class SPOLIA_EXPORT reader {
   session* session_;
   bool notes_reads_ = false;  // serializable
   bool gated_ = false;        // may be ended by others
+  bool is_transaction_ = false;
+  mutable std::uint32_t in_use_ = 0;  // by what it has called, which calls the program
   census::ticket ticket_;
 };
 
-/// A row that the transaction changes. Precondition of all members: the transaction object is
-/// there. When the transaction has ended, set() returns how, and get() and null() must not be
-/// called: the checked build variant names the mistake, and they say that the row has nothing.
+/// A row that the transaction changes, wherever that is moved to. Precondition of all members: the
+/// database is there. When the transaction has ended, set() returns how, or outcome::ended if
+/// another one has had its place since; and get() and null() must not be called: the checked build
+/// variant names the mistake, and they say that the row has nothing.
 class SPOLIA_EXPORT editor {
  public:
   template <class T>
@@ -289,7 +307,7 @@ class SPOLIA_EXPORT editor {
 
  private:
   friend class transaction;
-  editor(transaction& of, std::uint32_t number) noexcept : of_(&of), number_(number) {}
+  editor(session& of, std::uint32_t number) noexcept;
   [[nodiscard]] row now(std::uint64_t columns) const noexcept;
   /// What now() has in a column of one word.
   [[nodiscard]] std::uint64_t word(std::uint32_t number, std::uint32_t first) const noexcept;
@@ -307,8 +325,10 @@ class SPOLIA_EXPORT editor {
     return false;
   }
   [[nodiscard]] bool has_ended() const noexcept;
+  [[nodiscard]] transaction& owner() const noexcept;
 
-  transaction* of_;
+  session* of_;
+  std::uint64_t turn_;  // of the transaction, in the session
   std::uint32_t number_;
 };
 
@@ -319,6 +339,9 @@ struct assignment {
 
 class SPOLIA_EXPORT transaction : public reader {
  public:
+  transaction(transaction&& from) noexcept;
+  /// The one that is assigned to is rolled back, unless it has ended.
+  transaction& operator=(transaction&& from) noexcept;
   /// Rolls back what was not committed.
   ~transaction();
 
@@ -390,7 +413,7 @@ class SPOLIA_EXPORT transaction : public reader {
   };
   [[nodiscard]] bool goes_on() const noexcept { return state_ == outcome::ok; }
   outcome fail(outcome why) noexcept;
-  void roll_back() noexcept;
+  void roll_back(outcome how = outcome::ended) noexcept;
   template <class F>
   auto change(F&& f) -> decltype(f());
   outcome insert_row(table& t, values v);

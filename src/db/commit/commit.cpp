@@ -329,7 +329,7 @@ outcome transaction::withdraw(std::uint64_t mark) noexcept {
   engine_.old->published(s.record->number(), commit);
   s.conflicts.add(1);
   state_ = outcome::conflict;
-  end();
+  end(outcome::conflict);
   engine_.cleaner.after_commit(left, s.rested);
   return outcome::conflict;
 }
@@ -340,7 +340,7 @@ void transaction::rollback() {
   roll_back();
 }
 
-void transaction::roll_back() noexcept {
+void transaction::roll_back(outcome how) noexcept {
   if (session_ == nullptr || !goes_on()) return;
   if (session_->asked) {  // by its end alone: all else has looked before
     misuse::report(
@@ -349,10 +349,10 @@ void transaction::roll_back() noexcept {
         threads::number());
     return;
   }
-  state_ = outcome::ended;
+  state_ = how;
   const std::uint64_t left = finish(0);
   atomic<std::uint64_t>& rested = session_->rested;
-  end();
+  end(how);
   engine_.cleaner.after_commit(left, rested);
 }
 

@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <limits>
 #include <mutex>
+#include <utility>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/census.hpp>
@@ -106,6 +107,12 @@ class gate_board {
   void renew(gate& g) noexcept {
     const std::lock_guard hold(lock_);
     g.timestamp_ = g.ticket_->timestamp();
+  }
+  /// The gate's owner moves its announcement to another ticket, which is empty.
+  void hand_on(gate& g, census::ticket& to) noexcept {
+    const std::lock_guard hold(lock_);
+    to = std::move(*g.ticket_);
+    g.ticket_ = &to;
   }
   /// The gate's owner ends; it withdraws its announcement itself.
   void take(gate& g) noexcept {

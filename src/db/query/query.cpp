@@ -110,7 +110,10 @@ std::uint32_t query_plan::input(const column_layout& c) {
 }
 
 query::query(const reader& at, const table& of)
-    : at_(at), of_(of), plan_(std::make_shared<query_plan>(of.layout())) {}
+    : at_(at.session_),
+      turn_(at_ != nullptr ? at_->turn.load_relaxed() : 0),
+      of_(of),
+      plan_(std::make_shared<query_plan>(of.layout())) {}
 query::query(const query&) noexcept = default;
 query::~query() = default;
 
@@ -215,7 +218,8 @@ result<answer> query::run(const query_options& o) const {
                  " asks for nothing: give it group_by() or aggregate()");
   }
   if (o.morsel == 0) refuse_query("query_options::morsel is 0: it is 1 at least");
-  const auto work = std::make_shared<query_run>(at_, of_, plan_, o);
+  if (at_ == nullptr || at_->end_of(turn_) != outcome::ok) return outcome::ended;
+  const auto work = std::make_shared<query_run>(*at_->owner, of_, plan_, o);
   const status s = work->run();
   if (!s) return s;
   return answer(plan_, work->take_groups(), work->figures());

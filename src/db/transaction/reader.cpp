@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <span>
 #include <stdexcept>
@@ -84,17 +85,60 @@ reader::reader(engine& of, const char* label) : engine_(of), session_(nullptr) {
     engine_.board.give_back(r);
     throw;
   }
+  session_->owner = this;
+}
+
+/// Whether nothing runs that it has called, and that would go on with it where it was.
+bool reader::may_move(const reader& r) noexcept {
+  if (r.in_use_ == 0) return true;
+  misuse::report(
+      "a reader or transaction is moved, or assigned to, by what it has called: the function of "
+      "its scan, a condition of its query, or on_slow_reader",
+      threads::number());
+  return false;
+}
+
+bool reader::may_move(const reader& to, const reader& from) noexcept {
+  if (to.is_transaction_ == from.is_transaction_) return may_move(to) && may_move(from);
+  misuse::report("a transaction is moved as a reader, without its changes", threads::number());
+  return false;
+}
+
+reader::reader(reader& from, bool is_transaction) noexcept
+    : engine_(from.engine_), session_(nullptr), is_transaction_(is_transaction) {
+  if (!may_move(*this, from)) return;
+  notes_reads_ = from.notes_reads_;
+  gated_ = from.gated_;
+  session_ = std::exchange(from.session_, nullptr);
+  if (session_ != nullptr) session_->owner = this;
+  if (session_ != nullptr && gated_) {
+    engine_.gates.hand_on(session_->way, ticket_);
+  } else {
+    ticket_ = std::move(from.ticket_);
+  }
+}
+
+reader::reader(reader&& from) noexcept : reader(from, false) {}
+
+reader& reader::operator=(reader&& from) noexcept {
+  if (this == &from || !may_move(*this, from)) return *this;
+  std::destroy_at(this);
+  return *std::construct_at(this, std::move(from));  // engine_ is another one's then
 }
 
 reader::~reader() {
+  if (SPOLIA_CHECKS && in_use_ != 0) {
+    misuse::report("a reader or transaction is destroyed by what it has called", threads::number());
+  }
   if (session_ == nullptr) return;
   end();
   engine_.cleaner.step();
   engine_.old->step();
 }
 
-void reader::end() noexcept {
+void reader::end(outcome how) noexcept {
   if (session_ == nullptr) return;
+  session_->end_turn(how);
   if (gated_) engine_.gates.take(session_->way);
   session_->section.leave();
   ticket_.withdraw();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <memory>
 #include <new>
 #include <optional>
 #include <stdexcept>
@@ -41,6 +42,7 @@ void unlock(row_head& r, std::uint64_t birth) noexcept { r.lock.store_release(bi
 
 transaction::transaction(engine& of, const transaction_options& o)
     : reader(of, o.label), options_(o) {
+  is_transaction_ = true;
   notes_reads_ = o.isolation == isolation::serializable;
   if (o.longest_wait.count() == 0) {
     options_.age = never_waits;
@@ -60,12 +62,25 @@ void transaction::note_seen() noexcept {
   if (options_.durable_reads && engine_.log != nullptr) seen_ = engine_.log->visible();
 }
 
+transaction::transaction(transaction&& from) noexcept
+    : reader(from, true),
+      options_(from.options_),
+      state_(from.session_ != nullptr ? outcome::ended
+                                      : std::exchange(from.state_, outcome::ended)),
+      seen_(from.seen_) {}
+
+transaction& transaction::operator=(transaction&& from) noexcept {
+  if (this == &from || !may_move(*this, from)) return *this;
+  std::destroy_at(this);
+  return *std::construct_at(this, std::move(from));
+}
+
 transaction::~transaction() { roll_back(); }
 
 outcome transaction::fail(outcome why) noexcept {
   if (why == outcome::conflict) session_->conflicts.add(1);
   if (why == outcome::limit) session_->limits.add(1);
-  roll_back();
+  roll_back(why);
   state_ = why;
   return why;
 }
@@ -275,7 +290,7 @@ result<editor> transaction::edit(table& t, values key) {
   return change([&]() -> result<editor> {
     const write_number number = lock_key(t, key);
     if (!number) return number.why();
-    return editor(*this, *number);
+    return editor(*session_, *number);
   });
 }
 
@@ -322,14 +337,20 @@ status transaction::erase(table& t, values key) {
   });
 }
 
+editor::editor(session& of, std::uint32_t number) noexcept
+    : of_(&of), turn_(of.turn.load_relaxed()), number_(number) {}
+
+/// While its turn lasts.
+transaction& editor::owner() const noexcept { return static_cast<transaction&>(*of_->owner); }
+
 row editor::now(std::uint64_t columns) const noexcept {
-  pending_write& w = of_->session_->writes[number_];
+  pending_write& w = of_->writes[number_];
   w.fetch(columns);
   return {w.of->layout(), w.image, w.shape, w.has};  // which the write keeps
 }
 
 std::uint64_t editor::word(std::uint32_t number, std::uint32_t first) const noexcept {
-  pending_write& w = of_->session_->writes[number_];
+  pending_write& w = of_->writes[number_];
   const std::uint64_t bit = std::uint64_t{1} << number;
   if ((w.has & bit) == 0) {
     w.has |= bit;
@@ -343,11 +364,11 @@ std::uint64_t editor::word(std::uint32_t number, std::uint32_t first) const noex
 /// set_column() has to do it.
 bool editor::set_word(std::uint32_t number, std::uint32_t first, std::uint32_t table,
                       std::uint64_t word) noexcept {
-  if (!of_->goes_on() || of_->gated_) return false;
-  pending_write& w = of_->session_->writes[number_];
+  if (of_->turn.load_relaxed() != turn_ || owner().gated_) return false;
+  pending_write& w = of_->writes[number_];
   if (table != w.of->layout().tag()) return false;
   const std::uint64_t bit = std::uint64_t{1} << number;
-  if ((w.shape & row_exists) == 0 || w.level != of_->session_->level) return false;
+  if ((w.shape & row_exists) == 0 || w.level != of_->level) return false;
   if (((w.indexes->columns | w.of->layout().keyed()) & bit) != 0) return false;
   w.image[first] = word;
   w.shape &= ~bit;
@@ -359,21 +380,21 @@ bool editor::set_word(std::uint32_t number, std::uint32_t first, std::uint32_t t
 
 /// Called in the checked build variant only.
 bool editor::has_ended() const noexcept {
-  if (of_->session_ != nullptr) return false;
+  if (of_->turn.load_relaxed() == turn_) return false;
   misuse::report("an editor is asked after the end of its transaction", threads::number());
   return true;
 }
 
 /// The same.
 void editor::is_of(std::uint32_t table) const noexcept {
-  if (table != of_->session_->writes[number_].of->layout().tag()) {
+  if (table != of_->writes[number_].of->layout().tag()) {
     misuse::report("a column of another table is looked at", threads::number());
   }
 }
 
 status editor::set_column(std::uint32_t number, std::uint32_t table, const value& v) {
-  if (!of_->goes_on()) return of_->state_;
-  const pending_write& w = of_->session_->writes[number_];
+  if (const outcome how = of_->end_of(turn_); how != outcome::ok) return how;
+  const pending_write& w = of_->writes[number_];
   if (table != w.of->layout().tag()) {
     throw std::invalid_argument("spolia::db: the column that is set is not one of table " +
                                 w.of->layout().name() + ": take it from that table");
@@ -381,7 +402,8 @@ status editor::set_column(std::uint32_t number, std::uint32_t table, const value
   if ((w.shape & row_exists) == 0) return outcome::not_found;  // erased since, or undone
   const transaction::column_value to{&w.of->layout().columns()[number], &v};
   may_be_set(*to.column, v);
-  return of_->change([&]() -> status { return of_->assign(number_, {&to, 1}); });
+  transaction& tx = owner();
+  return tx.change([&]() -> status { return tx.assign(number_, {&to, 1}); });
 }
 
 /// Writes the values' words to `to`, one after the other; out-of-line values get their blocks.
@@ -754,16 +776,23 @@ void transaction::refuse_in_query() {
 bool transaction::end_slow(bool pressed) {
   class asked_now {
    public:
-    explicit asked_now(session& of) noexcept : of_(of), outer_(std::exchange(of.asked, true)) {}
+    explicit asked_now(const transaction& by) noexcept
+        : by_(by), of_(*by.session_), outer_(std::exchange(of_.asked, true)) {
+      ++by.in_use_;
+    }
     asked_now(const asked_now&) = delete;
     asked_now& operator=(const asked_now&) = delete;
-    ~asked_now() { of_.asked = outer_; }
+    ~asked_now() {
+      of_.asked = outer_;
+      --by_.in_use_;
+    }
 
    private:
+    const transaction& by_;
     session& of_;
     const bool outer_;
   };
-  const asked_now here(*session_);
+  const asked_now here(*this);
   return engine_.end_slow(gated_ ? &session_->way : nullptr, pressed);
 }
 

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -79,6 +80,26 @@ bool outcomes() {
   return made && *made == 10 && too_late == db::outcome::refused && too_late.reason() == "too late";
 }
 
+/// What holds a snapshot or a transaction, as an object of the program's.
+struct request {
+  db::transaction work;
+  std::optional<db::reader> before;
+};
+
+bool moves() {
+  db::database base = db::database::open();
+  db::table& t = base.create_table(
+      {.name = "t", .columns = {{"k", db::int64, db::primary_key}, {"v", db::int64}}});
+  const auto v = t.column<std::int64_t>("v");
+  std::vector<request> all;
+  for (std::int64_t n = 0; n < 5; ++n) all.push_back({base.begin(), base.snapshot()});
+  for (std::size_t n = 0; n < all.size(); ++n) {
+    if (!all[n].work.insert(t, {n, n}) || !all[n].work.commit()) return false;
+  }
+  return all[4].before->find(t, {1}).code() == db::outcome::not_found &&
+         base.snapshot().find(t, {4})->get(v) == 4;
+}
+
 }  // namespace
 
 int main() {
@@ -87,5 +108,7 @@ int main() {
   const bool outcomes_good = outcomes();
   std::printf("the program's functions give back what they have made: %s\n",
               outcomes_good ? "yes" : "NO");
-  return storage && outcomes_good ? 0 : 1;
+  const bool moves_good = moves();
+  std::printf("readers and transactions can be moved: %s\n", moves_good ? "yes" : "NO");
+  return storage && outcomes_good && moves_good ? 0 : 1;
 }
