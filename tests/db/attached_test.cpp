@@ -15,6 +15,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "db/durable.hpp"
 #include "db/own_place.hpp"
@@ -112,7 +113,7 @@ TEST_F(attached, goes_by_the_checkpoint_that_is_made_meanwhile) {
   write(10);
   int times = 3;
   bool within = false;
-  files_->after_list = [&] {
+  files_->after_list = [&](std::vector<std::string>& /*names*/) {
     if (within || times == 0) return;
     within = true;  // a checkpoint lists the directory, too
     --times;
@@ -124,6 +125,31 @@ TEST_F(attached, goes_by_the_checkpoint_that_is_made_meanwhile) {
   files_->after_list = nullptr;
   EXPECT_EQ(times, 0);
   EXPECT_GE(commits_in(there).value_or(-1), 10);
+}
+
+/// A directory is not listed in one moment: the older one had gone, and the newer one was not there.
+TEST_F(attached, misses_no_checkpoint) {
+  write(10);
+  base_.checkpoint();
+  write(15);
+  int times = 1;
+  files_->after_list = [&](std::vector<std::string>& names) {
+    if (times-- <= 0) return;
+    std::erase_if(names, [](const std::string& n) { return n.starts_with("checkpoint-"); });
+  };
+  EXPECT_EQ(seen(files_), 15);
+  EXPECT_LT(times, 0);
+}
+
+TEST_F(attached, adds_to_a_copy_what_it_shows) {
+  write(10);
+  base_.backup("copy");
+  write(15);
+  database there = database::open(place, attaching(files_));
+  write(20);
+  EXPECT_TRUE(there.backup("copy").incremental);
+  database copy = database::open("copy", over(files_));
+  EXPECT_EQ(commits_in(copy), 15);
 }
 
 /// Bytes of a record are read before they are written, and those behind it after that.
@@ -143,6 +169,22 @@ TEST_F(attached, reads_again_what_was_being_written) {
     EXPECT_EQ(times, 0);
     files_->after_read = nullptr;
   }
+}
+
+/// Of two looks, the second one finds what was written behind the end meanwhile, and the end torn.
+TEST_F(attached, takes_nothing_that_is_being_written_for_damage) {
+  write(20);
+  int times = 0;
+  files_->after_read = [&](const std::string& name, std::span<std::byte> got) {
+    if (name != segment() || got.size() < 900) return;
+    const std::size_t at = got.size() - 900;
+    std::fill_n(got.begin() + static_cast<std::ptrdiff_t>(at), times++ == 0 ? 900 : 30,
+                std::byte{0});
+  };
+  const std::int64_t shown = seen(files_);
+  EXPECT_GT(shown, 0);
+  EXPECT_LT(shown, 20);
+  EXPECT_GE(times, 2);
 }
 
 TEST_F(attached, refuses_what_is_damaged) {

@@ -39,7 +39,8 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
   std::uint64_t capacity = ~std::uint64_t{0};
   std::function<void()> before_sync;   ///< of a file; may wait
   std::function<void()> before_write;  ///< to a file
-  std::function<void()> after_list;    ///< of the names in a directory
+  /// Of a directory. May change what was found.
+  std::function<void(std::vector<std::string>& names)> after_list;
   /// May change what was read of a file.
   std::function<void(const std::string& name, std::span<std::byte> got)> after_read;
   // What has happened.
@@ -308,7 +309,7 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
           }
         }
       }
-      if (of_->after_list) of_->after_list();
+      if (of_->after_list) of_->after_list(names);
       return names;
     }
     void rename(const std::string& from, const std::string& to) override {

@@ -177,7 +177,10 @@ class file_stream {
     size_ = file_.size();
   }
   /// Nothing follows.
-  void end_here() noexcept { size_ = at(); }
+  void end_here() {
+    forget();
+    size_ = begin_;
+  }
   /// Of what follows, in the file.
   [[nodiscard]] std::uint64_t at() const noexcept { return begin_ + used_; }
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
