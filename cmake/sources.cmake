@@ -58,6 +58,7 @@ set(SPOLIA_SOURCES
     src/db/transaction/row_images.cpp
     src/db/transaction/savepoints.cpp
     src/db/transaction/transaction.cpp
+    src/db/transaction/workspace.cpp
     src/db/upkeep.cpp
     src/db/versions/large_memory.cpp
     src/db/versions/value_blocks.cpp

@@ -82,13 +82,15 @@ std::string text(const std::string& store, const status& s, const status& before
   t += fmt::format(
       "waiting     {:>9}     {:>9}B of deleted rows and index entries, {}B of values\n",
       short_count(s.cleaning), short_count(s.cleaning_bytes), short_count(s.value_bytes_waiting));
-  t += fmt::format("readers     {:>9}\n", s.readers);
+  t += fmt::format("readers     {:>9}     {:>9}B to work with\n", s.readers,
+                   short_count(s.work_bytes));
   const std::size_t shown = std::min<std::size_t>(s.readers, s.oldest.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const status::reader& r = s.oldest[i];
     t += fmt::format("  {:<24} thread {:<4} {:>9} commits behind", label_of(r), r.thread,
                      short_count(r.behind));
     t += waiting_for(r);
+    if (r.work_bytes != 0) t += fmt::format(", works with {}B", short_count(r.work_bytes));
     if (r.age_ns != 0) t += fmt::format(", for {:.1f} s", static_cast<double>(r.age_ns) / 1e9);
     t += '\n';
   }
@@ -111,6 +113,7 @@ std::string line(const status& s, const status& before) {
             {"value_bytes_waiting", s.value_bytes_waiting},
             {"cleaning", s.cleaning},
             {"cleaning_bytes", s.cleaning_bytes},
+            {"work_bytes", s.work_bytes},
             {"versions_made", s.versions_made},
             {"versions_dropped", s.versions_dropped},
             {"version_bytes", s.version_bytes},
@@ -135,6 +138,7 @@ std::string line(const status& s, const status& before) {
                             {"held_bytes", r.held_bytes},
                             {"held_versions", r.held_versions},
                             {"held_version_bytes", r.held_version_bytes},
+                            {"work_bytes", r.work_bytes},
                             {"age_ns", r.age_ns}});
   }
   return j.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -283,6 +285,7 @@ statistics engine::sums() const noexcept {
   sum.ended_by_policy = ended_by_policy.load_relaxed();
   sum.cleaning = cleaner.waiting();
   sum.cleaning_bytes = cleaner.waiting_bytes();
+  sum.work_bytes = work_bytes.load_relaxed();
   sum.index_bytes = index_bytes.load_relaxed();
   sum.versions = old->stats();
   sum.value_bytes = values.held();
@@ -300,6 +303,8 @@ statistics database::stats() const noexcept {
 
 std::vector<reader_info> database::readers() const {
   std::vector<reader_info> all;
+  std::map<std::uintptr_t, std::uint64_t> work;
+  used().for_each_work([&](std::uintptr_t ticket, std::uint64_t bytes) { work[ticket] = bytes; });
   const std::uint64_t now = used().board.clock.now();
   const double ns = core::ns_per_tick();
   used().board.living.for_each([&](const census::entry& e) {
@@ -311,6 +316,7 @@ std::vector<reader_info> database::readers() const {
       const auto ticks = static_cast<double>(ticks::read() - e.start_ticks);
       r.age = std::chrono::nanoseconds(static_cast<std::int64_t>(ticks * ns));
     }
+    if (const auto w = work.find(e.id); w != work.end()) r.work_bytes = w->second;
     all.push_back(r);
   });
   std::sort(all.begin(), all.end(),

@@ -92,19 +92,21 @@ inline constexpr std::uint64_t claim_mask = (std::uint64_t{1} << claim_bits) - 1
 
 /// What a reader or transaction works with; belongs to the holder of the record with its number.
 struct alignas(cache_line) session {
+  work_account work;
   commit_board::record* record = nullptr;
   reader* owner = nullptr;  // that has the record, where it is now
   // Which owner that is, counted, in all bits but the last eight: these have the outcome by which
   // the one before it has ended. Editors and queries of an earlier owner may look here at any time.
   atomic<std::uint64_t> turn{0};
-  arena images;         // of rows that are shown, or looked at for a moment
-  row_images results;   // of rows that find() and lock() have returned
-  image_store changes;  // of rows that are locked
-  std::vector<pending_write> writes;
-  std::vector<ask> asks;
-  read_set reads;                // of serializable transactions
-  std::vector<kept_write> kept;  // see savepoints.cpp, for these five
-  std::vector<level_mark> savepoints;
+  arena images{work, false};  // of rows that are shown, or looked at for a moment
+  row_images results{work};   // of rows that find() and lock() have returned
+  image_store changes{work};  // of rows that are locked
+  counted_vector<pending_write> writes{counted<pending_write>(work)};
+  counted_vector<ask> asks{counted<ask>(work)};
+  read_set reads{work};  // of serializable transactions
+  // See savepoints.cpp, for these five. No budget refuses a savepoint.
+  counted_vector<kept_write> kept{counted<kept_write>(work)};
+  counted_vector<level_mark> savepoints{counted<level_mark>(work, false)};
   std::uint32_t level = 0;
   std::uint32_t levels = 0;
   std::uint32_t scan = 0;  // the level of the scan that runs now, the innermost; 0: none does
@@ -117,7 +119,9 @@ struct alignas(cache_line) session {
   bool looked = false;    // it has seen something at its snapshot
   note* notes = nullptr;  // the newest first
   std::uint64_t note_count = 0;
-  kept_notes known;                       // of these, once they are many
+  std::uint64_t note_bytes = 0;
+  std::uint64_t counted_note_bytes = 0;   // so many of them are on the account
+  kept_notes known{&work};                // of these, once they are many
   std::uint64_t claims = 0;               // that it has made so far, in all its transactions
   atomic<std::uint64_t> ended_claims{0};  // those of transactions that are over
   tally commits;
@@ -125,6 +129,7 @@ struct alignas(cache_line) session {
   tally limits;
   // See upkeep::after_commit(). Holders set it when they have given the session back.
   atomic<std::uint64_t> rested{0};
+  atomic<std::uintptr_t> snapshot{0};  // census::ticket::id(); 0: none has it
 
   static constexpr std::uint64_t turn_step = 256;
   // relaxed: what belongs to an owner looks whether it is still that one's turn, and learns of the
@@ -151,6 +156,8 @@ struct alignas(cache_line) session {
   void forget_notes() noexcept {
     notes = nullptr;
     note_count = 0;
+    note_bytes = 0;
+    if (counted_note_bytes != 0) work.give(std::exchange(counted_note_bytes, 0));
     if (!known.empty()) known.clear();
   }
   /// The transaction is over: committed and restamped, or rolled back.
@@ -175,12 +182,25 @@ struct alignas(cache_line) session {
     level = levels = scan = 0;
     asked = false;
     looked = false;
+    work.commits(false);
   }
   note& add(note* n) noexcept {
     n->next = notes;
     notes = n;
     ++note_count;
+    note_bytes += n->bytes();
     return *n;
+  }
+  /// Before a note is made: so many bytes of them together are put on the account. Whether they
+  /// were now. Throws row_budget::exceeded.
+  bool count_notes() {
+    constexpr std::uint64_t at_once = 4096;
+    const std::uint64_t more = note_bytes - counted_note_bytes;
+    if (more < at_once) [[likely]]
+      return false;
+    work.take(more);
+    counted_note_bytes = note_bytes;
+    return true;
   }
   /// Where the transaction has many, and one of the same entry, that one stays, and this one goes.
   note& add_once(note* n) noexcept;
@@ -200,10 +220,12 @@ class running_note {
   }
 
   [[nodiscard]] bool begun() const noexcept { return number_ != none; }
-  /// Throws std::bad_alloc.
-  void begin(const Note& first) {
+  /// Throws std::bad_alloc; no_result, if the budget has no room for another note.
+  void begin(const Note& first) try {
     number_ = notes().add(first);
     outer_ = notes().fix(number_ + 1);
+  } catch (const row_budget::exceeded&) {
+    throw no_result(outcome::limit);
   }
   [[nodiscard]] Note& now() noexcept { return notes()[number_]; }
 
@@ -308,13 +330,30 @@ class engine {
   /// Without what the catalogue says, and without waiting for any thread.
   [[nodiscard]] statistics sums() const noexcept;
   /// What options::budget bounds beside rows and their values. Room for versions is set aside, so
-  /// that rows can be changed when there is no room for more of them.
-  [[nodiscard]] std::uint64_t beside_rows() const noexcept {
+  /// that rows can be changed when there is no room for more of them; what transactions work with
+  /// shares it, since the versions come when that goes.
+  [[nodiscard]] std::uint64_t beside_rows() const noexcept { return beside_rows_with(0); }
+  /// If so much `more` is taken to work with.
+  [[nodiscard]] std::uint64_t beside_rows_with(std::uint64_t more) const noexcept {
     const std::uint64_t aside = std::min(settings.version_budget, settings.budget / 2);
-    return index_bytes.load_relaxed() + cleaner.note_bytes() + std::max(old->stats().bytes, aside);
+    const std::uint64_t there = old->stats().bytes + work_bytes.load_relaxed() + more;
+    return index_bytes.load_relaxed() + cleaner.note_bytes() + std::max(there, aside);
   }
   /// Whether no more than there is may be added by options::budget.
   [[nodiscard]] bool is_full() const noexcept { return rows.over(beside_rows()); }
+  /// Whether a session that works with `own` bytes may have `more`. A transaction that is to commit
+  /// later leaves room for what that takes: half as much again, for versions and records.
+  [[nodiscard]] bool may_work_with(std::uint64_t own, std::uint64_t more,
+                                   bool commits_later) const noexcept;
+  /// Calls f(census::ticket::id(), bytes that it works with) for each reader and transaction.
+  template <class F>
+  void for_each_work(F&& f) const noexcept {
+    board.for_each(sessions, [&](const session& s) {
+      // relaxed: figures.
+      const std::uintptr_t ticket = s.snapshot.load_relaxed();
+      if (ticket != 0) f(ticket, s.work.bytes());
+    });
+  }
   /// How much all versions together may take by options::version_budget, if `replaced` bytes of
   /// values are to wait with them; 0: any amount. With what is kept for commits that only delete,
   /// or without it.
@@ -348,6 +387,7 @@ class engine {
   const options settings;
   atomic<std::uint64_t> ended_by_policy{0};
   atomic<std::uint64_t> index_bytes{0};  // of all tables, as they were counted last
+  atomic<std::uint64_t> work_bytes{0};   // of all sessions
   bool read_only = false;
   std::unique_ptr<storage> files;      // null: only in memory
   journal* log = nullptr;              // null: nothing is logged

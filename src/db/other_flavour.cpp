@@ -46,6 +46,7 @@
 #include "db/transaction/row_images.cpp"
 #include "db/transaction/savepoints.cpp"
 #include "db/transaction/transaction.cpp"
+#include "db/transaction/workspace.cpp"
 #include "db/upkeep.cpp"
 #include "db/versions/large_memory.cpp"
 #include "db/versions/value_blocks.cpp"

@@ -329,10 +329,7 @@ void kept_notes::put(note& n) noexcept {
 /// Those that follow move up, so that the way to each has no gap.
 void kept_notes::take(note& n) noexcept {
   n.kept = false;
-  if (--count_ == 0) {
-    places_ = {};  // what a reader has held may have been much
-    return;
-  }
+  if (--count_ == 0) return clear();  // what a reader has held may have been much
   std::size_t gap = n.hash() & mask();
   while (places_[gap] != &n) gap = (gap + 1) & mask();
   for (std::size_t at = gap; (places_[gap] = places_[at = (at + 1) & mask()]) != nullptr;) {
@@ -342,16 +339,19 @@ void kept_notes::take(note& n) noexcept {
   }
 }
 
-/// False: there was no memory.
+/// False: there was no memory, or no room for it in the budget.
 bool kept_notes::grow() noexcept {
   try {
-    std::vector<note*> old(std::max<std::size_t>(16, 2 * places_.size()));
+    counted_vector<note*> old(std::max<std::size_t>(16, 2 * places_.size()), nullptr,
+                              places_.get_allocator());
     old.swap(places_);
     for (note* const n : old) {
       if (n != nullptr) places_[free_for(*n)] = n;
     }
     return true;
   } catch (const std::bad_alloc&) {
+    return false;
+  } catch (const row_budget::exceeded&) {
     return false;
   }
 }

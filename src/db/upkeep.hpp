@@ -49,6 +49,7 @@
 
 #include "db/index/index.hpp"
 #include "db/snapshot_list.hpp"
+#include "db/transaction/workspace.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -178,6 +179,9 @@ struct note_queue {
 /// Finds a note that hangs, or has hung, by what it is about.
 class kept_notes {
  public:
+  /// Null: its memory is on no session's account.
+  explicit kept_notes(work_account* of = nullptr) : places_(counted<note*>(of)) {}
+
   /// Null: there is none.
   [[nodiscard]] note* find(const note& like) const noexcept;
   void put(note& n) noexcept;
@@ -185,7 +189,7 @@ class kept_notes {
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
   /// Leaves `kept` of the notes as it is.
   void clear() noexcept {
-    places_ = {};
+    counted_vector<note*>(places_.get_allocator()).swap(places_);
     count_ = 0;
   }
 
@@ -194,7 +198,7 @@ class kept_notes {
   [[nodiscard]] std::size_t free_for(const note& n) const noexcept;
   bool grow() noexcept;
 
-  std::vector<note*> places_;  // a power of two, open-addressed, by the lower bits of the hash
+  counted_vector<note*> places_;  // a power of two, open-addressed, by the lower bits of the hash
   std::size_t count_ = 0;
 };
 

@@ -94,6 +94,7 @@ class census {
     const char* label;          ///< as given to announce; null if none was
     std::uint32_t thread;       ///< the number of the thread that announced it; it may have ended
     std::uint64_t start_ticks;  ///< ticks::read() when it was announced; 0 if there is no label
+    std::uintptr_t id;          ///< ticket::id()
   };
 
   /// Keeps one timestamp announced while it lives.
@@ -120,6 +121,10 @@ class census {
 
     [[nodiscard]] explicit operator bool() const noexcept { return slot_ != nullptr; }
     [[nodiscard]] std::uint64_t timestamp() const noexcept { return timestamp_; }
+    /// No other ticket has it at the same time; 0: it is empty.
+    [[nodiscard]] std::uintptr_t id() const noexcept {
+      return reinterpret_cast<std::uintptr_t>(slot_);
+    }
 
    private:
     friend class census;
@@ -398,7 +403,8 @@ void census::for_each(F&& f) const {
       const std::uint64_t start = s.start.load_acquire();
       if (stamp == vacant || s.turn.load_relaxed() != turn) continue;
       const bool settled = (stamp & open_flag) == 0;
-      f(entry{settled ? stamp : not_before, settled, label, c.thread, start});
+      f(entry{settled ? stamp : not_before, settled, label, c.thread, start,
+              reinterpret_cast<std::uintptr_t>(&s)});
     }
   });
 }

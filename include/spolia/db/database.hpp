@@ -79,12 +79,14 @@ struct options {
   /// and insertions go on. So do commits that only delete rows, from a reserve beyond it that is
   /// theirs alone: a quarter of it, and at least 512 KiB.
   std::uint64_t version_budget = 0;
-  /// Bytes of rows, variable texts, blobs, indexes, and what is kept for snapshots; 0: no limit. An
-  /// insertion that needs more room for rows is refused with outcome::limit, and so is a variable
-  /// text or blob that does not fit; the transaction goes on. Deleted rows make room. Before a
-  /// refusal, readers whose time is over are ended, on_slow_reader is asked, and what can be is
-  /// collected: every 10 ms at most, and when the time of a reader is over. Of this budget,
-  /// version_budget is set aside, at most half: so rows can be changed when there is no room for
+  /// Bytes of rows, variable texts, blobs, indexes, what is kept for snapshots, and what
+  /// transactions work with; 0: no limit. An insertion that needs more room for rows is refused
+  /// with outcome::limit, and so is a variable text or blob that does not fit, and a call for which
+  /// a transaction needs more to work with than fits (of a serializable one also find(), and a scan
+  /// throws a no_result); the transaction goes on. Deleted rows make room. Before a refusal,
+  /// readers whose time is over are ended, on_slow_reader is asked, and what can be is collected:
+  /// every 10 ms at most, and when the time of a reader is over. Of this budget, version_budget is
+  /// set aside, at most half: so rows can be changed when there is no room for
   /// more. With a version_budget of half or less, resident memory grows at most to this budget plus
   /// a tenth of it plus 16 MB.
   std::uint64_t budget = 0;
@@ -172,6 +174,9 @@ struct statistics {
   std::uint64_t cleaning = 0;
   /// Of these rows, of entries in graveyards, and of clean-up records.
   std::uint64_t cleaning_bytes = 0;
+  /// What readers and transactions work with (reader_info::work_bytes), and what is kept of it for
+  /// the next ones.
+  std::uint64_t work_bytes = 0;
   delta_stats versions{};
   log_stats log{};
 };
@@ -190,6 +195,10 @@ struct reader_info {
   /// the other storages do not know). Of versions that several snapshots see one has all.
   std::uint64_t held_versions = 0;
   std::uint64_t held_version_bytes = 0;
+  /// What it works with: rows that it has locked, with what they are to be, and what savepoints
+  /// need of them; its index entries' clean-up records; as serializable, notes of what it has read.
+  /// With room that it has found there, of a transaction that has ended.
+  std::uint64_t work_bytes = 0;
 };
 
 class storage;

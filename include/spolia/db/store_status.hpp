@@ -37,8 +37,9 @@ struct store_status {
     std::uint64_t held_bytes = 0;
     std::uint64_t held_versions = 0;
     std::uint64_t held_version_bytes = 0;
-    std::uint64_t thread = 0;  ///< Spolia's number of the thread that began it
-    std::uint64_t age_ns = 0;  ///< only with a label
+    std::uint64_t work_bytes = 0;  ///< what it works with itself, as in reader_info
+    std::uint64_t thread = 0;      ///< Spolia's number of the thread that began it
+    std::uint64_t age_ns = 0;      ///< only with a label
     std::array<char, 40> label{};
   };
   static constexpr std::size_t most_readers = 16;
@@ -55,6 +56,7 @@ struct store_status {
   std::uint64_t index_bytes = 0;
   std::uint64_t cleaning = 0;  ///< deleted rows and index entries that wait
   std::uint64_t cleaning_bytes = 0;
+  std::uint64_t work_bytes = 0;   ///< of what readers and transactions work with
   std::uint64_t value_bytes = 0;  ///< of variable texts and blobs
   std::uint64_t value_bytes_waiting = 0;
   std::uint64_t versions_made = 0;

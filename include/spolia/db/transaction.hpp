@@ -422,6 +422,7 @@ class SPOLIA_EXPORT transaction : public reader {
   void settle_apart(std::uint64_t commit) noexcept;
   void drop_apart(const value_block* down_to) noexcept;
   class new_image;
+  class new_values;
   class short_images;
   std::optional<outcome> take_over(table& t, std::uint64_t slot, const key_words& key,
                                    new_image& image, std::uint64_t shape);
@@ -448,15 +449,14 @@ class SPOLIA_EXPORT transaction : public reader {
     const column_layout* column = nullptr;
     const value* to = nullptr;
   };
-  outcome encode_changes(std::span<const column_value> changes, std::uint64_t* to);
+  void encode_changes(std::span<const column_value> changes, std::uint64_t* to);
   outcome assign(std::uint32_t number, std::span<const column_value> changes);
   [[nodiscard]] bool has_key(const note& n, bool committed) noexcept;
   void prepare();
+  void make_room_for_asks();
   bool reserve();
   bool end_slow(bool pressed);
   bool look_for_memory();
-  template <class F>
-  outcome within_budget(F&& f);
   [[nodiscard]] bool changes() const noexcept;
   [[nodiscard]] bool deletes_only() const noexcept;
   [[nodiscard]] bool indexes_hold() const noexcept;

@@ -27,17 +27,19 @@ class commit_record : logged {
   }
 
   /// Not ok: the commit must not happen. What follows cannot fail for want of room in the log.
-  /// deletes_only() tells whether nothing but ends of rows is written. Throws std::bad_alloc.
+  /// deletes_only() tells whether nothing but ends of rows is written. Throws std::bad_alloc, and
+  /// row_budget::exceeded: there is no room for a record of that size.
   template <class DeletesOnly>
-  outcome write(std::vector<pending_write>& writes, DeletesOnly&& deletes_only) {
-    bool any = false;
-    for (const pending_write& w : writes) any |= w.changed;
-    if (!any) return outcome::ok;
+  outcome write(session& of, DeletesOnly&& deletes_only) {
+    std::uint64_t words = 0;
+    for (const pending_write& w : of.writes) words += w.changed ? 1 + w.words() : 0;
+    if (words == 0) return outcome::ok;
     if (engine_.read_only) return outcome::read_only;
     if (log_ == nullptr) return outcome::ok;
     if (!log_->admit()) return outcome::storage_failed;
+    of.work.must_fit(words * sizeof(std::uint64_t));
     entry_ = log_->take(session_);
-    for (pending_write& w : writes) {
+    for (pending_write& w : of.writes) {
       if (w.changed) put(w);
     }
     if (entry_->data.size() > longest_record) return outcome::limit;
@@ -109,11 +111,28 @@ void install_all(session& s, std::uint64_t mark) noexcept {
 
 }  // namespace
 
-/// What needs memory, before anything can be seen: notes for what the changes supersede, and which
-/// before-images are wanted.
-void transaction::prepare() {
+/// Exactly, where they are many: to grow again and again takes three times as much.
+void transaction::make_room_for_asks() {
+  constexpr std::size_t many = 1024;
   session& s = *session_;
   s.asks.clear();
+  if (s.writes.size() < many) return;
+  const auto count = std::count_if(s.writes.begin(), s.writes.end(),
+                                   [](const pending_write& w) { return w.changed && !w.fresh; });
+  try {
+    return s.asks.reserve(static_cast<std::size_t>(count));
+  } catch (const row_budget::exceeded&) {  // NOLINT: what follows is done without it
+  }
+  if (!look_for_memory()) throw row_budget::exceeded();
+  s.asks.reserve(static_cast<std::size_t>(count));
+}
+
+/// What needs memory, before anything can be seen: notes for what the changes supersede, and which
+/// before-images are wanted. Throws std::bad_alloc and row_budget::exceeded.
+void transaction::prepare() {
+  session& s = *session_;
+  s.work.commits(true);
+  make_room_for_asks();
   for (pending_write& w : s.writes) {
     const bool existed = !w.fresh && (w.place.head->shape.load_relaxed() & row_exists) != 0;
     const bool exists = (w.shape & row_exists) != 0;
@@ -134,6 +153,7 @@ void transaction::prepare() {
         w.fetch(i->mask_);
         const key_words key = t.schema_.key_of(i->columns_, old.image);
         if (exists && key == t.schema_.key_of(i->columns_, w.image)) continue;
+        s.count_notes();
         note& n = s.add(i->note_of(w.slot, key));
         n.what = note::kind::superseded;
         const index_entry e = i->entries_->entry_of(key, w.slot);
@@ -141,12 +161,14 @@ void transaction::prepare() {
         n.since = e.birth;
       }
       if (!exists) {
+        s.count_notes();
         note& n = s.add(note::of_row(*w.of, w.slot));
         n.what = note::kind::superseded;
         n.since = w.birth;
       }
     }
     if (notes_reads_ && !existed && !w.fresh) {
+      s.count_notes();
       note& n = s.add(note::of_row(*w.of, w.slot));
       n.what = note::kind::revived;
       n.since = w.birth;
@@ -208,9 +230,11 @@ status transaction::commit() {
       floor = engine_.board.validating.announce(engine_.board.clock);
       if (reads_hold(not_yet) == verdict::broken) return fail(outcome::conflict);
     }
-    const outcome o = record.write(s.writes, [this] { return deletes_only(); });
+    const outcome o = record.write(s, [this] { return deletes_only(); });
     if (o != outcome::ok) return fail(o);
     room = reserve();
+  } catch (const row_budget::exceeded&) {
+    return fail(outcome::limit);
   } catch (...) {
     roll_back();
     throw;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <chrono>
@@ -29,7 +30,7 @@ namespace db {
 namespace {
 
 constexpr std::uint64_t status_mark = 0x5359'5453'4c4f'5053;  // SPOLSTYS
-constexpr std::uint64_t status_version = 3;
+constexpr std::uint64_t status_version = 4;
 constexpr double status_pause_ns = 100e6;
 
 /// The file: words of the processor that wrote it.
@@ -80,21 +81,33 @@ store_status::reader shown_reader(const census::entry& e, std::uint64_t now) noe
 }
 
 /// The readers that are furthest behind, without allocating.
-void fill_readers(store_status& s, const commit_board& board) {
+void fill_readers(store_status& s, const engine& of) {
   s.readers = 0;
   s.oldest = {};
-  const std::uint64_t now = board.clock.now();
+  std::array<std::uintptr_t, store_status::most_readers> tickets{};
+  const std::uint64_t now = of.board.clock.now();
   std::size_t kept = 0;
-  board.living.for_each([&](const census::entry& e) {
+  of.board.living.for_each([&](const census::entry& e) {
     ++s.readers;
     store_status::reader r = shown_reader(e, now);
+    std::uintptr_t ticket = e.id;
     for (std::size_t i = 0; i < kept; ++i) {
       const store_status::reader& other = s.oldest[i];
       const bool older =
           r.behind != other.behind ? r.behind > other.behind : r.age_ns > other.age_ns;
-      if (older) std::swap(r, s.oldest[i]);
+      if (!older) continue;
+      std::swap(r, s.oldest[i]);
+      std::swap(ticket, tickets[i]);
     }
-    if (kept < s.oldest.size()) s.oldest[kept++] = r;
+    if (kept == s.oldest.size()) return;
+    tickets[kept] = ticket;
+    s.oldest[kept++] = r;
+  });
+  of.for_each_work([&](std::uintptr_t ticket, std::uint64_t bytes) {
+    const auto at = std::find(tickets.begin(), tickets.end(), ticket);
+    if (at != tickets.end()) {
+      s.oldest[static_cast<std::size_t>(at - tickets.begin())].work_bytes = bytes;
+    }
   });
 }
 
@@ -128,6 +141,7 @@ void fill_sums(store_status& s, const statistics& sum) noexcept {
   s.index_bytes = sum.index_bytes;
   s.cleaning = sum.cleaning;
   s.cleaning_bytes = sum.cleaning_bytes;
+  s.work_bytes = sum.work_bytes;
   s.value_bytes = sum.value_bytes;
   s.value_bytes_waiting = sum.value_bytes_waiting;
   s.versions_made = sum.versions.versions_made;
@@ -222,7 +236,7 @@ void status_file::publish() noexcept {
   }
   fill_sums(page_, engine_.sums());
   const store_status before = page_;
-  fill_readers(page_, engine_.board);
+  fill_readers(page_, engine_);
   fill_held(page_, before, engine_);
   status_page p{.what = page_};
   p.sum = sum_of(p);

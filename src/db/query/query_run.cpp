@@ -256,7 +256,11 @@ status query_run::run() {
   at_.session_->looked = true;
   const bool notes = at_.notes_reads_ && !at_.session_->reads.has_all(of_);
   running_note<table_read> noted(at_.session_, &read_set::tables);
-  if (notes) noted.begin({&of_, 0});
+  try {
+    if (notes) noted.begin({&of_, 0});
+  } catch (const no_result& e) {
+    return e.code();
+  }
   const asking now(at_);
   const std::uint32_t count = helpers();
   found_.reserve(count + 1);

@@ -102,8 +102,10 @@ struct key_read {
 template <class Note>
 class scan_notes {
  public:
+  explicit scan_notes(work_account& to) : all_(counted<Note>(to)) {}
+
   /// The number of the note. What is scanned again and again is recorded once. Throws
-  /// std::bad_alloc; then nothing was recorded.
+  /// std::bad_alloc and row_budget::exceeded; then nothing was recorded.
   std::size_t add(const Note& what) {
     // Else few could go, and most would be sorted for nothing.
     if (all_.size() >= enough_ && 2 * fixed_ <= all_.size()) drop_copies();
@@ -133,26 +135,33 @@ class scan_notes {
     enough_ = std::max(2 * all_.size(), few);
   }
 
-  std::vector<Note> all_;
+  counted_vector<Note> all_;
   std::size_t fixed_ = 0;
   std::size_t enough_ = few;  // so many are looked through for copies
 };
 
-/// Everything may throw std::bad_alloc; then nothing was recorded.
+/// Everything may throw std::bad_alloc and row_budget::exceeded; then nothing was recorded.
 struct read_set {
-  std::vector<const row_head*> rows;
-  std::vector<key_read> keys;
+  explicit read_set(work_account& to)
+      : rows(counted<const row_head*>(to)), keys(counted<key_read>(to)), ranges(to), tables(to) {}
+
+  counted_vector<const row_head*> rows;
+  counted_vector<key_read> keys;
+  // So many there were when copies were last looked for: where there is no room for more, each call
+  // that is refused comes here again.
+  std::size_t looked_at_rows = 0;
+  std::size_t looked_at_keys = 0;
   scan_notes<range_read> ranges;
   scan_notes<table_read> tables;
 
   void row(const row_head* r) {
     if (!rows.empty() && rows.back() == r) return;
     if (rows.size() == rows.capacity()) [[unlikely]]
-      drop_copies(rows);
+      drop_copies(rows, looked_at_rows);
     rows.push_back(r);
   }
   void key(const table& t, const key_words& k) {
-    if (keys.size() == keys.capacity()) drop_copies(keys);
+    if (keys.size() == keys.capacity()) drop_copies(keys, looked_at_keys);
     keys.push_back({&t, k});
   }
   /// Whether all rows of the table are recorded already.
@@ -164,6 +173,7 @@ struct read_set {
   void clear() noexcept {
     clear_and_shrink(rows);
     clear_and_shrink(keys);
+    looked_at_rows = looked_at_keys = 0;
     ranges.clear();
     tables.clear();
   }
@@ -173,11 +183,12 @@ struct read_set {
   /// sorting, or else there is room for twice as many. So what is kept is at most four times what
   /// differs.
   template <class T>
-  static void drop_copies(std::vector<T>& all) {
+  static void drop_copies(counted_vector<T>& all, std::size_t& looked_at) {
     constexpr std::size_t few = 256;
-    if (all.size() >= few) {
+    if (all.size() >= few && all.size() != looked_at) {
       std::sort(all.begin(), all.end(), std::less<T>());
       all.erase(std::unique(all.begin(), all.end()), all.end());
+      looked_at = all.size();
     }
     if (all.size() >= all.capacity() / 2) {
       all.reserve(std::max<std::size_t>(all.capacity() * 2, 16));

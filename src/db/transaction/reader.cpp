@@ -80,7 +80,9 @@ reader::reader(engine& of, const char* label) : engine_(of), session_(nullptr) {
   try {
     session_ = &engine_.sessions.of(r.number());
     session_->record = &r;
+    session_->work.belongs_to(engine_);
     ticket_ = engine_.board.living.announce(engine_.board.clock, label);
+    session_->snapshot.store_relaxed(ticket_.id());
   } catch (...) {
     engine_.board.give_back(r);
     throw;
@@ -141,6 +143,7 @@ void reader::end(outcome how) noexcept {
   session_->end_turn(how);
   if (gated_) engine_.gates.take(session_->way);
   session_->section.leave();
+  session_->snapshot.store_relaxed(0);
   ticket_.withdraw();
   session_->clear(notes_reads_);
   engine_.board.give_back(*std::exchange(session_, nullptr)->record);
@@ -232,7 +235,7 @@ void reader::must_serve(const secondary& i) const {
   if (i.when_.ended(timestamp())) throw no_result(outcome::dropped);
 }
 
-result<row> reader::find(const table& t, values key, const selection& only) const {
+result<row> reader::find(const table& t, values key, const selection& only) const try {
   if (session_ == nullptr) return outcome::ended;
   const step here(*this);
   if (!here) return outcome::ended_by_policy;
@@ -248,6 +251,8 @@ result<row> reader::find(const table& t, values key, const selection& only) cons
     }
   }
   return find_buried(t, wanted, only);
+} catch (const row_budget::exceeded&) {
+  return outcome::limit;  // there is no room to note what was read
 }
 
 /// The row in the slot, with an image of its own; an empty one, if this snapshot sees none.

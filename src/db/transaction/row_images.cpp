@@ -15,11 +15,8 @@ namespace {
 
 constexpr std::uint32_t few = 4;  // images, for which no look pays
 
-row_image* make(std::size_t words) {
-  void* const memory = ::operator new(sizeof(row_image) + words * sizeof(std::uint64_t));
-  row_image* const made = std::construct_at(static_cast<row_image*>(memory));
-  made->room = static_cast<std::uint32_t>(words);
-  return made;
+std::size_t bytes_of(std::size_t words) noexcept {
+  return sizeof(row_image) + words * sizeof(std::uint64_t);
 }
 
 void free_image(row_image* i) noexcept {
@@ -62,8 +59,21 @@ constinit left_images left;
 row_images::~row_images() {
   clear();
   for (const shelf& s : shelves_) {
-    for (row_image* i = s.all; i != nullptr;) free_image(std::exchange(i, i->next));
+    for (row_image* i = s.all; i != nullptr;) free(std::exchange(i, i->next));
   }
+}
+
+row_image* row_images::make(std::size_t words) {
+  void* const memory = ::operator new(bytes_of(words));
+  account_.add(bytes_of(words));
+  row_image* const made = std::construct_at(static_cast<row_image*>(memory));
+  made->room = static_cast<std::uint32_t>(words);
+  return made;
+}
+
+void row_images::free(row_image* i) noexcept {
+  account_.give(bytes_of(i->room));
+  free_image(i);
 }
 
 void row_images::collect() noexcept {
@@ -101,7 +111,7 @@ void row_images::look(shelf& s) noexcept {
     if (is_free(*i)) {
       if (i->room != s.room) {
         *at = i->next;
-        free_image(i);
+        free(i);
         --s.count;
         continue;
       }
@@ -120,9 +130,10 @@ void row_images::put_away(unsigned number) noexcept {
   while (all != nullptr) {
     row_image* const i = std::exchange(all, all->next);
     if (!is_free(*i)) {
+      account_.give(bytes_of(i->room));
       left.add(i);
     } else if (s.count == most || i->room != s.room) {
-      free_image(i);
+      free(i);
     } else {
       i->next = std::exchange(s.all, i);
       i->next_free = std::exchange(s.free, i);

@@ -11,6 +11,8 @@
 // At the end of the reader: a few images stay for the next one, the others go. Those that rows have
 //         yet go to a list of the process, since the rows may outlive the database as well: it is
 //         looked over whenever it has doubled, and by collect().
+// Account: an image counts as what its reader works with, and is never refused; on that list it is
+//         the program's.
 #pragma once
 
 #include <array>
@@ -22,12 +24,14 @@
 #include <spolia/base/config.hpp>
 #include <spolia/db/row_image.hpp>
 
+#include "db/transaction/workspace.hpp"
+
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
 class row_images {
  public:
-  row_images() = default;
+  explicit row_images(work_account& to) noexcept : account_(to) {}
   row_images(const row_images&) = delete;
   row_images& operator=(const row_images&) = delete;
   ~row_images();
@@ -69,9 +73,12 @@ class row_images {
   static constexpr unsigned large = 13;  // the shelf of images of 4096 words and more
 
   row_image& take_elsewhere(unsigned number, std::size_t words);
-  static void look(shelf& s) noexcept;
+  row_image* make(std::size_t words);
+  void free(row_image* i) noexcept;
+  void look(shelf& s) noexcept;
   void put_away(unsigned number) noexcept;
 
+  work_account& account_;
   std::array<shelf, large + 1> shelves_{};
   std::uint64_t used_ = 0;  // shelves from which this reader has taken
 };

@@ -48,13 +48,20 @@ savepoint transaction::savepoint() {
   return made;
 }
 
-/// The write, to be changed: what it was stays with the savepoint. Throws std::bad_alloc.
+/// The write, to be changed: what it was stays with the savepoint. Throws std::bad_alloc and
+/// row_budget::exceeded; nothing has changed then.
 pending_write& transaction::touch(std::uint32_t number) {
   session& s = *session_;
   pending_write& w = s.writes[number];
   if (w.level == s.level) return w;
-  std::uint64_t* const image = s.changes.take(w.words());
   s.kept.push_back({number, w});
+  std::uint64_t* image = nullptr;
+  try {
+    image = s.changes.take(w.words());
+  } catch (...) {
+    s.kept.pop_back();
+    throw;
+  }
   w.kept = static_cast<std::uint32_t>(s.kept.size());
   each_column(w.has & w.of->layout().whole().mask, [&](std::uint32_t c) {
     const column_span span = w.of->layout().span_of(c);
@@ -75,6 +82,7 @@ status transaction::rollback_to(const db::savepoint& to) {
         "spolia::db: this is no savepoint of the transaction, or no longer: another transaction "
         "made it, or it was made after one that was gone back to");
   }
+  const work_account::unrefused whole(s.work);
   const level_mark mark = s.savepoints[to.number_ - 1];
   s.savepoints.resize(to.number_);
   if (s.scan > mark.level) {

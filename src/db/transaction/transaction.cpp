@@ -85,7 +85,8 @@ outcome transaction::fail(outcome why) noexcept {
   return why;
 }
 
-/// Runs one change. Without memory for it, nothing of the transaction remains.
+/// Runs one change. Without memory for it, nothing of the transaction remains. Where f throws
+/// row_budget::exceeded it leaves nothing, and is run once more, if there may be room then.
 template <class F>
 auto transaction::change(F&& f) -> decltype(f()) {
   if (!goes_on()) return state_;
@@ -93,44 +94,48 @@ auto transaction::change(F&& f) -> decltype(f()) {
   const step here(*this);
   if (!here) return fail(outcome::ended_by_policy);
   try {
-    return f();
+    try {
+      return f();
+    } catch (const row_budget::exceeded&) {  // NOLINT: what follows is done without it
+    }
+    if (look_for_memory()) {
+      try {
+        return f();
+      } catch (const row_budget::exceeded&) {  // NOLINT: the same
+      }
+    }
   } catch (const std::bad_alloc&) {
     roll_back();
     throw;
-  }
-}
-
-/// Runs f, which leaves nothing where it throws row_budget::exceeded: once more, if there may be
-/// room then.
-template <class F>
-outcome transaction::within_budget(F&& f) {
-  try {
-    return f();
-  } catch (const row_budget::exceeded&) {  // NOLINT: what follows is done without it
-  }
-  if (look_for_memory()) {
-    try {
-      return f();
-    } catch (const row_budget::exceeded&) {  // NOLINT: the same
-    }
   }
   session_->limits.add(1);
   return outcome::limit;
 }
 
+/// Out-of-line values that are made while it lives go with it where they are not kept: unless the
+/// transaction has ended, and they have gone.
+class transaction::new_values {
+ public:
+  explicit new_values(transaction& of) noexcept : of_(of), before_(of.session_->made.first) {}
+  new_values(const new_values&) = delete;
+  new_values& operator=(const new_values&) = delete;
+  ~new_values() {
+    if (!kept_ && of_.session_ != nullptr) of_.drop_apart(before_);
+  }
+  void keep() noexcept { kept_ = true; }
+
+ private:
+  transaction& of_;
+  const value_block* const before_;
+  bool kept_ = false;
+};
+
 status transaction::insert(table& t, values v) {
   return change([&]() -> status {
-    const value_block* const before = session_->made.first;
-    return within_budget([&]() -> outcome {
-      try {
-        const outcome s = insert_row(t, v);
-        if (s != outcome::ok && goes_on()) drop_apart(before);
-        return s;
-      } catch (const row_budget::exceeded&) {
-        drop_apart(before);
-        throw;
-      }
-    });
+    new_values made(*this);
+    const outcome s = insert_row(t, v);
+    if (s == outcome::ok) made.keep();
+    return s;
   });
 }
 
@@ -190,14 +195,20 @@ outcome transaction::insert_row(table& t, values v) {
   }
   made.keep();
   const auto number = static_cast<std::uint32_t>(session_->writes.size() - 1);
-  outcome s = outcome::duplicate_key;
-  // Once more: a row that was there then may have been buried before the key was free.
-  if (!sees_buried(t, key)) s = index_row(number, every_column);
-  if (s == outcome::duplicate_key) {
+  const auto take_back = [&] {
     session_->writes[number].changed = false;
     session_->writes[number].shape = 0;
+  };
+  try {
+    outcome s = outcome::duplicate_key;
+    // Once more: a row that was there then may have been buried before the key was free.
+    if (!sees_buried(t, key)) s = index_row(number, every_column);
+    if (s == outcome::duplicate_key) take_back();
+    return s;
+  } catch (const row_budget::exceeded&) {
+    take_back();
+    throw;
   }
-  return s;
 }
 
 /// Whether this snapshot sees a row with the key that is buried; notes that it has read it then.
@@ -277,13 +288,18 @@ std::optional<outcome> transaction::take_over(table& t, std::uint64_t slot, cons
   w.shape = shape;
   w.has = w.sets = every_column;
   w.changed = true;
-  const outcome s = index_row(*number, every_column);
-  if (s == outcome::duplicate_key) {
+  try {
+    const outcome s = index_row(*number, every_column);
+    if (s == outcome::duplicate_key) {
+      session_->writes[*number] = before;
+    } else {
+      image.replace(before.image);
+    }
+    return s;
+  } catch (const row_budget::exceeded&) {
     session_->writes[*number] = before;
-  } else {
-    image.replace(before.image);
+    throw;
   }
-  return s;
 }
 
 result<editor> transaction::edit(table& t, values key) {
@@ -407,29 +423,19 @@ status editor::set_column(std::uint32_t number, std::uint32_t table, const value
 }
 
 /// Writes the values' words to `to`, one after the other; out-of-line values get their blocks.
-/// Throws std::invalid_argument: one does not fit; then there are no new blocks, as after a limit.
-outcome transaction::encode_changes(std::span<const column_value> changes, std::uint64_t* to) {
-  const value_block* const before = session_->made.first;
-  return within_budget([&]() -> outcome {
-    // By each try anew: the words of one that was refused refer to a block that is gone.
-    std::uint64_t* at = to;
-    for (const auto& [c, v] : changes) {
-      std::fill_n(at, c->words, 0);
-      if (!v->null()) c->encode(*v, at);
-      at += c->words;
-    }
-    at = to;
-    try {
-      for (const auto& [c, v] : changes) {
-        if (lies_apart(c->type.base)) make_apart(at);
-        at += c->words;
-      }
-    } catch (const row_budget::exceeded&) {
-      drop_apart(before);
-      throw;
-    }
-    return outcome::ok;
-  });
+/// Throws std::invalid_argument: one does not fit; then there are no new blocks.
+void transaction::encode_changes(std::span<const column_value> changes, std::uint64_t* to) {
+  std::uint64_t* at = to;
+  for (const auto& [c, v] : changes) {
+    std::fill_n(at, c->words, 0);
+    if (!v->null()) c->encode(*v, at);
+    at += c->words;
+  }
+  at = to;
+  for (const auto& [c, v] : changes) {
+    if (lies_apart(c->type.base)) make_apart(at);
+    at += c->words;
+  }
 }
 
 /// Images that are taken while it lives go with it.
@@ -464,8 +470,8 @@ outcome transaction::assign(std::uint32_t number, std::span<const column_value> 
   }
   const short_images here(*this);
   std::uint64_t* const fresh = session_->images.take(words);
-  const value_block* const made_before = session_->made.first;
-  if (const outcome s = encode_changes(changes, fresh); s != outcome::ok) return s;
+  new_values made(*this);
+  encode_changes(changes, fresh);
   pending_write& w = touch(number);
   const bool indexed = (w.indexes->columns & bits) != 0;
   std::uint64_t* const old = indexed ? session_->images.take(w.words()) : nullptr;
@@ -486,15 +492,21 @@ outcome transaction::assign(std::uint32_t number, std::span<const column_value> 
   w.has |= bits;
   w.sets |= bits;
   w.changed = true;
-  const outcome s = indexed ? index_row(number, bits) : outcome::ok;
-  if (s == outcome::duplicate_key) {
+  const auto take_back = [&] {
     each([&](const column_layout& c) { std::copy_n(old + c.first, c.words, w.image + c.first); });
     w.shape = before.shape;
     w.sets = before.sets;
     w.changed = before.changed;
-    drop_apart(made_before);  // the row does not refer to them any more
+  };
+  try {
+    const outcome s = indexed ? index_row(number, bits) : outcome::ok;
+    if (s == outcome::ok) made.keep();
+    if (s == outcome::duplicate_key) take_back();
+    return s;
+  } catch (const row_budget::exceeded&) {
+    take_back();
+    throw;
   }
-  return s;
 }
 
 // --- locks on rows: taken by the first change, held to the end -----------------------------------
@@ -595,6 +607,7 @@ bool transaction::begins_late(const table& t, row_head& row) {
     // The old one keeps the row until it is unlocked.
     if (t.when_.ended(late.timestamp())) return false;
     ticket_ = std::move(late);
+    session_->snapshot.store_relaxed(ticket_.id());
     if (gated_) engine_.gates.renew(session_->way);
     note_seen();
   } catch (...) {
@@ -699,13 +712,16 @@ note& session::add_once(note* n) noexcept {
   return add(n);
 }
 
-/// Adds entries to the secondary indexes over these columns.
+/// Adds entries to the secondary indexes over these columns. Throws std::bad_alloc and
+/// row_budget::exceeded: some are there then, which lead nowhere.
 outcome transaction::index_row(std::uint32_t number, std::uint64_t changed) {
   pending_write& w = session_->writes[number];
   for (secondary* const i : w.indexes->all) {
     if ((i->mask_ & changed) == 0) continue;
     w.fetch(i->mask_);
     const key_words key = w.of->schema_.key_of(i->columns_, w.image);
+    // So that what the entries take is known when the next ones want room.
+    if (session_->count_notes() && engine_.rows.limited()) w.of->count_indexes();
     note& n = session_->add_once(i->note_of(w.slot, key));
     n.claim() = session_->next_claim();
     n.since = i->entries_->add(key, w.slot, {n.claim(), timestamp() + 1});

@@ -1,26 +1,124 @@
 // SPDX-License-Identifier: Apache-2.0
-// workspace.hpp: how much sessions keep from transaction to transaction. Internal.
+// workspace.hpp: the memory that sessions work with: how much it is, what a budget refuses of it,
+// and how much they keep from transaction to transaction. Internal.
+//
+// Counted:     blocks, not what is put into them: what a vector or an arena has room for. So a call
+//              of a transaction counts nothing, unless it needs another block.
+// Refused:     by options::budget, when a block would be taken. Then the call that needs it has
+//              changed nothing, and the transaction goes on: row_budget::exceeded.
+// Given back:  blocks that are large leave their pages to the system. An allocator that keeps such
+//              a block for the next one would have it between others, as a hole that nothing else
+//              fills: and the next transaction may be a small one.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <new>
 #include <utility>
 #include <vector>
 
+#include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/memory.hpp>
+
+#include "db/versions/large_memory.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
+class engine;
+
+/// What a session has of memory. Changed by its holder alone.
+class work_account {
+ public:
+  /// Before all else.
+  void belongs_to(engine& of) noexcept { of_ = &of; }
+  /// Throws row_budget::exceeded.
+  void take(std::uint64_t bytes) {
+    if (!unrefused_) must_fit(bytes);
+    add(bytes);
+  }
+  /// Whether there would be room. Throws row_budget::exceeded.
+  void must_fit(std::uint64_t more) const;
+  /// What cannot be refused.
+  void add(std::uint64_t bytes) noexcept;
+  void give(std::uint64_t bytes) noexcept { add(~bytes + 1); }
+  /// Its transaction commits: so it takes no more room for that later.
+  void commits(bool now) noexcept { commits_ = now; }
+  /// For any thread.
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load_relaxed(); }
+
+  /// While it lives, nothing is refused: for what leads back, and must not stop half-way.
+  class unrefused {
+   public:
+    explicit unrefused(work_account& of) noexcept
+        : of_(of), outer_(std::exchange(of.unrefused_, true)) {}
+    unrefused(const unrefused&) = delete;
+    unrefused& operator=(const unrefused&) = delete;
+    ~unrefused() { of_.unrefused_ = outer_; }
+
+   private:
+    work_account& of_;
+    const bool outer_;
+  };
+
+ private:
+  engine* of_ = nullptr;
+  bool unrefused_ = false;
+  bool commits_ = false;
+  atomic<std::uint64_t> bytes_{0};
+};
+
+/// Takes memory on a session's account.
+template <class T>
+class counted {
+ public:
+  using value_type = T;
+
+  /// Null: on none. Not `refused`: it is only counted.
+  explicit counted(work_account* to, bool refused = true) noexcept : to_(to), refused_(refused) {}
+  explicit counted(work_account& to, bool refused = true) noexcept : counted(&to, refused) {}
+  template <class U>
+  explicit counted(const counted<U>& o) noexcept : to_(o.to_), refused_(o.refused_) {}
+
+  /// Throws std::bad_alloc and row_budget::exceeded.
+  T* allocate(std::size_t count) {
+    const std::size_t bytes = count * sizeof(T);
+    if (to_ != nullptr) refused_ ? to_->take(bytes) : to_->add(bytes);
+    try {
+      return static_cast<T*>(memory::allocate(bytes, alignof(T)));
+    } catch (...) {
+      if (to_ != nullptr) to_->give(bytes);
+      throw;
+    }
+  }
+  void deallocate(T* first, std::size_t count) noexcept {
+    // From here on glibc's allocator takes blocks from the system, one by one, until it has seen
+    // one go.
+    constexpr std::size_t large = std::size_t{128} << 10U;
+    const std::size_t bytes = count * sizeof(T);
+    if (bytes >= large) give_pages_back(reinterpret_cast<std::byte*>(first), bytes);
+    memory::deallocate(first, bytes, alignof(T));
+    if (to_ != nullptr) to_->give(bytes);
+  }
+  friend bool operator==(const counted& a, const counted& b) noexcept { return a.to_ == b.to_; }
+
+ private:
+  template <class U>
+  friend class counted;
+  work_account* to_;
+  bool refused_;
+};
+template <class T>
+using counted_vector = std::vector<T, counted<T>>;
+
 /// Forgets what is in there. The memory stays for the next transaction, unless it is much.
 template <class T>
-void clear_and_shrink(std::vector<T>& v) noexcept {
+void clear_and_shrink(counted_vector<T>& v) noexcept {
   constexpr std::size_t most_bytes_kept = std::size_t{64} << 10U;
   if (v.capacity() * sizeof(T) > most_bytes_kept) {
-    std::vector<T>().swap(v);
+    counted_vector<T>(v.get_allocator()).swap(v);
   } else {
     v.clear();
   }
@@ -30,6 +128,14 @@ void clear_and_shrink(std::vector<T>& v) noexcept {
 /// transaction.
 class arena {
  public:
+  /// `refused`: as for counted.
+  explicit arena(work_account& to, bool refused = true) noexcept : memory_(to, refused) {}
+  arena(const arena&) = delete;
+  arena& operator=(const arena&) = delete;
+  ~arena() {
+    for (const block& b : blocks_) memory_.deallocate(b.words, b.size);
+  }
+
   struct mark {
     std::size_t block = 0;
     std::size_t used = 0;
@@ -38,7 +144,7 @@ class arena {
     if (at_.block < blocks_.size()) [[likely]] {
       const block& b = blocks_[at_.block];
       if (b.size - at_.used >= words) [[likely]] {
-        std::uint64_t* const found = b.words.get() + at_.used;
+        std::uint64_t* const found = b.words + at_.used;
         at_.used += words;
         return found;
       }
@@ -57,7 +163,7 @@ class arena {
 
  private:
   struct block {
-    std::unique_ptr<std::uint64_t[]> words;
+    std::uint64_t* words = nullptr;
     std::size_t size = 0;
   };
   /// In a later block, or in a new one. Not inlined, so that take() is.
@@ -66,13 +172,23 @@ class arena {
       const block& b = blocks_[at_.block];
       if (b.size - at_.used < words) continue;
       at_.used += words;
-      return b.words.get() + at_.used - words;
+      return b.words + at_.used - words;
     }
-    const std::size_t size = std::max<std::size_t>(words, 2048);
+    const std::size_t size = std::max(words, size_of_next());
     large_ = large_ || size > most_kept;
-    blocks_.push_back({std::make_unique_for_overwrite<std::uint64_t[]>(size), size});
+    blocks_.push_back({});
+    try {
+      blocks_.back() = {memory_.allocate(size), size};
+    } catch (...) {
+      blocks_.pop_back();
+      throw;
+    }
     at_ = {blocks_.size() - 1, words};
-    return blocks_.back().words.get();
+    return blocks_.back().words;
+  }
+  /// Where there are many, they are large, so that their pages can go back when they do.
+  [[nodiscard]] std::size_t size_of_next() const noexcept {
+    return blocks_.size() < 2 * most_blocks ? least_size : 16 * least_size;
   }
   SPOLIA_NOINLINE void shrink() noexcept {
     large_ = false;
@@ -81,14 +197,20 @@ class arena {
       left.reserve(most_blocks);
     } catch (const std::bad_alloc&) {  // then without them
     }
-    for (block& b : blocks_) {
-      if (left.size() < left.capacity() && b.size <= most_kept) left.push_back(std::move(b));
+    for (const block& b : blocks_) {
+      if (left.size() < left.capacity() && b.size <= most_kept) {
+        left.push_back(b);
+      } else {
+        memory_.deallocate(b.words, b.size);
+      }
     }
     blocks_.swap(left);
   }
 
   static constexpr std::size_t most_blocks = 4;
-  static constexpr std::size_t most_kept = 8192;  // words of a block
+  static constexpr std::size_t least_size = 2048;  // words of a block
+  static constexpr std::size_t most_kept = 8192;
+  counted<std::uint64_t> memory_;
   std::vector<block> blocks_;
   mark at_;
   bool large_ = false;  // one is larger than that
@@ -98,6 +220,8 @@ class arena {
 /// width.
 class image_store {
  public:
+  explicit image_store(work_account& to) noexcept : room_(to) {}
+
   /// Throws std::bad_alloc.
   std::uint64_t* take(std::size_t words) {
     if (!given_back_.empty()) [[unlikely]] {
