@@ -32,7 +32,7 @@ using db::reader;
 using db::status;
 using db::transaction;
 
-constexpr std::int64_t many = 50'000;
+constexpr std::int64_t many = test::sanitized ? 10'000 : 50'000;
 constexpr std::int64_t left_over = 10;
 
 /// What is resident when the allocator keeps nothing that is free.
