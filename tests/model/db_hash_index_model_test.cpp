@@ -56,6 +56,18 @@ void a_lookup_against_growth(model::scenario& run) {
 constexpr auto probing_growth = a_lookup_against_growth<hash_index, 2>;
 constexpr auto cuckoo_growth = a_lookup_against_growth<cuckoo_index, 5>;
 
+/// A lookup while the first key makes the shards, and its array.
+template <template <class, class> class Table>
+void a_lookup_against_the_first(model::scenario& run) {
+  auto w = std::make_shared<parts<Table>>();
+  run.thread([w] {
+    const std::uint64_t slot = w->keys.find({1});
+    model::check(slot == 1 || slot == no_slot, "a lookup finds the key, or nothing");
+  });
+  run.thread([w] { w->claim(1); });
+  run.finally([w] { model::check(w->has(1), "the first key is there"); });
+}
+
 /// A lookup while the last other key goes, and the table becomes small.
 void a_lookup_against_shrinking(model::scenario& run) {
   auto w = std::make_shared<cuckoo>();
@@ -156,6 +168,8 @@ TEST(db_hash_index_model, lookups_survive_growth) {
   expect_clean(probing_growth, at_most(2));
   expect_clean(cuckoo_growth, at_most(2));
   expect_clean(a_lookup_against_shrinking, at_most(1));
+  expect_clean(a_lookup_against_the_first<hash_index>, at_most(2));
+  expect_clean(a_lookup_against_the_first<cuckoo_index>, at_most(2));
 }
 TEST(db_hash_index_model, a_key_has_one_slot) {
   expect_clean(two_claims<hash_index>, at_most(2));
@@ -172,6 +186,8 @@ TEST(db_hash_index_model, faults_are_found) {
   expect_found(probing_growth, "hash_shards.free_at_once", at_most(2), "races with an access");
   expect_found(cuckoo_growth, "hash_shards.relaxed_array", at_most(2), "whose construction");
   expect_found(cuckoo_growth, "hash_shards.free_at_once", at_most(2), "races with an access");
+  expect_found(a_lookup_against_the_first<hash_index>, "hash_shards.relaxed_shards", at_most(2),
+               "whose construction");
   expect_found(a_lookup_against_shrinking, "hash_shards.free_at_once", at_most(2),
                "races with an access");
   expect_found(a_lookup_against_a_move, "cuckoo_index.clear_first", at_most(2), lost);

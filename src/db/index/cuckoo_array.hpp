@@ -156,6 +156,8 @@ struct alignas(64) cuckoo_array : Header {
   static cuckoo_array* make(std::uint64_t size, std::uint64_t spare) {
     return ::new (large_memory(bytes_of(size + spare))) cuckoo_array(size, spare);
   }
+  /// For lookups that find nothing.
+  static cuckoo_array* make_vacant() { return make(2, 0); }
   static void free(cuckoo_array* a) noexcept {
     const std::size_t all = a->bytes();
     a->~cuckoo_array();

@@ -19,8 +19,8 @@
 // Progress:    lookups are lock-free: one that met the key ends at once; one that went through both
 //              buckets and did not begins again if an entry of its shard was moved meanwhile.
 // Memory:      95 % and more of the positions are used before an array grows, and 63 % then: 9.6 to
-//              14.5 bytes a key, and 12 KiB. While keys go an eighth at least: with less the array
-//              is made smaller, if there is memory to do so.
+//              14.5 bytes a key, and 20 KiB from the first key on. While keys go an eighth at
+//              least: with less the array is made smaller, if there is memory to do so.
 // Building:    a thread that builds an index which no other thread uses yet writes down keys'
 //              hashes and slots, shard by shard. It makes entries of them in the end, in arrays of
 //              the right size.
@@ -66,9 +66,7 @@ class cuckoo_index final
   using base = hash_shards<cuckoo_array<typename Domain::header>, cuckoo_rest, Domain>;
 
  public:
-  cuckoo_index(Domain& nodes, std::uint32_t words, Same same) : base(nodes, words), same_(same) {
-    for (shard& s : shards_) s.now.store_relaxed(array::make(least, 0));
-  }
+  cuckoo_index(Domain& nodes, std::uint32_t words, Same same) : base(nodes, words), same_(same) {}
 
   [[nodiscard]] std::uint64_t find(const key_words& key) const override {
     const std::uint64_t hash = hash_of(key);
@@ -81,12 +79,13 @@ class cuckoo_index final
     if (slot >= cuckoo_bucket::slot_mask) throw std::bad_alloc();
     const std::uint64_t hash = hash_of(key);
     const cuckoo_mark m = cuckoo_mark::of_hash(hash);
-    shard& s = shard_of(hash);
+    shard& s = base::own_shard_of(hash);
     auto guard = nodes_.enter();
     const std::lock_guard hold(s.lock);
     array* a = s.now.load_relaxed();
     const std::uint64_t there = a->look(m, is(key));
     if (there != no_slot) return there;
+    if (base::is_vacant(*a)) a = &base::replace(s, owned(array::make(least, 0)), guard);
     while (!a->put(m, slot)) a = &base::replace(s, larger(*a, s.live), guard);
     ++s.live;
     return slot;
@@ -107,8 +106,9 @@ class cuckoo_index final
 
   void reserve(std::uint64_t keys) override {
     // Shards do not get equal shares.
-    const std::uint64_t share = keys / shards_.size();
-    for (shard& s : shards_) s.noted.reserve(share + share / 16);
+    const std::uint64_t share = keys / shards;
+    if (share == 0) return;
+    for (shard& s : base::own_shards()) s.noted.reserve(share + share / 16);
   }
   bool guess_all(std::span<const key_words> keys, std::uint64_t* row_slots) const override {
     guess(keys.size(), [&](std::size_t i) { return hash_of(keys[i]); }, row_slots);
@@ -136,8 +136,9 @@ class cuckoo_index final
     });
   }
   bool settle(unsigned part, unsigned parts, const key_reader& key_at) override {
+    if (base::is_vacant()) return true;
     for (std::size_t n = shards * part / parts; n < shards * (part + 1) / parts; ++n) {
-      shard& s = shards_[n];
+      shard& s = base::all_shards()[n];
       const std::vector<key_note> notes = std::exchange(s.noted, {});
       if (notes.empty()) continue;
       owned next = copy(*s.now.load_relaxed(), size_for(s.live + notes.size()), 0);
@@ -164,7 +165,7 @@ class cuckoo_index final
   /// Calls f(slot) for each. No other thread uses the index.
   template <class F>
   void for_each(F&& f) const {
-    for (const shard& s : shards_) {
+    for (const shard& s : base::all_shards()) {
       s.now.load_relaxed()->each([&](cuckoo_mark, std::uint64_t slot) {
         f(slot);
         return true;
@@ -173,8 +174,7 @@ class cuckoo_index final
   }
 
  private:
-  using base::at_once, base::fetched, base::nodes_, base::shard_of, base::shards, base::shards_,
-      base::words_;
+  using base::at_once, base::fetched, base::nodes_, base::shard_of, base::shards, base::words_;
   using typename base::array, typename base::owned, typename base::shard;
 
 #if defined(SPOLIA_MODEL)

@@ -10,13 +10,14 @@
 //   asks matters() and looks here after it has read that part of the index. If it did not find the
 //   entry there, the entry was taken out before; so matters() says yes, and the entry is here: it
 //   goes only when no snapshot is left in its life.
-// Memory:      buried_bytes() an entry (index.hpp).
+// Memory:      buried_bytes() an entry (index.hpp); nothing before the first one.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <new>
 
 #include <spolia/base/atomic.hpp>
@@ -34,7 +35,10 @@ class graveyard {
  public:
   using place = tree_key<Words>;
 
-  explicit graveyard(Domain& nodes) : places_(nodes) {}
+  explicit graveyard(Domain& nodes) noexcept : nodes_(nodes) {}
+  ~graveyard() { delete places_.load_relaxed(); }
+  graveyard(const graveyard&) = delete;
+  graveyard& operator=(const graveyard&) = delete;
 
   /// Whether a snapshot of this time may see something here.
   // relaxed: what was raised before an entry was taken out of its index is seen by a walk that does
@@ -50,7 +54,7 @@ class graveyard {
     while (was < until && !last_end_.cas_weak_relaxed(was, until)) {
     }
     try {
-      if (!places_.insert(p, since)) count_.fetch_sub_relaxed(1);
+      if (!places().insert(p, since)) count_.fetch_sub_relaxed(1);
     } catch (...) {
       count_.fetch_sub_relaxed(1);
       throw;
@@ -58,34 +62,58 @@ class graveyard {
   }
   /// False: there was no memory.
   bool take(const place& p) noexcept {
+    tree* const all = made();
+    if (all == nullptr) return true;
     try {
-      if (places_.erase(p)) count_.fetch_sub_relaxed(1);
+      if (all->erase(p)) count_.fetch_sub_relaxed(1);
       return true;
     } catch (const std::bad_alloc&) {
       return false;
     }
   }
 
-  [[nodiscard]] std::uint64_t bytes() const noexcept { return places_.bytes_approx(); }
+  [[nodiscard]] std::uint64_t bytes() const noexcept {
+    const tree* const all = made();
+    return all == nullptr ? 0 : all->bytes_approx();
+  }
 
   /// Calls f(place) for those from `lo` on and before `hi` in whose life the time is, while f
   /// returns true.
   template <class F>
   void up(const place& lo, const place& hi, std::uint64_t time, F&& f) const {
-    places_.range(lo, hi, [&](const place& p, std::uint64_t since) {
+    const tree* const all = made();
+    if (all == nullptr) return;
+    all->range(lo, hi, [&](const place& p, std::uint64_t since) {
       return p.words[UntilAt] <= time || time < since || f(p);
     });
   }
   /// The same in descending order.
   template <class F>
   void down(const place& lo, const place& hi, std::uint64_t time, F&& f) const {
-    places_.range_down(lo, hi, [&](const place& p, std::uint64_t since) {
+    const tree* const all = made();
+    if (all == nullptr) return;
+    all->range_down(lo, hi, [&](const place& p, std::uint64_t since) {
       return p.words[UntilAt] <= time || time < since || f(p);
     });
   }
 
  private:
-  tree_of<Words, std::uint64_t, Domain> places_;  // with the time when the life began
+  using tree = tree_of<Words, std::uint64_t, Domain>;
+
+  /// Null: nothing was ever buried here.
+  [[nodiscard]] tree* made() const noexcept {
+    return places_.load_acquire();  // ← the release in places()
+  }
+  tree& places() {
+    if (tree* const all = made()) return *all;
+    auto fresh = std::make_unique<tree>(nodes_);
+    tree* there = nullptr;
+    // release → the acquires in made() and here: the tree is constructed.
+    return places_.cas_strong_acq_rel(there, fresh.get()) ? *fresh.release() : *there;
+  }
+
+  Domain& nodes_;
+  atomic<tree*> places_{nullptr};  // with the time when the life began
   atomic<std::uint64_t> last_end_{0};
   atomic<std::uint64_t> count_{0};
 };

@@ -48,6 +48,8 @@ struct hash_array : Header {
     a->clear();
     return a;
   }
+  /// For lookups that find nothing: with no room for any key.
+  static hash_array* make_vacant() { return make(1); }
   /// Without entries.
   static hash_array* make_bare(std::uint64_t size) {
     auto* const a = ::new (large_memory(bytes_of(size))) hash_array;

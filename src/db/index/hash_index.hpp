@@ -21,7 +21,8 @@
 // Progress:    lookups are wait-free: they read each entry of an array once at most.
 // Memory:      16 bytes an entry, at least a quarter and at most three quarters of which are used
 //              after a renewal: 22 to 42 bytes a key while a table grows. A shard of which less
-//              than an eighth is used is renewed when a key goes.
+//              than an eighth is used is renewed when a key goes. The first key makes the shards,
+//              8 KiB, and the first one in a shard an array of four entries.
 // Building:    a thread that builds an index which no other thread uses yet writes down keys'
 //              hashes and slots, shard by shard, in memory that becomes the shards' arrays. It
 //              makes entries of them in the end. Otherwise each key would be a miss of the caches.
@@ -72,9 +73,7 @@ class hash_index final
 
  public:
   hash_index(Domain& nodes, std::uint32_t words, Same same)
-      : base(nodes, words), packed_bits_(64U / words), same_(same) {
-    for (shard& s : shards_) s.now.store_relaxed(array::make(least));
-  }
+      : base(nodes, words), packed_bits_(64U / words), same_(same) {}
 
   [[nodiscard]] std::uint64_t find(const key_words& key) const override {
     const position at = position_of(key);
@@ -86,7 +85,7 @@ class hash_index final
 
   std::uint64_t claim(const key_words& key, std::uint64_t slot) override {
     const position at = position_of(key);
-    shard& s = shard_of(at.hash);
+    shard& s = base::own_shard_of(at.hash);
     auto guard = nodes_.enter();
     const std::lock_guard hold(s.lock);
     array* a = s.now.load_relaxed();
@@ -123,8 +122,9 @@ class hash_index final
 
   void reserve(std::uint64_t keys) override {
     // Shards do not get equal shares.
-    const std::uint64_t share = keys / shards_.size();
-    for (shard& s : shards_) s.noted.with_room(share + share / 16);
+    const std::uint64_t share = keys / shards;
+    if (share == 0) return;
+    for (shard& s : base::own_shards()) s.noted.with_room(share + share / 16);
   }
   bool guess_all(std::span<const key_words> keys, std::uint64_t* row_slots) const override {
     std::array<const array*, at_once> in;
@@ -183,9 +183,10 @@ class hash_index final
   /// Shard after shard, so that its array is in the caches. The memory of its notes is that of the
   /// next shard's array.
   bool settle(unsigned part, unsigned parts, const key_reader& key_at) override {
+    if (base::is_vacant()) return true;
     owned next;
     for (std::size_t n = shards * part / parts; n < shards * (part + 1) / parts; ++n) {
-      shard& s = shards_[n];
+      shard& s = base::all_shards()[n];
       if (s.noted.count == 0) {
         s.noted.in.reset();
         continue;
@@ -210,7 +211,7 @@ class hash_index final
   /// Calls f(slot) for each. No other thread uses the index.
   template <class F>
   void for_each(F&& f) const {
-    for (const shard& s : shards_) {
+    for (const shard& s : base::all_shards()) {
       const array& a = *s.now.load_relaxed();
       for (std::uint64_t i = 0; i < a.size; ++i) {
         const std::uint64_t seen = a.at(i).slot.load_relaxed();
@@ -220,8 +221,7 @@ class hash_index final
   }
 
  private:
-  using base::at_once, base::fetched, base::nodes_, base::shard_of, base::shards, base::shards_,
-      base::words_;
+  using base::at_once, base::fetched, base::nodes_, base::shard_of, base::shards, base::words_;
   using typename base::array, typename base::owned, typename base::shard;
   using entry = hash_entry;
 
@@ -231,7 +231,7 @@ class hash_index final
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint64_t least = 2;
 #else
-  static constexpr std::uint64_t least = 16;
+  static constexpr std::uint64_t least = 4;
 #endif
 
   /// Where to look for a key, and what its entry has beside the slot: long_key, or nothing if the

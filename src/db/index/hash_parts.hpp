@@ -54,25 +54,37 @@ class dealt_notes {
 
 /// Shards of (hash, slot) entries in an `Array` each. Lookups reach it under a guard of `Domain`. A
 /// thread that has the shard's lock changes or replaces it. `Rest` is what a shard has besides.
+///
+/// An index without keys has no shards of its own: it shows those of vacant(), which all indexes of
+/// its kind share and no thread changes. The first key makes the shards, and the first key of a
+/// shard its array.
 template <class Array, class Rest, class Domain>
 class hash_shards : public primary_index {
  public:
-  hash_shards(Domain& nodes, std::uint32_t words) noexcept : nodes_(nodes), words_(words) {}
+  /// Throws std::bad_alloc.
+  hash_shards(Domain& nodes, std::uint32_t words)
+      : nodes_(nodes), words_(words), shards_(&vacant_.all) {}
   ~hash_shards() override {
-    for (shard& s : shards_) {
-      if (Array* const a = s.now.load_relaxed()) Array::free(a);
+    shard_list* const all = shards_.load_relaxed();
+    if (all == &vacant_.all) return;
+    for (shard& s : *all) {
+      if (Array* const a = s.now.load_relaxed(); a != vacant_.array) Array::free(a);
     }
+    delete all;
   }
   [[nodiscard]] bool ordered() const noexcept override { return false; }
   void scan(const key_words&, const key_words&, std::uint64_t, slot_visitor) const override {}
   void scan_down(const key_words&, const key_words&, std::uint64_t, slot_visitor) const override {}
 
-  /// Of all arrays that are in use.
+  /// Of the shards, and of all arrays that are in use.
   [[nodiscard]] std::uint64_t bytes() const noexcept override {
-    std::uint64_t sum = 0;
-    for (shard& s : shards_) {
+    shard_list& all = all_shards();
+    if (&all == &vacant_.all) return 0;
+    std::uint64_t sum = sizeof(shard_list);
+    for (shard& s : all) {
       const std::lock_guard hold(s.lock);
-      sum += s.now.load_relaxed()->bytes();
+      const Array* const a = s.now.load_relaxed();
+      if (a != vacant_.array) sum += a->bytes();
     }
     return sum;
   }
@@ -96,7 +108,26 @@ class hash_shards : public primary_index {
     std::uint64_t live = 0;
   };
 
-  shard& shard_of(std::uint64_t hash) const noexcept { return shards_[part_of_hash(hash, shards)]; }
+  using shard_list = std::array<shard, shards>;
+
+  /// The shards that the index shows now.
+  [[nodiscard]] shard_list& all_shards() const noexcept {
+    // acquire ← the release in own_shards(): they are constructed.
+    return *shards_.load_acquire();
+  }
+  shard& shard_of(std::uint64_t hash) const noexcept {
+    return all_shards()[part_of_hash(hash, shards)];
+  }
+  /// Whether no key was ever put in.
+  [[nodiscard]] bool is_vacant() const noexcept { return shards_.load_relaxed() == &vacant_.all; }
+  [[nodiscard]] bool is_vacant(const Array& a) const noexcept { return &a == vacant_.array; }
+
+  /// The index's own shards, which are made if need be. Throws std::bad_alloc.
+  [[nodiscard]] shard_list& own_shards() {
+    shard_list& now = all_shards();
+    return &now != &vacant_.all ? now : make_shards();
+  }
+  shard& own_shard_of(std::uint64_t hash) { return own_shards()[part_of_hash(hash, shards)]; }
 
   /// Gives each shard what its share of the notes is: add(shard, count, note_at).
   template <class Add>
@@ -105,7 +136,7 @@ class hash_shards : public primary_index {
     for (std::size_t n = 0; n < shards; ++n) {
       const std::size_t count = dealt.count(n);
       if (count == 0) continue;
-      shard& s = shards_[n];
+      shard& s = own_shards()[n];
       const std::lock_guard hold(s.lock);
       add(s, count, [&](std::size_t i) -> const key_note& { return dealt.at(n, i); });
     }
@@ -120,6 +151,7 @@ class hash_shards : public primary_index {
     } else {
       s.now.store_release(&fresh);
     }
+    if (is_vacant(*old)) return fresh;
     if (SPOLIA_FAULT("hash_shards.free_at_once")) {
       Array::free(old);
     } else {
@@ -133,12 +165,55 @@ class hash_shards : public primary_index {
     // release → the acquire in protect(), of the threads that use the index from now on: the
     // entries.
     s.now.store_release(with.release());
-    Array::free(before);
+    if (!is_vacant(*before)) Array::free(before);
   }
 
+ private:
+  /// Shards without keys, all of which show one array without entries.
+  struct vacant_shards {
+    Array* const array = Array::make_vacant();
+    shard_list all;
+    vacant_shards() noexcept { show(all); }
+    void show(shard_list& in) const noexcept {
+      for (shard& s : in) s.now.store_relaxed(array);
+    }
+#if defined(SPOLIA_MODEL)
+    ~vacant_shards() { Array::free(array); }
+#endif
+  };
+#if !defined(SPOLIA_MODEL)
+  /// They stay until the process ends, since databases may be closed by static destructors.
+  static vacant_shards& vacant() {
+    static vacant_shards* const made = new vacant_shards;
+    return *made;
+  }
+#endif
+
+  SPOLIA_NOINLINE shard_list& make_shards() {
+    auto made = std::make_unique<shard_list>();
+    vacant_.show(*made);
+    shard_list* there = &vacant_.all;
+    // release → the acquires in all_shards() and here: the shards are constructed.
+    if (SPOLIA_FAULT("hash_shards.relaxed_shards")) {
+      if (shards_.cas_strong_relaxed(there, made.get())) return *made.release();
+    } else if (shards_.cas_strong_acq_rel(there, made.get())) {
+      return *made.release();
+    }
+    return *there;
+  }
+
+#if defined(SPOLIA_MODEL)
+  vacant_shards vacant_;  // the checker looks at one database at a time
+#else
+  vacant_shards& vacant_ = vacant();
+#endif
+
+ protected:
   Domain& nodes_;
   const std::uint32_t words_;
-  mutable std::array<shard, shards> shards_;
+
+ private:
+  atomic<shard_list*> shards_;
 };
 
 }  // namespace db
