@@ -158,9 +158,7 @@ status database::drop_table(table& t) { return catalog(used()).drop_table(t); }
 
 table& database::find_table(std::string_view name) const {
   const std::lock_guard hold(used().catalog_lock);
-  for (const auto& t : used().tables) {
-    if (t->name() == name && t->when_.open()) return *t;
-  }
+  if (table* const t = used().tables.named(name); t != nullptr && t->when_.open()) return *t;
   throw std::invalid_argument("spolia::db: there is no table " + std::string(name) +
                               ": tables() has all that there are");
 }
@@ -235,8 +233,8 @@ std::string database::checkpoint_failure() const {
 std::vector<table*> database::tables() const {
   const std::lock_guard hold(used().catalog_lock);
   std::vector<table*> all;
-  for (const auto& t : used().tables) {
-    if (t->when_.open()) all.push_back(t.get());
+  for (const auto& [number, t] : used().tables.by_number()) {
+    if (t->when_.open()) all.push_back(t);
   }
   return all;
 }
@@ -264,9 +262,10 @@ void engine::collect() {
 std::uint64_t database::count_tables() const noexcept {
   std::uint64_t bytes = 0;
   const std::lock_guard hold(used().catalog_lock);
-  for (const auto& t : used().tables) {
+  used().tables.strip_gone();
+  for (const auto& [number, t] : used().tables.by_number()) {
     t->count_indexes();
-    bytes += t->bytes();
+    bytes += t->parts_->bytes.load_relaxed();
   }
   return bytes;
 }

@@ -22,6 +22,7 @@
 #include <spolia/db/transaction.hpp>
 #include <spolia/reclaim/region_domain.hpp>
 
+#include "db/catalog/table_list.hpp"
 #include "db/commit/commit_section.hpp"
 #include "db/commit/gate.hpp"
 #include "db/index/index.hpp"
@@ -55,13 +56,14 @@ struct pending_write {
   std::uint32_t level = 0;  // that it was last changed on: savepoints.cpp
   std::uint32_t kept = 0;   // one more than where session::kept has what it was before; 0: nowhere
 
-  [[nodiscard]] std::uint32_t words() const noexcept { return of->layout().words(); }
+  [[nodiscard]] const schema& form() const noexcept { return of->form(); }
+  [[nodiscard]] std::uint32_t words() const noexcept { return form().words(); }
   /// Sees to it that the image has these columns.
   void fetch(std::uint64_t columns) noexcept {
     std::uint64_t missing = columns & ~has;
     if (missing == 0) return;
     has |= columns;
-    const schema& s = of->layout();
+    const schema& s = form();
     if (missing == every_column) return place.load(s.whole().runs, image);
     if (columns == every_column) missing &= s.whole().mask;
     each_column(missing, [&](std::uint32_t c) {
@@ -379,8 +381,9 @@ class engine {
   value_blocks values{board, rows};
   mutable std::mutex catalog_lock;
   std::mutex changing;  // one long change of the catalogue at a time; before catalog_lock
-  std::vector<std::unique_ptr<table>> tables;  // also such as are gone, or not there yet
-  std::uint32_t table_numbers = 0;             // so many have one, since the database was made
+  const index_set no_changes{.all = {}, .columns = 0, .closed = true};  // of closed tables
+  table_list tables;                // also such as are gone, or not there yet
+  std::uint32_t table_numbers = 0;  // so many have one, since the database was made
   std::unique_ptr<delta> old;
   upkeep cleaner{board};
   gate_board gates;

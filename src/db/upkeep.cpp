@@ -206,6 +206,9 @@ void upkeep::examine(note* n) noexcept {
     const snapshot_list::need need = snapshots_.needed_by(n->since, n->until);
     if (need.by != nullptr) return hold(n, need);
   }
+  const std::uint64_t* const oldest =
+      n->what == note::kind::dropped && !known ? snapshots_.first_before(n->until) : nullptr;
+  if (oldest != nullptr) return hang(n, *oldest, false);
   if (!known || !done(*n)) {
     const std::lock_guard hold(lock_);
     queue_.push(n);
@@ -234,12 +237,18 @@ void upkeep::hold(note* n, snapshot_list::need need) noexcept {
     waiting_bytes_.fetch_add_relaxed(n->weight() - before);
     if (n->buried && n->kept) kept_.take(*n);  // a later life of the same thing is another one
   }
-  auto at = holder_at(*need.by);
-  if (at == held_.end() || at->time != *need.by) {
+  hang(n, *need.by, !n->buried && b != burial::never);
+}
+
+/// It is examined again when the listed snapshots of that time have ended; `young`: or when they
+/// are there at the next look.
+void upkeep::hang(note* n, std::uint64_t time, bool young) noexcept {
+  auto at = holder_at(time);
+  if (at == held_.end() || at->time != time) {
     // There is room: look() has reserved it for one of each listed time.
-    at = held_.insert(at, holder{*need.by, {}, {}});
+    at = held_.insert(at, holder{time, {}, {}});
   }
-  pile& to = n->buried || b == burial::never ? at->rest : at->young;
+  pile& to = young ? at->young : at->rest;
   to.push(n);
   to.bytes += n->weight();
 }
@@ -262,13 +271,13 @@ bool upkeep::merge(note& n) noexcept {
 
 burial upkeep::bury(note& n) noexcept {
   table& t = n.of();
-  if (!t.enter()) return burial::no_memory;  // another time
+  if (!t.cleaning_.enter()) return burial::no_memory;  // another time
   burial b = burial::not_there;
   if (is_there(n)) {
     b = n.is_row() ? bury_row(n)
                    : n.index().entries_->bury(n.key(), n.slot(), n.claim(), n.since, n.until);
   }
-  t.leave();
+  t.cleaning_.leave();
   return b;
 }
 
@@ -360,22 +369,22 @@ bool kept_notes::grow() noexcept {
 bool upkeep::done(note& n) noexcept {
   if (n.what == note::kind::dropped) return free_dropped(n);
   table& t = n.of();
-  if (!t.enter()) return false;
+  if (!t.cleaning_.enter()) return false;
   const bool over = !is_there(n) || (n.is_row() ? remove_row(n) : remove_entry(n));
-  t.leave();
+  t.cleaning_.leave();
   return over;
 }
 
-/// No snapshot is left that could see it. False: a thread takes something out of it.
+/// No snapshot is left that could see it. False: a thread takes something out of it, or a reader
+/// that was ended may be in the midst of a scan of it.
 bool upkeep::free_dropped(note& n) noexcept {
   table& t = n.of();
-  if (!t.enter_alone()) return false;
-  if (!n.is_row()) {
-    n.index().entries_.reset();
-  } else if (!t.engine_.old->looks_at_rows()) {
-    t.free_rows();
-  }
-  t.leave_alone();
+  if (t.engine_.gates.is_left(n.until) || !t.cleaning_.enter_alone()) return false;
+  const bool frees_table = n.is_row() && !t.engine_.old->looks_at_rows();
+  if (frees_table) t.free_rows();
+  if (!n.is_row()) n.index().entries_.reset();
+  t.cleaning_.leave_alone();
+  if (frees_table) t.engine_.tables.has_gone(t);
   return true;
 }
 

@@ -274,6 +274,7 @@ class upkeep {
   void examine(note* n) noexcept;
   std::vector<holder>::iterator holder_at(std::uint64_t time) noexcept;
   void hold(note* n, snapshot_list::need need) noexcept;
+  void hang(note* n, std::uint64_t time, bool young) noexcept;
   void let_go(pile& p) noexcept;
   bool merge(note& n) noexcept;
   static burial bury(note& n) noexcept;

@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <memory>
 
+#include <spolia/base/atomic.hpp>
+#include <spolia/db/table.hpp>
+
 #include "db/commit/commit_section.hpp"
 #include "db/index/hash_secondary.hpp"
 #include "db/versions/delta_steam.hpp"
@@ -81,10 +84,40 @@ void an_entry_against_its_end(model::scenario& run) {
   });
 }
 
+/// A thread looks at what describes a table while another one frees that, since it was dropped.
+void a_look_against_the_end(model::scenario& run) {
+  struct described {
+    visits looks;
+    plain<std::uint64_t> what{7};
+    atomic<std::uint64_t> seen{0};
+  };
+  auto w = std::make_shared<described>();
+  const auto look = [w] {
+    if (!w->looks.enter()) return;
+    model::check(w->what.read() == 7, "what is looked at is there");
+    w->looks.leave();
+    w->seen.fetch_add_relaxed(1);
+  };
+  run.thread([look] {
+    look();
+    look();
+  });
+  run.thread([w] {
+    if (w->looks.enter_alone()) w->what.write(0);
+  });
+  run.finally([w] {
+    model::check(w->looks.closed() == (w->what.read() == 0), "it has gone, or can be looked at");
+    model::check(w->looks.closed() || w->seen.load_relaxed() == 2, "while it is there it is seen");
+  });
+}
+
 TEST(db_catalog_model, builds_miss_nothing) {
   expect_clean(a_build_against_a_commit, at_most(1));
   expect_clean(a_build_against_a_commit, at_most_in_order(2));
   expect_clean(an_entry_against_its_end, at_most(2));
+}
+TEST(db_catalog_model, what_is_looked_at_stays) {
+  expect_clean(a_look_against_the_end, at_most(2));
 }
 TEST(db_catalog_model, faults_are_found) {
   const char* const missed = "a row has no entry";
@@ -92,6 +125,7 @@ TEST(db_catalog_model, faults_are_found) {
   expect_found(a_build_against_a_commit, "commit_section.no_wait", at_most(2), missed);
   expect_found(an_entry_against_its_end, "hash_secondary.unlocked", at_most(2),
                "an entry that no thread takes out");
+  expect_found(a_look_against_the_end, "visits.not_alone", at_most(2), "data race");
 }
 
 }  // namespace

@@ -11,6 +11,9 @@
 //              table. The addresses of a segment stay the table's: of the most slots that were ever
 //              in use at once, at most twice.
 // Scans:       pass over chunks that have no row for their snapshot.
+// Dropped:     a table stays at its address until its database is closed, and so do its indexes, so
+//              that a caller that has a reference to one gets outcome::dropped. When no snapshot
+//              can see it, all but that goes: what lies in `parts`.
 #pragma once
 
 #include <array>
@@ -83,19 +86,52 @@ struct logged_span {
   }
 };
 
-/// An index over some columns of a table: for scans, or to find equal keys. Of one that was dropped
-/// only the entries go.
-class secondary {
+/// Threads that are inside for a moment, and one that is alone. Each sees the others by this word
+/// alone, so no thread waits.
+class visits {
  public:
-  secondary();
+  /// False: a thread is alone.
+  [[nodiscard]] bool enter() noexcept {
+    // acquire ← the release in leave_alone(): what was freed.
+    if ((word_.fetch_add_acquire(2) & 1U) == 0) return true;
+    leave();
+    return false;
+  }
+  void leave() noexcept {
+    // release → the acquire in enter_alone(): what was read, or taken out.
+    word_.fetch_sub_release(2);
+  }
+  [[nodiscard]] bool enter_alone() noexcept {
+    std::uint32_t idle = 0;
+    if (SPOLIA_FAULT("visits.not_alone")) return true;
+    return word_.cas_strong_acquire(idle, 1);  // ← the releases in leave(), leave_alone()
+  }
+  void leave_alone() noexcept {
+    // release → the acquires in enter() and enter_alone().
+    word_.fetch_sub_release(1);
+  }
+  /// Whether a thread is alone.
+  [[nodiscard]] bool closed() const noexcept { return (word_.load_relaxed() & 1U) != 0; }
+
+ private:
+  atomic<std::uint32_t> word_{0};
+};
+
+/// An index over some columns of a table: for scans, or to find equal keys. Of one that was dropped
+/// the entries go; its name and all else goes with those of a table that was dropped.
+class SPOLIA_EXPORT secondary {
+ public:
+  explicit secondary(table& of);
   ~secondary();
   secondary(const secondary&) = delete;
   secondary& operator=(const secondary&) = delete;
 
-  [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] const table& of() const noexcept { return *of_; }
-  [[nodiscard]] bool unique() const noexcept { return unique_; }
-  [[nodiscard]] index_kind kind() const noexcept { return kind_; }
+  // Of a table that was dropped, and that no snapshot sees any more, these throw no_result with
+  // outcome::dropped. The name stays until then.
+  [[nodiscard]] const std::string& name() const;
+  [[nodiscard]] bool unique() const;
+  [[nodiscard]] index_kind kind() const;
 
  private:
   friend class table;
@@ -106,21 +142,24 @@ class secondary {
   friend class loader;
   friend class nan_rows;
   friend class catalog;
+  struct parts {
+    std::string name;
+    std::vector<std::uint32_t> columns;
+    std::uint32_t key_length = 0;  // in words
+    std::uint64_t mask = 0;        // the same
+    bool unique = false;
+    index_kind kind = index_kind::ordered;
+    logged_span logged;
+  };
   /// The key that the row in place has; for the thread that has its lock.
   [[nodiscard]] key_words key_at(const row_place& row) const noexcept;
   /// Of an entry with such a key. Throws std::bad_alloc.
   [[nodiscard]] note* note_of(std::uint64_t slot, const key_words& key);
   [[nodiscard]] index_spec spec() const;
 
-  std::string name_;
-  table* of_ = nullptr;
-  std::vector<std::uint32_t> columns_;
-  std::uint32_t key_length_ = 0;  // in words
-  std::uint64_t mask_ = 0;        // the same
-  bool unique_ = false;
-  index_kind kind_ = index_kind::ordered;
+  table* const of_;
   validity when_;
-  logged_span logged_;
+  std::unique_ptr<parts> parts_;              // null: as table::parts_
   std::unique_ptr<secondary_index> entries_;  // null: no snapshot can use it any more
 };
 
@@ -143,23 +182,23 @@ class selection {
   friend class transaction;
   friend class catalog;
   selection(const schema& of, std::uint64_t columns)
-      : of_(&of), columns_(columns), runs_(of.runs_of(columns)) {
+      : of_(of.tag()), columns_(columns), runs_(of.runs_of(columns)) {
     if (runs_.empty()) return;
     const column_run& last = runs_.back();
     part_.first = runs_.front().first;
     part_.words = last.first + last.count * last.width - part_.first;
   }
   [[nodiscard]] column_set in(const schema& s) const noexcept {
-    if (of_ == nullptr) return s.whole();
+    if (of_ == 0) return s.whole();
     return {columns_, runs_, s.whole().all};
   }
 
   /// The words of a row from the first of these columns to the last one.
   [[nodiscard]] column_span part(const schema& s) const noexcept {
-    return of_ == nullptr ? column_span{0, s.words()} : part_;
+    return of_ == 0 ? column_span{0, s.words()} : part_;
   }
 
-  const schema* of_ = nullptr;
+  std::uint32_t of_ = 0;  // schema::tag()
   std::uint64_t columns_ = 0;
   std::vector<column_run> runs_;
   column_span part_;
@@ -172,8 +211,17 @@ class SPOLIA_EXPORT table {
   table(const table&) = delete;
   table& operator=(const table&) = delete;
 
-  [[nodiscard]] const std::string& name() const noexcept { return schema_.name(); }
-  [[nodiscard]] const schema& layout() const noexcept { return schema_; }
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+
+  // When the table was dropped, and no snapshot sees it any more, what follows up to index() throws
+  // no_result with outcome::dropped, and so does spec().
+
+  /// There until then. A caller that keeps it beside a thread that drops the table has a snapshot
+  /// from before that, or does not drop it.
+  [[nodiscard]] const schema& layout() const {
+    if (described_.closed()) refuse_dropped();
+    return form();
+  }
   /// A column by name. Throws std::invalid_argument if there is none of that name and type. T is
   /// std::int64_t, double, bool, std::string_view, blob_view, decimal_number or instant.
   template <class T>
@@ -183,9 +231,10 @@ class SPOLIA_EXPORT table {
   /// Columns by their names. Throws std::invalid_argument if there is none of a name.
   template <class Names = std::initializer_list<std::string_view>>
   [[nodiscard]] selection select(const Names& names) const {
+    const visit here(*this);
     std::uint64_t columns = 0;
-    for (const std::string_view n : names) columns |= std::uint64_t{1} << schema_.column(n).number;
-    return {schema_, columns};
+    for (const std::string_view n : names) columns |= std::uint64_t{1} << form().column(n).number;
+    return {form(), columns};
   }
   /// Slots in use or waiting to be used again.
   [[nodiscard]] std::uint64_t row_slots() const noexcept {
@@ -200,10 +249,10 @@ class SPOLIA_EXPORT table {
   }
 #pragma pop_macro("slots")
   /// Of the memory that its rows have now: what was given back to the system does not count.
-  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load_relaxed(); }
+  [[nodiscard]] std::uint64_t bytes() const noexcept;
   /// What its indexes take, with what waits in them, as it was counted last: when the table became
   /// larger, by database::stats() or database::collect(), and now and then by commits.
-  [[nodiscard]] std::uint64_t index_bytes() const noexcept { return index_bytes_.load_relaxed(); }
+  [[nodiscard]] std::uint64_t index_bytes() const noexcept;
   /// What a row takes beside its out-of-line values and its entries in indexes.
   [[nodiscard]] std::uint64_t row_bytes() const noexcept { return block_bytes_ / rows_per_block; }
   /// What it was made with.
@@ -223,25 +272,63 @@ class SPOLIA_EXPORT table {
   friend class database;
   friend class catalog;
   friend class status_file;
+  friend class table_list;
   friend struct pending_write;
 
-#if defined(SPOLIA_MODEL)
-  static constexpr std::uint64_t first_segment = 1;
-#else
-  static constexpr std::uint64_t first_segment = 256;
-#endif
-  static constexpr unsigned most_segments = 36;
+  static constexpr std::uint64_t first_segment = rows_per_block;
+  static constexpr unsigned most_segments = 39;  // more slots than row_place::id tells apart
 
-  [[nodiscard]] row_place at(std::uint64_t slot) const noexcept {
+  /// What a table has until no snapshot can see it.
+  struct parts {
+    parts(const table_spec& spec, atomic<std::uint64_t>& slots_end);
+    ~parts();
+    const schema layout;
+    const std::uint64_t id;  // no other table of the process has it
+    const index_kind primary_kind;
+    std::uint64_t expected = 0;  // about so many rows will come, while it is filled
+    std::array<atomic<std::byte*>, most_segments> segments{};
+    std::array<atomic<std::int64_t>, most_segments> without_memory{};  // chunks of each
+    std::unique_ptr<slot_chunks> slots;
+    atomic<std::uint64_t> bytes{0};
+    atomic<std::uint64_t> index_bytes{0};
+    logged_span logged;
+    // What indexes() was, and is no more because of a drop_table() that may be under way.
+    atomic<const index_set*> closed{nullptr};
+    // All that ever were. Both are changed under engine::changing; the latter also under
+    // engine::catalog_lock.
+    std::vector<std::unique_ptr<const index_set>> index_sets;
+    std::vector<secondary*> secondaries;
+    table* next_gone = nullptr;  // table_list::gone_
+  };
+
+  /// While it lives, the parts stay, whether the table is dropped or not. Throws no_result.
+  class visit {
+   public:
+    explicit visit(const table& t) : of_(t) {
+      if (!t.described_.enter()) t.refuse_dropped();
+    }
+    ~visit() { of_.described_.leave(); }
+    visit(const visit&) = delete;
+    visit& operator=(const visit&) = delete;
+
+   private:
+    const table& of_;
+  };
+  /// For a caller whose snapshot sees the table, that is in a visit, or that is alone.
+  [[nodiscard]] const schema& form() const noexcept { return parts_->layout; }
+  [[noreturn]] void refuse_dropped() const;
+
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE row_place at(std::uint64_t slot) const noexcept {
     const unsigned k = segment_of(slot);
     const std::uint64_t in = slot - start_of(k);
     // acquire ← the release in make_segment().
-    std::byte* const block = segments_[k].load_acquire() + in / rows_per_block * block_bytes_;
+    const parts& all = *parts_;
+    std::byte* const block = all.segments[k].load_acquire() + in / rows_per_block * block_bytes_;
     const std::uint64_t row = in % rows_per_block;
     auto* const words = block + rows_per_block * sizeof(row_head);
     return {reinterpret_cast<row_head*>(block) + row,
             reinterpret_cast<atomic<std::uint64_t>*>(words), static_cast<std::uint32_t>(row),
-            id_ << 40U | slot};
+            all.id << 40U | slot};
   }
 
   static unsigned segment_of(std::uint64_t slot) noexcept {
@@ -294,17 +381,26 @@ class SPOLIA_EXPORT table {
   [[nodiscard]] key_words key_at(const row_place& row,
                                  const std::vector<std::uint32_t>& columns) const noexcept;
   [[nodiscard]] key_words key_at(const row_place& row) const noexcept {
-    return key_at(row, schema_.key());
+    return key_at(row, form().key());
   }
   // acquire ← the release in show(): the indexes.
   [[nodiscard]] const index_set& indexes() const noexcept { return *indexes_.load_acquire(); }
-  std::unique_ptr<secondary> make_index(const index_spec& i);
+  void make_indexes(const std::vector<index_spec>& all);
+  void unmake_indexes() noexcept;
+  /// Not among them yet. What is not kept is for table_list::unmake().
+  secondary& make_index(const index_spec& i);
   /// As it was made, but without indexes.
   [[nodiscard]] table_spec bare_spec() const;
   /// As it is after a record of the log. Under the lock of the catalogue.
   [[nodiscard]] table_spec spec_after(std::uint64_t last) const;
   /// From now on these are the indexes.
   void show(std::unique_ptr<const index_set> next);
+  /// From now on nothing of the table may be changed; older snapshots find its indexes.
+  void close() noexcept;
+  /// Those of indexes(), or those that it had when it was closed.
+  [[nodiscard]] const index_set& known_indexes() const noexcept;
+  /// No snapshot sees it any more. False: a thread looks at it.
+  bool strip() noexcept;
 
   /// Whether it is that database's: what is done to another one's table would go to the wrong log,
   /// and by the wrong clock.
@@ -316,56 +412,28 @@ class SPOLIA_EXPORT table {
   void count_indexes() noexcept;
   void say_indexes_take(std::uint64_t bytes) noexcept;
 
-  // Threads that take entries and rows out are inside; a thread that frees them is alone. It sees
-  // the others by this word alone.
-  [[nodiscard]] bool enter() noexcept {
-    // acquire ← the release in leave_alone(): what was freed.
-    if ((cleaning_.fetch_add_acquire(2) & 1U) == 0) return true;
-    leave();
-    return false;
-  }
-  void leave() noexcept {
-    // release → the acquire in enter_alone(): what was taken out.
-    cleaning_.fetch_sub_release(2);
-  }
-  [[nodiscard]] bool enter_alone() noexcept {
-    std::uint32_t idle = 0;
-    return cleaning_.cas_strong_acquire(idle, 1);  // ← the releases in leave(), leave_alone()
-  }
-  void leave_alone() noexcept {
-    // release → the acquires in enter() and enter_alone().
-    cleaning_.fetch_sub_release(1);
-  }
   void free_rows() noexcept;
 
   engine& engine_;
-  const schema schema_;
-  const std::size_t block_bytes_;
-  atomic<std::uint64_t> slots_end_{0};  // all slots that were ever taken are below this
-  std::unique_ptr<slot_chunks> slots_;  // null: the table was dropped, as for primary_
-  const std::uint64_t id_;              // no other table of the process has it
-  const index_kind primary_kind_;
-  std::uint64_t expected_ = 0;  // about so many rows will come, while it is filled
-  std::uint32_t number_ = 0;    // in the catalogue of its database
-  std::array<atomic<std::byte*>, most_segments> segments_{};
-  std::array<atomic<std::int64_t>, most_segments> without_memory_{};  // chunks of each
-  atomic<std::uint64_t> bytes_{0};
-  atomic<std::uint64_t> index_bytes_{0};
-  // null: the table was dropped, and no snapshot can read it
+  const std::string name_;
+  std::unique_ptr<parts> parts_;  // null: the table was dropped, and no snapshot can read it
+  // null: the same, and the parts may be there yet.
   std::unique_ptr<primary_index> primary_;
-  validity when_;
-  logged_span logged_;
-  atomic<std::uint32_t> cleaning_{0};
+  atomic<std::uint64_t> slots_end_{0};  // all slots that were ever taken are below this
   atomic<const index_set*> indexes_{nullptr};
-  // All that ever were. Both are changed under engine::changing; the latter also under
-  // engine::catalog_lock.
-  std::vector<std::unique_ptr<const index_set>> index_sets_;
-  std::vector<std::unique_ptr<secondary>> secondaries_;
+  validity when_;
+  std::uint32_t number_ = 0;  // in the catalogue of its database
+  const std::uint32_t block_bytes_;
+  // Threads that take entries and rows out are inside; one that frees them is alone.
+  mutable visits cleaning_;
+  // Threads that look at the parts are inside; one that has freed them is alone forever.
+  mutable visits described_;
 };
 
 template <class T>
 db::column<T> table::column(std::string_view wanted) const {
-  const column_layout& c = schema_.column(wanted);
+  const visit here(*this);
+  const column_layout& c = form().column(wanted);
   static_assert(base_of<T>,
                 "a column is read as std::int64_t, double, bool, std::string_view, blob_view, "
                 "decimal_number or instant");

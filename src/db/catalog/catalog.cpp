@@ -49,11 +49,9 @@ void catalog::refuse_to_change(const table& t, const char* call) const {
 }
 
 void catalog::must_be_new(const std::string& name) const {
-  for (const auto& t : engine_.tables) {
-    if (t->name() == name && !t->when_.over()) {
-      throw std::invalid_argument("spolia::db: a table " + name +
-                                  " exists: use another name, or find_table()");
-    }
+  if (engine_.tables.named(name) != nullptr) {
+    throw std::invalid_argument("spolia::db: a table " + name +
+                                " exists: use another name, or find_table()");
   }
   if (engine_.table_numbers == most_tables) {
     throw std::invalid_argument(
@@ -65,7 +63,8 @@ void catalog::must_be_new(const std::string& name) const {
 table& catalog::create_table(const table_spec& spec) {
   at_work::must_not_wait(engine_, at_work::writing | at_work::lengthening, "create_table()");
   refuse("create_table()");
-  auto made = std::make_unique<table>(spec, engine_);
+  const auto unmake = [this](table* t) { engine_.tables.unmake(*t); };
+  std::unique_ptr<table, decltype(unmake)> made(&engine_.tables.make(spec, engine_), unmake);
   made->when_.build();
   catalog_record record(engine_, record_kind::create_table,
                         [&](byte_buffer& to) { put_table(to, made->spec()); });
@@ -73,11 +72,13 @@ table& catalog::create_table(const table_spec& spec) {
   table& added = *made;
   {
     const std::lock_guard hold(engine_.catalog_lock);
+    engine_.tables.strip_gone();
     must_be_new(spec.name);
-    engine_.tables.reserve(engine_.tables.size() + 1);
-    made->number_ = engine_.table_numbers++;
-    made->logged_.made = record.place();
-    engine_.tables.push_back(std::move(made));
+    added.number_ = engine_.table_numbers;
+    engine_.tables.add(added);
+    static_cast<void>(made.release());
+    ++engine_.table_numbers;
+    added.parts_->logged.made = record.place();
   }
   if (!record.wait()) engine_.log->check();
   added.when_.begin(0);
@@ -87,6 +88,11 @@ table& catalog::create_table(const table_spec& spec) {
 /// Shows the indexes, and waits until all commits know them.
 void catalog::show(table& t, std::unique_ptr<const index_set> next) const {
   t.show(std::move(next));
+  wait_for_commits();
+}
+
+/// Until those that are under way are over.
+void catalog::wait_for_commits() const {
   commit_section::see_to_it();
   engine_.board.for_each(engine_.sessions, [](const session& s) { s.section.wait(); });
 }
@@ -97,29 +103,31 @@ status catalog::create_index(table& t, const index_spec& spec) {
   const index_set& before = t.indexes();
   if (before.closed) return outcome::dropped;
   for (const secondary* const i : before.all) {
-    if (i->name() == spec.name) {
+    if (i->parts_->name == spec.name) {
       throw std::invalid_argument("spolia::db: table " + t.name() + " has an index " + spec.name +
                                   " already: use another name, or drop it before");
     }
   }
-  std::unique_ptr<secondary> made = t.make_index(spec);  // refuses what makes no sense
+  const auto unmake = [this](secondary* i) { engine_.tables.unmake(*i); };
+  std::unique_ptr<secondary, decltype(unmake)> made(&t.make_index(spec), unmake);
   catalog_record record(engine_, record_kind::create_index, [&](byte_buffer& to) {
     put_number(to, t.number_);
     put_index(to, spec);
   });
   if (record.refused()) return outcome::storage_failed;
   made->when_.build();
-  made->logged_.made = logged_span::never;
+  made->parts_->logged.made = logged_span::never;
   auto with = set_with(before, made.get());
-  with->columns |= made->mask_;
+  with->columns |= made->parts_->mask;
   auto with_again = std::make_unique<index_set>(*with);
   auto without = set_with(before, nullptr);
-  t.index_sets_.reserve(t.index_sets_.size() + 3);
+  t.parts_->index_sets.reserve(t.parts_->index_sets.size() + 3);
   {
     const std::lock_guard hold_names(engine_.catalog_lock);
-    t.secondaries_.push_back(std::move(made));
+    t.parts_->secondaries.push_back(made.get());
   }
-  building b{.of = t, .index = *t.secondaries_.back(), .columns = t.secondaries_.back()->mask_};
+  secondary& added = *made.release();
+  building b{.of = t, .index = added, .columns = added.parts_->mask};
   note* const last = note::of_index(b.index);
   show(t, std::move(with));
   std::uint64_t since = 0;
@@ -137,7 +145,8 @@ status catalog::create_index(table& t, const index_spec& spec) {
     give_up(b, std::move(without), last);
     throw;
   }
-  if (end == outcome::ok && !record.write(b.index.logged_.made)) end = outcome::storage_failed;
+  if (end == outcome::ok && !record.write(b.index.parts_->logged.made))
+    end = outcome::storage_failed;
   if (end != outcome::ok) {
     give_up(b, std::move(without), last);
     return end;
@@ -152,16 +161,16 @@ status catalog::create_index(table& t, const index_spec& spec) {
 bool catalog::fill(const reader& at, building& b) const {
   constexpr std::uint64_t looks_every = 1024;  // entries
   std::uint64_t added = 0;
-  const schema& s = b.of.layout();
+  const schema& s = b.of.form();
   const selection key_only(s, b.columns);
   const column_set wanted = key_only.in(s);
-  const slot_chunks& slots = *b.of.slots_;
+  const slot_chunks& slots = *b.of.parts_->slots;
   const std::uint64_t end = slots.end();
   for (std::uint64_t slot = slots.next_shown(0, end, at.timestamp()); slot < end;
        slot = slots.step(slot, end, at.timestamp())) {
     const reader::short_image image(at, b.of);
     if (at.read_step(b.of, slot, wanted, image.words()) != 0) {
-      add(at, b, slot, s.key_of(b.index.columns_, image.words()));
+      add(at, b, slot, s.key_of(b.index.parts_->columns, image.words()));
       if (++added % looks_every == 0 && engine_.rows.limited()) {
         b.of.count_indexes();
         if (engine_.is_full()) return false;
@@ -184,7 +193,7 @@ void catalog::add(const reader& at, building& b, std::uint64_t slot, const key_w
     n->claim() = claim;
     b.notes.push(n);
   }
-  if (!b.index.unique_) return;
+  if (!b.index.parts_->unique) return;
   bool others = false;
   const auto look = [&](std::uint64_t found, const std::uint64_t*) {
     others = others || found != slot;
@@ -196,14 +205,14 @@ void catalog::add(const reader& at, building& b, std::uint64_t slot, const key_w
 
 /// Whether two rows have the key at the snapshot.
 bool catalog::twice(const reader& at, const building& b, const key_words& key) {
-  const schema& s = b.of.layout();
+  const schema& s = b.of.form();
   const selection key_only(s, b.columns);
   const column_set wanted = key_only.in(s);
   int rows = 0;
   const auto look = [&](std::uint64_t slot, const std::uint64_t*) {
     const reader::short_image image(at, b.of);
     if (at.read_step(b.of, slot, wanted, image.words()) != 0 &&
-        s.key_of(b.index.columns_, image.words()) == key) {
+        s.key_of(b.index.parts_->columns, image.words()) == key) {
       ++rows;
     }
     return rows < 2;
@@ -258,7 +267,7 @@ status catalog::drop_index(table& t, std::string_view name) {
   const index_set& before = t.indexes();
   if (before.closed) return outcome::dropped;
   const auto found = std::find_if(before.all.begin(), before.all.end(),
-                                  [&](const secondary* i) { return i->name() == name; });
+                                  [&](const secondary* i) { return i->parts_->name == name; });
   if (found == before.all.end()) static_cast<void>(t.index(name));  // throws
   secondary& gone = **found;
   catalog_record record(engine_, record_kind::drop_index, [&](byte_buffer& to) {
@@ -269,11 +278,11 @@ status catalog::drop_index(table& t, std::string_view name) {
   for (secondary* const i : before.all) {
     if (i == &gone) continue;
     left->all.push_back(i);
-    left->columns |= i->mask_;
+    left->columns |= i->parts_->mask;
   }
-  t.index_sets_.reserve(t.index_sets_.size() + 1);
+  t.parts_->index_sets.reserve(t.parts_->index_sets.size() + 1);
   note* const n = note::of_index(gone);
-  if (record.refused() || !record.write(gone.logged_.dropped)) {
+  if (record.refused() || !record.write(gone.parts_->logged.dropped)) {
     note::free(n);
     return outcome::storage_failed;
   }
@@ -293,17 +302,23 @@ status catalog::drop_table(table& t) {
                         [&](byte_buffer& to) { put_number(to, t.number_); });
   if (record.refused()) return outcome::storage_failed;
   auto again = set_with(before, nullptr);
-  auto closed = set_with(before, nullptr);  // older snapshots find their indexes
-  closed->closed = true;
-  t.index_sets_.reserve(t.index_sets_.size() + 2);
+  t.parts_->index_sets.reserve(t.parts_->index_sets.size() + 1);
   note* const n = note::of_table(t);
-  show(t, std::move(closed));
-  if (!record.write(t.logged_.dropped)) {
+  t.close();
+  wait_for_commits();
+  if (!record.write(t.parts_->logged.dropped)) {
     t.show(std::move(again));
     note::free(n);
     return outcome::storage_failed;
   }
-  drop_later(n, end(t.when_));
+  const std::uint64_t until = end(t.when_);
+  {
+    const std::lock_guard hold_names(engine_.catalog_lock);
+    engine_.tables.give_name_up(t);
+  }
+  drop_later(n, until);
+  const std::lock_guard hold_names(engine_.catalog_lock);
+  engine_.tables.strip_gone();
   return outcome::ok;
 }
 

@@ -16,7 +16,7 @@
 //              the cleaner examine the entry later. Either the writer finds the entry, or the
 //              builder finds the writer's lock.
 // Dropping:    no change goes to it any more. Snapshots that began before can go on. When the last
-//              of them has ended, the cleaner frees it. The names are left, some hundred bytes.
+//              of them has ended, the cleaner frees it. What is left of a table: table_list.hpp.
 //
 // In a directory each change is one record of the log, and takes effect when that is durable. If
 // the log fails, nothing was changed. What follows is why each prefix of the log makes sense, and
@@ -74,6 +74,7 @@ class catalog {
   void refuse_to_change(const table& t, const char* call) const;
   void must_be_new(const std::string& name) const;
   void show(table& t, std::unique_ptr<const index_set> next) const;
+  void wait_for_commits() const;
   [[nodiscard]] bool fill(const reader& at, building& b) const;
   void add(const reader& at, building& b, std::uint64_t slot, const key_words& key) const;
   static bool twice(const reader& at, const building& b, const key_words& key);

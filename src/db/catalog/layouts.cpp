@@ -2,11 +2,15 @@
 // layouts.cpp: numbers for what tables look like.
 #include "db/catalog/layouts.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
-#include <functional>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <limits>
 #include <memory>
+#include <random>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -15,10 +19,60 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
+__extension__ using wide = unsigned __int128;
+
+/// What is kept of a layout: the values of two polynomials, whose coefficients are what the layout
+/// says, at points that the process draws. Of two layouts with n bytes each, whatever they say, the
+/// two values are the same with a probability of (n / 7)^2 in 2^122 at most.
+struct digest {
+  std::uint64_t one = 0;
+  std::uint64_t two = 0;
+  bool operator==(const digest&) const noexcept = default;
+};
+
+/// A polynomial modulo the prime 2^61 - 1.
+class polynomial {
+ public:
+  explicit polynomial(std::uint64_t at) noexcept : at_(at % prime) {}
+  /// A coefficient below 2^57.
+  void add(std::uint64_t next) noexcept {
+    value_ = static_cast<std::uint64_t>(wide{value_ + next + 1} * at_ % prime);
+  }
+  [[nodiscard]] std::uint64_t value() const noexcept { return value_; }
+
+ private:
+  static constexpr std::uint64_t prime = (std::uint64_t{1} << 61U) - 1;
+  const std::uint64_t at_;
+  std::uint64_t value_ = 0;
+};
+
+digest digest_of(std::string_view all) {
+  static const std::array<std::uint64_t, 2> points = [] {
+    std::random_device random;
+    const auto draw = [&] { return std::uint64_t{random()} << 32U | random(); };
+    return std::array<std::uint64_t, 2>{draw(), draw()};
+  }();
+  constexpr std::size_t at_once = 7;  // bytes
+  polynomial one(points[0]);
+  polynomial two(points[1]);
+  const auto add = [&](std::uint64_t next) {
+    one.add(next);
+    two.add(next);
+  };
+  add(all.size());
+  for (std::size_t from = 0; from < all.size(); from += at_once) {
+    std::uint64_t next = 0;
+    std::memcpy(&next, all.data() + from, std::min(at_once, all.size() - from));
+    add(next);
+  }
+  return {one.value(), two.value()};
+}
+
+/// A node of a binary tree, in which the bits of the digest say where to go.
 struct known_layout {
-  std::string all;
+  digest of;
   std::uint32_t number = 0;
-  known_layout* next = nullptr;
+  std::array<std::atomic<known_layout*>, 2> below{};
 };
 
 // They only grow: without a lock, so that no fork can leave one taken. Of the process, not of what
@@ -45,13 +99,6 @@ std::string written_down(const table_spec& spec) {
   return all;
 }
 
-/// From there on, but not from `end` on.
-const known_layout* look_for(std::string_view all, const known_layout* from,
-                             const known_layout* end) noexcept {
-  while (from != end && from->all != all) from = from->next;
-  return from == end ? nullptr : from;
-}
-
 std::uint32_t next_number() {
   const std::uint64_t n = numbers.fetch_add(1, std::memory_order_relaxed) + 1;
   if (n > std::numeric_limits<std::uint32_t>::max()) {
@@ -63,25 +110,29 @@ std::uint32_t next_number() {
 }  // namespace
 
 std::uint32_t layout_number(const table_spec& spec) {
-  auto made = std::make_unique<known_layout>();
-  made->all = written_down(spec);
-  std::atomic<known_layout*>& first =
-      known_layouts[std::hash<std::string_view>()(made->all) % layout_parts];
-  const known_layout* looked_at = nullptr;
-  // acquire ← the release below: what its maker has written down.
-  for (known_layout* now = first.load(std::memory_order_acquire);;) {
-    if (const known_layout* const found = look_for(made->all, now, looked_at)) {
-      return found->number;
-    }
-    looked_at = now;
-    if (made->number == 0) made->number = next_number();
-    made->next = now;
-    // release → the acquires above and here, of threads that look for one later. acquire ← the
-    // release here, of the thread that was faster.
-    if (first.compare_exchange_strong(now, made.get(), std::memory_order_acq_rel,
+  const digest wanted = digest_of(written_down(spec));
+  std::unique_ptr<known_layout> made;
+  std::atomic<known_layout*>* at = &known_layouts[wanted.one % layout_parts];
+  std::uint64_t way = wanted.two;
+  for (;;) {
+    // acquire ← the release below: what its maker has written down.
+    known_layout* there = at->load(std::memory_order_acquire);
+    if (there == nullptr) {
+      if (made == nullptr) {
+        made = std::make_unique<known_layout>();
+        made->of = wanted;
+        made->number = next_number();
+      }
+      // release → the acquires above and here, of threads that look for one later. acquire ← the
+      // release here, of the thread that was faster.
+      if (at->compare_exchange_strong(there, made.get(), std::memory_order_acq_rel,
                                       std::memory_order_acquire)) {
-      return made.release()->number;
+        return made.release()->number;
+      }
     }
+    if (there->of == wanted) return there->number;
+    at = &there->below[way & 1U];
+    way >>= 1U;
   }
 }
 

@@ -11,8 +11,8 @@ namespace db {
 
 /// The same for tables of one name with the same columns, in all databases of the process, and
 /// another one for each other: what a column says that it belongs to can be trusted. It remembers
-/// each that it was asked about until the process ends. Lock-free; throws std::bad_alloc, and
-/// std::length_error after four billion of them.
+/// each that it was asked about until the process ends, in 48 bytes. Lock-free; throws
+/// std::bad_alloc, and std::length_error after four billion of them.
 std::uint32_t layout_number(const table_spec& spec);
 
 }  // namespace db

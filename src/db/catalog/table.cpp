@@ -16,6 +16,8 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <spolia/base/memory.hpp>
 #include <spolia/base/misuse.hpp>
@@ -30,11 +32,16 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
-/// Slots are constructed so many at a time: the thread that needs one more waits for no more than
-/// this, and a table takes no more memory than this beyond what its rows need.
+/// Slots are constructed at most so many at a time, and at most as many as the table has: a thread
+/// that needs one more waits for no more than this, and beyond what its rows need a table takes no
+/// more memory than this, and no more than they do.
 constexpr std::size_t bytes_at_once = std::size_t{64} << 10U;
 /// What a chunk has at most, so that it is made of whole pages, if that can be.
 constexpr std::size_t most_chunk_bytes = std::size_t{256} << 10U;
+
+std::size_t bytes_of_block(const schema& s) {
+  return rows_per_block * (sizeof(row_head) + s.words() * sizeof(atomic<std::uint64_t>));
+}
 
 /// How many slots a chunk has whose blocks have so many bytes.
 std::uint32_t slots_of_chunk(std::size_t block_bytes) {
@@ -55,19 +62,36 @@ void look_at_kind(index_kind k, const std::string& whose) {
 
 }  // namespace
 
-secondary::secondary() = default;
+secondary::secondary(table& of) : of_(&of), parts_(std::make_unique<parts>()) {}
 secondary::~secondary() = default;
+
+const std::string& secondary::name() const {
+  if (of_->described_.closed()) of_->refuse_dropped();
+  return parts_->name;
+}
+bool secondary::unique() const {
+  const table::visit here(*of_);
+  return parts_->unique;
+}
+index_kind secondary::kind() const {
+  const table::visit here(*of_);
+  return parts_->kind;
+}
+
+table::parts::parts(const table_spec& spec, atomic<std::uint64_t>& slots_end)
+    : layout(spec),
+      id(core::next_serial()),
+      primary_kind(spec.primary),
+      slots(std::make_unique<slot_chunks>(slots_of_chunk(bytes_of_block(layout)), slots_end)) {}
+table::parts::~parts() = default;
 
 table::table(const table_spec& spec, engine& of)
     : engine_(of),
-      schema_(spec),
-      block_bytes_(rows_per_block *
-                   (sizeof(row_head) + schema_.words() * sizeof(atomic<std::uint64_t>))),
-      slots_(std::make_unique<slot_chunks>(slots_of_chunk(block_bytes_), slots_end_)),
-      id_(core::next_serial()),
-      primary_kind_(spec.primary) {
+      name_(spec.name),
+      parts_(std::make_unique<parts>(spec, slots_end_)),
+      block_bytes_(static_cast<std::uint32_t>(bytes_of_block(form()))) {
   look_at_kind(spec.primary, "the primary key of table " + name());
-  const std::uint32_t length = schema_.key_length(schema_.key());
+  const std::uint32_t length = form().key_length(form().key());
   if (spec.primary == index_kind::ordered) {
     primary_ = make_ordered_primary(length, of.nodes);
   } else {
@@ -78,37 +102,57 @@ table::table(const table_spec& spec, engine& of)
       primary_ = std::make_unique<hash_index<decltype(same)>>(of.arrays, length, same);
     }
   }
+  try {
+    make_indexes(spec.indexes);
+  } catch (...) {
+    unmake_indexes();
+    throw;
+  }
+}
+
+void table::make_indexes(const std::vector<index_spec>& all) {
   auto made = std::make_unique<index_set>();
   std::set<std::string_view> names;
-  for (const index_spec& i : spec.indexes) {
+  parts_->secondaries.reserve(all.size());
+  for (const index_spec& i : all) {
     if (!names.insert(i.name).second) {
       throw std::invalid_argument("spolia::db: indexes of table " + name() +
                                   " need different names: two are called " + i.name);
     }
-    secondaries_.push_back(make_index(i));
-    made->all.push_back(secondaries_.back().get());
-    made->columns |= secondaries_.back()->mask_;
+    parts_->secondaries.push_back(&make_index(i));
+    made->all.push_back(parts_->secondaries.back());
+    made->columns |= made->all.back()->parts_->mask;
   }
   show(std::move(made));
 }
 
-std::unique_ptr<secondary> table::make_index(const index_spec& i) {
+void table::unmake_indexes() noexcept {
+  for (secondary* const i : std::exchange(parts_->secondaries, {})) engine_.tables.unmake(*i);
+}
+
+secondary& table::make_index(const index_spec& i) {
   look_at_index_name(i.name, name());
   look_at_kind(i.kind, "index " + i.name + " of table " + name());
-  auto made = std::make_unique<secondary>();
-  made->name_ = i.name;
-  made->of_ = this;
-  made->unique_ = i.unique;
-  made->kind_ = i.kind;
-  made->columns_ = schema_.key_columns(i.name, i.columns);
-  for (const std::uint32_t c : made->columns_) made->mask_ |= std::uint64_t{1} << c;
-  const std::uint32_t words = made->key_length_ = schema_.key_length(made->columns_);
-  made->entries_ =
+  std::vector<std::uint32_t> columns = form().key_columns(i.name, i.columns);
+  const std::uint32_t words = form().key_length(columns);
+  auto entries =
       i.kind == index_kind::hash
           ? make_hash_secondary(words, engine_.arrays, engine_.nodes, engine_.settings.hash_indexes)
           : make_ordered_secondary(words, engine_.nodes);
+  std::string index_name = i.name;
+  secondary& made = engine_.tables.make_index(*this);
+  secondary::parts& all = *made.parts_;
+  for (const std::uint32_t c : columns) all.mask |= std::uint64_t{1} << c;
+  all.name = std::move(index_name);
+  all.columns = std::move(columns);
+  all.key_length = words;
+  all.unique = i.unique;
+  all.kind = i.kind;
+  made.entries_ = std::move(entries);
   return made;
 }
+
+void table::refuse_dropped() const { throw no_result(outcome::dropped); }
 
 void table::refuse_stranger() const {
   throw std::invalid_argument("spolia::db: table " + name() +
@@ -116,66 +160,104 @@ void table::refuse_stranger() const {
 }
 
 void table::show(std::unique_ptr<const index_set> next) {
-  index_sets_.push_back(std::move(next));
-  indexes_.store_release(index_sets_.back().get());  // → the acquire in indexes()
+  parts_->index_sets.push_back(std::move(next));
+  indexes_.store_release(parts_->index_sets.back().get());  // → the acquire in indexes()
 }
 
-table::~table() { free_rows(); }
+void table::close() noexcept {
+  // release → the acquire in known_indexes(): the indexes. It finds this one, since it has found
+  // the next one.
+  parts_->closed.store_release(&indexes());
+  indexes_.store_release(&engine_.no_changes);  // → the acquire in indexes()
+}
+
+const index_set& table::known_indexes() const noexcept {
+  const index_set& now = indexes();
+  return now.closed ? *parts_->closed.load_acquire() : now;  // ← the release in close()
+}
+
+table::~table() {
+  if (parts_ == nullptr) return;
+  free_rows();
+  unmake_indexes();
+}
+
+bool table::strip() noexcept {
+  if (!described_.enter_alone()) return false;
+  for (secondary* const i : parts_->secondaries) i->parts_.reset();
+  parts_.reset();
+  return true;
+}
+
+std::uint64_t table::bytes() const noexcept {
+  if (!described_.enter()) return 0;
+  const std::uint64_t sum = parts_->bytes.load_relaxed();
+  described_.leave();
+  return sum;
+}
+std::uint64_t table::index_bytes() const noexcept {
+  if (!described_.enter()) return 0;
+  const std::uint64_t sum = parts_->index_bytes.load_relaxed();
+  described_.leave();
+  return sum;
+}
 
 void table::free_rows() noexcept {
   if (primary_ == nullptr) return;
-  const std::uint64_t end = schema_.apart() != 0 ? row_slots() : 0;
-  for (std::uint64_t slot = slots_->next_shown(0, end, not_yet); slot < end;
-       slot = slots_->step(slot, end, not_yet)) {
+  const slot_chunks& slots = *parts_->slots;
+  const std::uint64_t end = form().apart() != 0 ? row_slots() : 0;
+  for (std::uint64_t slot = slots.next_shown(0, end, not_yet); slot < end;
+       slot = slots.step(slot, end, not_yet)) {
     const row_place place = at(slot);
     if ((place.head->shape.load_relaxed() & row_exists) != 0) {
-      engine_.values.free_row(schema_, place, every_column);
+      engine_.values.free_row(form(), place, every_column);
     }
   }
   for (unsigned k = 0; k < most_segments; ++k) {
-    std::byte* const s = segments_[k].load_relaxed();
+    std::byte* const s = parts_->segments[k].load_relaxed();
     if (s == nullptr) continue;
     memory::deallocate(s, bytes_of(k), align_of(k));
-    segments_[k].store_relaxed(nullptr);
+    parts_->segments[k].store_relaxed(nullptr);
   }
-  engine_.rows.give(bytes_.exchange_relaxed(0));
+  engine_.rows.give(parts_->bytes.exchange_relaxed(0));
   say_indexes_take(0);
   primary_.reset();
-  slots_.reset();
-  for (const auto& i : secondaries_) i->entries_.reset();
+  parts_->slots.reset();
+  for (secondary* const i : parts_->secondaries) i->entries_.reset();
 }
 
 index_spec secondary::spec() const {
-  index_spec s{.name = name_, .columns = {}, .unique = unique_, .kind = kind_};
-  for (const std::uint32_t n : columns_) s.columns.push_back(of_->layout().columns()[n].name);
+  index_spec s{.name = parts_->name, .columns = {}, .unique = parts_->unique, .kind = parts_->kind};
+  for (const std::uint32_t n : parts_->columns) s.columns.push_back(of_->form().columns()[n].name);
   return s;
 }
 
 void table::count_indexes() noexcept {
-  if (!enter()) return;
+  if (!cleaning_.enter()) return;
   std::uint64_t sum = primary_ == nullptr ? 0 : primary_->bytes();
-  for (const secondary* const i : indexes().all) {
+  for (const secondary* const i : known_indexes().all) {
     if (i->entries_ != nullptr) sum += i->entries_->bytes();
   }
-  leave();
+  cleaning_.leave();
   say_indexes_take(sum);
 }
 
 void table::say_indexes_take(std::uint64_t bytes) noexcept {
-  const std::uint64_t before = index_bytes_.exchange_relaxed(bytes);
+  const std::uint64_t before = parts_->index_bytes.exchange_relaxed(bytes);
   engine_.index_bytes.fetch_add_relaxed(bytes - before);
 }
 
 table_spec table::bare_spec() const {
   table_spec s{.name = name(), .columns = {}};
-  s.primary = primary_kind_;
-  for (const column_layout& c : schema_.columns()) s.columns.push_back({c.name, c.type, c.role});
+  s.primary = parts_->primary_kind;
+  for (const column_layout& c : form().columns()) s.columns.push_back({c.name, c.type, c.role});
   return s;
 }
 
 table_spec table::spec() const {
+  const visit here(*this);
   table_spec s = bare_spec();
-  for (const secondary* const i : indexes().all) {
+  for (const secondary* const i : known_indexes().all) {
     if (i->when_.open()) s.indexes.push_back(i->spec());
   }
   return s;
@@ -183,8 +265,8 @@ table_spec table::spec() const {
 
 table_spec table::spec_after(std::uint64_t last) const {
   table_spec s = bare_spec();
-  for (const auto& i : secondaries_) {
-    if (i->logged_.covers(last)) s.indexes.push_back(i->spec());
+  for (const secondary* const i : parts_->secondaries) {
+    if (i->parts_->logged.covers(last)) s.indexes.push_back(i->spec());
   }
   return s;
 }
@@ -192,64 +274,65 @@ table_spec table::spec_after(std::uint64_t last) const {
 std::string table::names_of_indexes() const {
   constexpr std::size_t most_shown = 500;
   std::string names;
-  for (const secondary* const i : indexes().all) {
+  for (const secondary* const i : known_indexes().all) {
     if (!i->when_.open() || names.size() > most_shown) continue;
-    names += (names.empty() ? "" : ", ") + i->name();
+    names += (names.empty() ? "" : ", ") + i->parts_->name;
   }
   return names.empty() ? "none" : names;
 }
 
 const secondary& table::index(std::string_view wanted) const {
-  for (const secondary* const i : indexes().all) {
-    if (i->name() == wanted && i->when_.open()) return *i;
+  const visit here(*this);
+  for (const secondary* const i : known_indexes().all) {
+    if (i->parts_->name == wanted && i->when_.open()) return *i;
   }
   throw std::invalid_argument("spolia::db: table " + name() + " has no index " +
                               std::string(wanted) + ". It has " + names_of_indexes());
 }
 
 std::uint64_t table::take_slot(std::uint64_t lock) {
-  const std::uint64_t slot =
-      slots_->take([this](std::uint64_t from, std::uint64_t end) { return construct(from, end); },
-                   [this](std::uint32_t chunk) {
-                     charge(chunk_bytes());
-                     count_without_memory(segment_of(slots_->first_of(chunk)), -1);
-                   });
+  const std::uint64_t slot = parts_->slots->take(
+      [this](std::uint64_t from, std::uint64_t end) { return construct(from, end); },
+      [this](std::uint32_t chunk) {
+        charge(chunk_bytes());
+        count_without_memory(segment_of(parts_->slots->first_of(chunk)), -1);
+      });
   // No other thread takes the lock of a slot without a row.
   at(slot).head->lock.store_relaxed(lock);
   return slot;
 }
 
 std::uint64_t table::take_free(std::uint64_t lock) noexcept {
-  const std::uint64_t slot = slots_->take_if_open(no_slot);
+  const std::uint64_t slot = parts_->slots->take_if_open(no_slot);
   if (slot != no_slot) at(slot).head->lock.store_relaxed(lock);  // as above
   return slot;
 }
 
 void table::give_slot(std::uint64_t slot) noexcept {
   at(slot).head->lock.store_relaxed(free_slot);
-  const std::uint32_t empty = slots_->give(slot, slot_chunks::what::no_row);
+  const std::uint32_t empty = parts_->slots->give(slot, slot_chunks::what::no_row);
   if (empty != slot_chunks::none) give_back(empty);
 }
 
 void table::give_ended(std::uint64_t slot, row_head& head) noexcept {
   head.lock.store_relaxed(free_slot);
-  const std::uint32_t empty = slots_->give(slot, slot_chunks::what::ended_row);
+  const std::uint32_t empty = parts_->slots->give(slot, slot_chunks::what::ended_row);
   if (empty != slot_chunks::none) give_back(empty);
 }
 
 void table::give_back(std::uint32_t chunk) noexcept {
-  const std::uint64_t from = slots_->first_of(chunk);
-  const std::uint64_t end = slots_->first_of(chunk + 1);
+  const std::uint64_t from = parts_->slots->first_of(chunk);
+  const std::uint64_t end = parts_->slots->first_of(chunk + 1);
   const unsigned k = segment_of(from);
   const bool whole = k == segment_of(end - 1);  // not the first one, where segments are small
-  if (!gives_pages_back || !whole) return slots_->kept(chunk);
+  if (!gives_pages_back || !whole) return parts_->slots->kept(chunk);
   clear_slots(from, end);
   if (!give_pages_back(reinterpret_cast<std::byte*>(at(from).head), chunk_bytes()))
-    return slots_->kept(chunk);
-  bytes_.fetch_sub_relaxed(chunk_bytes());
+    return parts_->slots->kept(chunk);
+  parts_->bytes.fetch_sub_relaxed(chunk_bytes());
   engine_.rows.give(chunk_bytes());
   count_without_memory(k, 1);
-  slots_->gave_back(chunk);
+  parts_->slots->gave_back(chunk);
 }
 
 void table::clear_slots(std::uint64_t from, std::uint64_t end) const noexcept {
@@ -260,7 +343,7 @@ void table::clear_slots(std::uint64_t from, std::uint64_t end) const noexcept {
       first.head[i].older.store_relaxed(0);
       first.head[i].shape.store_relaxed(0);
     }
-    for (std::uint64_t i = 0; i < std::uint64_t{rows_per_block} * schema_.words(); ++i) {
+    for (std::uint64_t i = 0; i < std::uint64_t{rows_per_block} * form().words(); ++i) {
       first.block[i].store_relaxed(0);
     }
   }
@@ -269,11 +352,13 @@ void table::clear_slots(std::uint64_t from, std::uint64_t end) const noexcept {
 void table::count_without_memory(unsigned segment, std::int64_t more) noexcept {
   const std::size_t bytes = bytes_of(segment);
   if (bytes < huge_page) return;
-  const auto all = static_cast<std::int64_t>(size_of(segment) / slots_->slots());
-  const std::int64_t now = without_memory_[segment].fetch_add_relaxed(more) + more;
+  const auto all = static_cast<std::int64_t>(size_of(segment) / parts_->slots->slots());
+  const std::int64_t now = parts_->without_memory[segment].fetch_add_relaxed(more) + more;
   // Far from each other, so that it is seldom said. It is a hint: two may say it in either order.
-  if (more > 0 && now == all / 2 + 1) ask_for_small_pages(segments_[segment].load_relaxed(), bytes);
-  if (more < 0 && now == all / 4) ask_for_huge_pages(segments_[segment].load_relaxed(), bytes);
+  if (more > 0 && now == all / 2 + 1)
+    ask_for_small_pages(parts_->segments[segment].load_relaxed(), bytes);
+  if (more < 0 && now == all / 4)
+    ask_for_huge_pages(parts_->segments[segment].load_relaxed(), bytes);
 }
 
 std::size_t table::align_of(unsigned k) const noexcept {
@@ -283,19 +368,20 @@ std::size_t table::align_of(unsigned k) const noexcept {
 
 void table::make_segment(unsigned k) {
   // acquire ← the release below.
-  if (segments_[k].load_acquire() != nullptr) return;
+  if (parts_->segments[k].load_acquire() != nullptr) return;
   const std::size_t bytes = bytes_of(k);
   auto* const made = static_cast<std::byte*>(large_memory(bytes, align_of(k)));
   std::byte* there = nullptr;
   // release → the acquires here and in at(): the memory is there.
-  if (!segments_[k].cas_strong_acq_rel(there, made)) {
+  if (!parts_->segments[k].cas_strong_acq_rel(there, made)) {
     memory::deallocate(made, bytes, align_of(k));
   }
 }
 
 std::uint64_t table::construct(std::uint64_t from, std::uint64_t end) {
-  const std::uint64_t at_once =
-      std::max(bytes_at_once / block_bytes_, std::size_t{1}) * rows_per_block;
+  const std::uint64_t blocks =
+      std::min<std::uint64_t>(bytes_at_once / block_bytes_, from / rows_per_block);
+  const std::uint64_t at_once = std::max(blocks, std::uint64_t{1}) * rows_per_block;
   end = take_room(from, std::min(end, from + at_once));
   for (; from != end; from += rows_per_block) construct_block(from);
   return end;
@@ -311,20 +397,20 @@ std::uint64_t table::take_room(std::uint64_t from, std::uint64_t end) {
 }
 
 std::size_t table::chunk_bytes() const noexcept {
-  return slots_->slots() / rows_per_block * block_bytes_;
+  return parts_->slots->slots() / rows_per_block * block_bytes_;
 }
 
 void table::charge(std::size_t bytes) {
   row_budget& budget = engine_.rows;
   if (budget.limited()) count_indexes();
   budget.take(bytes, budget.limited() ? engine_.beside_rows() : 0);
-  bytes_.fetch_add_relaxed(bytes);
+  parts_->bytes.fetch_add_relaxed(bytes);
 }
 
 std::uint64_t table::take_bare(std::uint64_t& count) {
-  return slots_->take_run(count, rows_per_block, [this](std::uint64_t from, std::uint64_t end) {
-    return take_room(from, end);
-  });
+  return parts_->slots->take_run(
+      count, rows_per_block,
+      [this](std::uint64_t from, std::uint64_t end) { return take_room(from, end); });
 }
 
 void table::construct_block(std::uint64_t slot) const noexcept {
@@ -333,17 +419,17 @@ void table::construct_block(std::uint64_t slot) const noexcept {
     ::new (block + i * sizeof(row_head)) row_head;
   }
   auto* const words = block + rows_per_block * sizeof(row_head);
-  for (std::uint64_t i = 0; i < std::uint64_t{rows_per_block} * schema_.words(); ++i) {
+  for (std::uint64_t i = 0; i < std::uint64_t{rows_per_block} * form().words(); ++i) {
     ::new (words + i * sizeof(atomic<std::uint64_t>)) atomic<std::uint64_t>;
   }
 }
 
 key_words secondary::key_at(const row_place& row) const noexcept {
-  return of_->key_at(row, columns_);
+  return of_->key_at(row, parts_->columns);
 }
 
 note* secondary::note_of(std::uint64_t slot, const key_words& key) {
-  return note::of_entry(*this, slot, key, key_length_);
+  return note::of_entry(*this, slot, key, parts_->key_length);
 }
 
 key_words table::key_at(const row_place& row,
@@ -351,7 +437,7 @@ key_words table::key_at(const row_place& row,
   key_words key{};
   std::uint32_t at = 0;
   for (const std::uint32_t number : columns) {
-    const column_layout& c = schema_.columns()[number];
+    const column_layout& c = form().columns()[number];
     std::array<std::uint64_t, most_key_words> raw;
     row.load(column_span{c.first, c.words}, raw.data());
     c.encode_key(raw.data(), key.data() + at);
@@ -362,13 +448,13 @@ key_words table::key_at(const row_place& row,
 
 bool table::key_is(std::uint64_t slot, const key_words& key) const noexcept {
   const row_place row = at(slot);
-  if (schema_.one_number()) {  // mostly
-    const column_span c = schema_.span_of(schema_.key().front());
+  if (form().one_number()) {  // mostly
+    const column_span c = form().span_of(form().key().front());
     return number_in_key(row.column(c.first, 1)->load_relaxed()) == key[0];
   }
   std::uint32_t done = 0;
-  for (const std::uint32_t n : schema_.key()) {
-    const column_layout& c = schema_.columns()[n];
+  for (const std::uint32_t n : form().key()) {
+    const column_layout& c = form().columns()[n];
     std::array<std::uint64_t, most_key_words> raw;
     std::array<std::uint64_t, most_key_words> words;
     row.load(column_span{c.first, c.words}, raw.data());

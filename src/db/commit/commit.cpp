@@ -80,11 +80,11 @@ class commit_record : logged {
     const bool there = !w.fresh && (w.place.head->shape.load_relaxed() & row_exists) != 0;
     const table& t = *w.of;
     if (there && (w.shape & row_exists) != 0 && w.sets != every_column) {
-      w.fetch(t.layout().keyed());
-      return put_columns(entry_->data, t.number_, t.layout(), w.image, w.shape, w.sets);
+      w.fetch(t.form().keyed());
+      return put_columns(entry_->data, t.number_, t.form(), w.image, w.shape, w.sets);
     }
     w.fetch(every_column);
-    put_change(entry_->data, t.number_, t.layout(), w.image, w.shape);
+    put_change(entry_->data, t.number_, t.form(), w.image, w.shape);
   }
 
   const std::uint32_t session_;
@@ -101,11 +101,11 @@ void install_all(session& s, std::uint64_t mark) noexcept {
     if (!w.changed) continue;
     std::uint64_t older = 0;
     if (!w.fresh && w.place.head->stamp.load_relaxed() != 0) {
-      keep_image(*next->place, *next, w.place, w.of->layout().whole());
+      keep_image(*next->place, *next, w.place, w.form().whole());
       older = next->handle;
       ++next;
     }
-    install(w.place, mark, older, w.shape, w.image, w.sets, w.of->layout().whole());
+    install(w.place, mark, older, w.shape, w.image, w.sets, w.form().whole());
   }
 }
 
@@ -138,21 +138,22 @@ void transaction::prepare() {
     const bool exists = (w.shape & row_exists) != 0;
     if (!existed && !exists) w.changed = false;
     if (!w.changed) continue;
-    const table& t = *w.of;
-    if (existed && t.schema_.apart() != 0) {
-      replace_apart(w, t.schema_.apart() & (exists ? w.sets : every_column));
+    const schema& form = w.form();
+    if (existed && form.apart() != 0) {
+      replace_apart(w, form.apart() & (exists ? w.sets : every_column));
     }
     if (existed && (!exists || (w.indexes->columns & w.sets) != 0)) {
-      const short_image room(*this, t);
+      const short_image room(*this, *w.of);
       pending_write old = w;
       old.image = room.words();
       old.has = 0;
       for (secondary* const i : w.indexes->all) {
-        if (exists && (i->mask_ & w.sets) == 0) continue;
-        old.fetch(i->mask_);
-        w.fetch(i->mask_);
-        const key_words key = t.schema_.key_of(i->columns_, old.image);
-        if (exists && key == t.schema_.key_of(i->columns_, w.image)) continue;
+        const secondary::parts& its = *i->parts_;
+        if (exists && (its.mask & w.sets) == 0) continue;
+        old.fetch(its.mask);
+        w.fetch(its.mask);
+        const key_words key = form.key_of(its.columns, old.image);
+        if (exists && key == form.key_of(its.columns, w.image)) continue;
         s.count_notes();
         note& n = s.add(i->note_of(w.slot, key));
         n.what = note::kind::superseded;
@@ -183,9 +184,9 @@ void transaction::prepare() {
                .chain = &w.place.head->older};
     if (existed && exists && engine_.old->changes_only() && w.sets != every_column) {
       wanted.columns = w.sets;
-      each_column(w.sets, [&](std::uint32_t c) { wanted.words += t.schema_.span_of(c).words; });
+      each_column(w.sets, [&](std::uint32_t c) { wanted.words += form.span_of(c).words; });
     } else if (existed) {
-      wanted.words = t.schema_.words();
+      wanted.words = form.words();
     }
     s.asks.push_back(wanted);
   }
@@ -339,7 +340,7 @@ outcome transaction::withdraw(std::uint64_t mark) noexcept {
     if (!w.changed) continue;
     const bool kept = next != s.asks.end() && next->row == w.place.id;
     take_back(w.place, mark, kept ? next->place : nullptr, kept ? next->handle : 0, w.image,
-              w.of->layout().whole());
+              w.of->form().whole());
     if (kept) ++next;
   }
   const std::uint64_t commit = engine_.board.publish(*s.record);
@@ -404,13 +405,13 @@ std::uint64_t transaction::finish(std::uint64_t commit) noexcept {
       if (w.fresh) {
         w.birth = commit;
       } else if ((w.shape & row_exists) == 0) {
-        w.of->slots_->row_ended(w.slot, commit);
+        w.of->parts_->slots->row_ended(w.slot, commit);
       }
     } else if (w.fresh) {
       undo(w);
       continue;
     } else if (w.revives) {
-      w.of->slots_->revive_no_more(w.slot);
+      w.of->parts_->slots->revive_no_more(w.slot);
     }
     // release → the acquires in lock_row(): the row as it is now.
     w.place.head->lock.store_release(w.birth);
@@ -449,8 +450,9 @@ bool transaction::has_key(const note& n, bool committed) noexcept {
   const row_place place = t.at(n.slot());
   pending_write* const w = own(*place.head);
   if (committed && w != nullptr && w->changed) {
-    w->fetch(index.mask_);  // in place is what it has not
-    return (w->shape & row_exists) != 0 && t.schema_.key_of(index.columns_, w->image) == n.key();
+    w->fetch(index.parts_->mask);  // in place is what it has not
+    return (w->shape & row_exists) != 0 &&
+           t.form().key_of(index.parts_->columns, w->image) == n.key();
   }
   if (w == nullptr || w->fresh || (place.head->shape.load_relaxed() & row_exists) == 0)
     return false;
@@ -460,11 +462,11 @@ bool transaction::has_key(const note& n, bool committed) noexcept {
 /// A slot that was taken for a row that never came to be.
 void transaction::undo(pending_write& w) noexcept {
   table& t = *w.of;
-  if (t.primary_->remove(t.schema_.key_of(t.schema_.key(), w.image), w.slot)) {
+  if (t.primary_->remove(t.form().key_of(t.form().key(), w.image), w.slot)) {
     t.give_slot(w.slot);
   } else {
     // No memory to take the key out: it keeps its slot, without a row, for the next insertion.
-    t.slots_->row_ended(w.slot, 0);
+    t.parts_->slots->row_ended(w.slot, 0);
     w.place.head->lock.store_release(born_before_all);  // → the acquires in lock_row()
   }
 }
@@ -494,7 +496,7 @@ verdict transaction::reads_hold(std::uint64_t drawn) const {
   census::ticket now;  // announced when it is needed
   verdict v = verdict::holds;
   const auto look_at_rows = [&](const range_read& r, std::uint64_t below = table_read::all) {
-    const slot_chunks& slots = *r.of->slots_;
+    const slot_chunks& slots = *r.of->parts_->slots;
     const std::uint64_t end = std::min(below, slots.end());
     const std::uint64_t time = timestamp();
     for (std::uint64_t slot = slots.next_shown(0, end, time); slot < end;
@@ -541,9 +543,10 @@ verdict transaction::slot_holds(const range_read& r, std::uint64_t slot, std::ui
   const table& t = *r.of;
   const row_place place = t.at(slot);
   if (unchanged(*place.head)) return verdict::holds;
-  const schema& s = t.schema_;
-  const std::vector<std::uint32_t>& columns = r.index != nullptr ? r.index->columns_ : s.key();
-  const selection key_only(s, r.index != nullptr ? r.index->mask_ : s.keyed());
+  const schema& s = t.form();
+  const std::vector<std::uint32_t>& columns =
+      r.index != nullptr ? r.index->parts_->columns : s.key();
+  const selection key_only(s, r.index != nullptr ? r.index->parts_->mask : s.keyed());
   const short_image image(*this, t);
   const auto later = [&] {
     if (!now) now = engine_.board.living.announce(engine_.board.clock, options_.label);

@@ -122,6 +122,15 @@ class gate_board {
     g.leave();
   }
 
+  /// Whether an owner that began before this time was ended, and has not come back to find out: it
+  /// is announced no more, and may yet look at what it has found before.
+  [[nodiscard]] bool is_left(std::uint64_t time) noexcept {
+    const std::lock_guard hold(lock_);
+    const gate* g = first_;
+    while (g != nullptr && (!g->withdrawn_ || g->timestamp_ >= time)) g = g->next_;
+    return g != nullptr;
+  }
+
   /// Whether there may be an owner whose time is over, and which was not ended yet.
   [[nodiscard]] bool due() const noexcept {
     const std::uint64_t next = next_.load_relaxed();

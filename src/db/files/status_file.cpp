@@ -225,8 +225,9 @@ void status_file::publish() noexcept {
       page_.tables = 0;
       page_.row_slots = 0;
       page_.table_bytes = 0;
-      for (const auto& t : engine_.tables) {
-        page_.table_bytes += t->bytes();  // also of one that older snapshots see
+      for (const auto& [number, t] : engine_.tables.by_number()) {
+        page_.table_bytes +=
+            t->parts_->bytes.load_relaxed();  // also of one that older snapshots see
         t->count_indexes();
         if (!t->when_.open()) continue;
         ++page_.tables;

@@ -155,9 +155,9 @@ void storage::freeze_tables(checkpoint_source& from) const {
   const std::uint64_t last = from.end.sequence;
   const std::lock_guard hold(engine_.catalog_lock);
   from.numbers = engine_.table_numbers;
-  for (const auto& t : engine_.tables) {
-    if (t->logged_.made > last) --from.numbers;  // it has one of the last numbers
-    if (t->logged_.covers(last)) from.tables.push_back({t.get(), t->spec_after(last)});
+  for (const auto& [number, t] : engine_.tables.by_number()) {
+    if (t->parts_->logged.made > last) --from.numbers;  // it has one of the last numbers
+    if (t->parts_->logged.covers(last)) from.tables.push_back({t, t->spec_after(last)});
   }
 }
 
@@ -196,7 +196,8 @@ checkpoint_report storage::write_rows(storage_file& file, const checkpoint_sourc
                                                               .log_follows = from.log_follows}));
   for (const frozen_table& t : from.tables) {
     put_table(out.body(), t.spec);
-    out.end({.kind = block_kind::table, .table = t.of->number_, .rows = t.of->slots_->taken()});
+    out.end(
+        {.kind = block_kind::table, .table = t.of->number_, .rows = t.of->parts_->slots->taken()});
   }
   pace slowly(engine_, how == checkpoint_pace::shared ? options_.checkpoint_share : 100);
   for (const frozen_table& frozen : from.tables) {
@@ -208,7 +209,7 @@ checkpoint_report storage::write_rows(storage_file& file, const checkpoint_sourc
       slowly.step();
     };
     from.view->scan_table(t, [&](const row& r) {
-      put_row(out.body(), t.layout(), r.words_, r.shape_);
+      put_row(out.body(), t.form(), r.words_, r.shape_);
       ++rows;
       ++report.rows;
       if (out.full()) end_block();

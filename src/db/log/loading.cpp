@@ -24,7 +24,7 @@ constexpr std::uint64_t shares = 8;  // of what is left: so little is left over 
 
 void loader::reserve(table& t, std::uint64_t rows) {
   if (rows == 0) return;
-  t.expected_ = rows;
+  t.parts_->expected = rows;
   t.primary_->reserve(rows);
 }
 
@@ -68,7 +68,7 @@ loader::range& loader::range_of(const table& t) {
 
 void loader::take_slots(table& t, range& mine) {
   mine.of = &t;
-  mine.bare = t.layout().apart() == 0;
+  mine.bare = t.form().apart() == 0;
   if (!mine.bare) {  // when the table goes, it searches all slots for values
     std::uint64_t some = slots_at_once;
     mine.next = t.take_bare(some);
@@ -78,7 +78,7 @@ void loader::take_slots(table& t, range& mine) {
     }
     return;
   }
-  const std::uint64_t left = t.expected_ - std::min(t.expected_, t.row_slots());
+  const std::uint64_t left = t.parts_->expected - std::min(t.parts_->expected, t.row_slots());
   const std::uint64_t most = huge_page / t.block_bytes_ * rows_per_block;
   std::uint64_t count = std::clamp(left / shares, slots_at_once, std::max(most, slots_at_once)) /
                         rows_per_block * rows_per_block;
@@ -100,8 +100,8 @@ void loader::release() noexcept {
 void loader::make_apart(const table& t, std::uint64_t columns) {
   value_list made;
   try {
-    each_column(t.layout().apart() & columns, [&](std::uint32_t c) {
-      std::uint64_t* const words = image_.data() + t.layout().span_of(c).first;
+    each_column(t.form().apart() & columns, [&](std::uint32_t c) {
+      std::uint64_t* const words = image_.data() + t.form().span_of(c).first;
       if (!lies_apart(words)) return;
       made.add(engine_.values.make(apart_in(words), 0));
       words[1] = made.first->address();
@@ -114,7 +114,7 @@ void loader::make_apart(const table& t, std::uint64_t columns) {
 
 /// What the image says.
 void loader::write_row(const table& t, const row_place& place, std::uint64_t shape) noexcept {
-  place.store(t.layout().whole().runs, image_.data());
+  place.store(t.form().whole().runs, image_.data());
   finish_row(*place.head, shape);
 }
 
@@ -127,13 +127,13 @@ void loader::finish_row(row_head& head, std::uint64_t shape) noexcept {
 
 void loader::put(table& t, const row_edit& e, std::uint64_t slot) {
   decoder row(e.row());
-  const std::uint64_t shape = read_row_image(row, t.layout(), false, image_.data());
+  const std::uint64_t shape = read_row_image(row, t.form(), false, image_.data());
   must_be_done(row.rest());
   const bool fresh = slot == no_slot;
   if (fresh) slot = slot_for(t);
   const row_place place = t.at(slot);
   make_apart(t);
-  if (!fresh) engine_.values.free_row(t.layout(), place, every_column);
+  if (!fresh) engine_.values.free_row(t.form(), place, every_column);
   write_row(t, place, shape);
   if (!fresh) return;
   t.primary_->claim(key_of(e), slot);
@@ -155,7 +155,7 @@ static bytes_view set_numbers(const schema& s, bytes_view data, std::uint64_t co
 /// itself, stays as it is unless some of the columns may be null. Others see it all by
 /// loading_pool::finish().
 void loader::set(const table& t, bytes_view data, set_columns set, const row_place& place) {
-  const schema& s = t.layout();
+  const schema& s = t.form();
   if (set.nulls == 0 && (set.columns & ~s.numbers()) == 0) {
     data = set_numbers(s, data, set.columns, place);
   } else {
@@ -184,7 +184,7 @@ void loader::erase(table& t, const row_edit& e, std::uint64_t slot) {
   if (!t.primary_->remove(key_of(e), slot)) throw std::bad_alloc();
   ++erased_;
   const row_place place = t.at(slot);
-  engine_.values.free_row(t.layout(), place, every_column);
+  engine_.values.free_row(t.form(), place, every_column);
   place.head->stamp.store_relaxed(0);
   place.head->shape.store_relaxed(0);
   t.give_slot(slot);
@@ -207,7 +207,7 @@ void loader::expect_row(const schema& s, row_change what, set_columns set, const
 }
 
 key_words loader::key_of(const row_edit& e) {
-  const schema& s = e.of->layout();
+  const schema& s = e.of->form();
   decoder from(e.row());
   read_row_image(from, s, true, image_.data());
   return s.key_of(s.key(), image_.data());
@@ -215,7 +215,7 @@ key_words loader::key_of(const row_edit& e) {
 
 bytes_view loader::behind_key(const row_edit& e) {
   decoder from(e.row());
-  read_row_image(from, e.of->layout(), true, image_.data());
+  read_row_image(from, e.of->form(), true, image_.data());
   return from.rest();
 }
 
@@ -227,7 +227,7 @@ void loader::group::take(std::span<const row_edit>& from) {
   }
   edits = from.first(count);
   from = from.subspan(count);
-  if (count != 0 && of().layout().one_number()) {
+  if (count != 0 && of().form().one_number()) {
     of().primary_->expect_words(std::span(hashes).first(count));
   }
 }
@@ -235,7 +235,7 @@ void loader::group::take(std::span<const row_edit>& from) {
 /// Where the rows are, as far as is known yet.
 void loader::look_at(group& g, const row_edit*& now) {
   const table& t = g.of();
-  const schema& s = t.layout();
+  const schema& s = t.form();
   const std::size_t count = g.edits.size();
   const bool one_number = s.one_number();
   const set_rules rules = s;
@@ -271,7 +271,7 @@ bool loader::still_right(const group& g, std::uint64_t slot) const noexcept {
 
 void loader::make(group& g, const row_edit*& now) {
   table& t = g.of();
-  const schema& s = t.layout();
+  const schema& s = t.form();
   const std::uint64_t simple = s.numbers() & ~s.nullable();
   for (std::size_t i = 0; i < g.edits.size(); ++i) {
     now = &g.edits[i];

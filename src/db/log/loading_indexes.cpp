@@ -20,7 +20,7 @@ constexpr std::uint64_t worth_threads = 8000;  // rows
 }  // namespace
 
 bool loader::settle(table& t, unsigned part, unsigned parts) {
-  const schema& s = t.layout();
+  const schema& s = t.form();
   std::vector<std::uint64_t> image(s.words());
   return t.primary_->settle(part, parts, [&](std::uint64_t slot) {
     t.at(slot).load(s.whole().runs, image.data());
@@ -29,16 +29,16 @@ bool loader::settle(table& t, unsigned part, unsigned parts) {
 }
 
 void loader::index(table& t, std::uint64_t first, std::uint64_t end) {
-  const schema& s = t.layout();
+  const schema& s = t.form();
   image_.resize(s.words());
   for (std::uint64_t slot = first; slot < end; ++slot) {
     const row_place place = t.at(slot);
     if ((place.head->shape.load_relaxed() & row_exists) == 0) continue;
     place.load(s.whole().runs, image_.data());
     for (const secondary* const i : t.indexes().all) {
-      const key_words key = s.key_of(i->columns_, image_.data());
+      const key_words key = s.key_of(i->parts_->columns, image_.data());
       i->entries_->add(key, slot, {engine_.next_claim(), born_before_all});
-      if (i->unique_) must_be_alone(t, *i, key, slot);
+      if (i->parts_->unique) must_be_alone(t, *i, key, slot);
     }
   }
 }
@@ -46,7 +46,8 @@ void loader::index(table& t, std::uint64_t first, std::uint64_t end) {
 /// False: a key comes twice.
 bool recovery::settle() {
   std::atomic<bool> good{true};
-  for (const auto& t : engine_.tables) {
+  for (const auto& [number, table_of] : engine_.tables.by_number()) {
+    table* const t = table_of;  // lambdas may have it
     const std::size_t parts = t->row_slots() > worth_threads ? pool_.size() : 1;
     in_parts(parts, [&](std::size_t part) {
       if (!loader::settle(*t, static_cast<unsigned>(part), static_cast<unsigned>(parts))) {
@@ -59,8 +60,9 @@ bool recovery::settle() {
 
 void recovery::fill_indexes() {
   std::uint64_t done = 0;
-  for (const auto& t : engine_.tables) {
-    tell("indexes", done++, engine_.tables.size());
+  for (const auto& [number, table_of] : engine_.tables.by_number()) {
+    table* const t = table_of;  // lambdas may have it
+    tell("indexes", done++, engine_.tables.by_number().size());
     if (!loader::indexed(*t)) continue;
     try {
       const std::uint64_t slots = t->row_slots();
@@ -73,7 +75,7 @@ void recovery::fill_indexes() {
       refuse(folder_.path(), storage_error::nowhere, e.what());
     }
   }
-  tell("indexes", done, engine_.tables.size());
+  tell("indexes", done, engine_.tables.by_number().size());
 }
 
 /// Calls it for each part, each in a thread of its own if there can be as many.

@@ -35,7 +35,7 @@ static const key_words& in_full(const key_words& key) noexcept { return key; }
 /// there is no whole block for them.
 template <class Key>
 bool loader::put_block(table& t, decoder& from, Key* keys, std::uint64_t* slots) {
-  const schema& s = t.layout();
+  const schema& s = t.form();
   if (!s.words_only()) return false;
   range& mine = range_of(t);
   if (mine.next == mine.end) take_slots(t, mine);
@@ -68,7 +68,7 @@ bool loader::put_block(table& t, decoder& from, Key* keys, std::uint64_t* slots)
 
 template <class Key>
 void loader::put_some(table& t, decoder& from, std::span<Key> keys, std::uint64_t* slots) {
-  const schema& s = t.layout();
+  const schema& s = t.form();
   for (std::size_t i = 0; i < keys.size();) {
     if (keys.size() - i >= rows_per_block && put_block(t, from, &keys[i], slots + i)) {
       i += rows_per_block;
@@ -106,9 +106,9 @@ void loader::put_keyed(table& t, decoder& from, std::uint64_t rows, bool claim_e
 }
 
 void loader::put_all(table& t, decoder& from, std::uint64_t rows, bool claim_each) {
-  image_.resize(t.layout().words());
+  image_.resize(t.form().words());
   notes_.resize(most_notes);
-  if (t.layout().one_number()) return put_keyed<std::uint64_t>(t, from, rows, claim_each);
+  if (t.form().one_number()) return put_keyed<std::uint64_t>(t, from, rows, claim_each);
   put_keyed<key_words>(t, from, rows, claim_each);
 }
 

@@ -16,10 +16,10 @@ namespace db {
 /// What is done to one table.
 class nan_rows::work {
  public:
-  work(nan_rows& to, engine& of, table& t) : to_(to), engine_(of), table_(t), s_(t.layout()) {
+  work(nan_rows& to, engine& of, table& t) : to_(to), engine_(of), table_(t), s_(t.form()) {
     identities_ = s_.doubles() & s_.keyed();
     for (const secondary* const i : t.indexes().all) {
-      if (i->unique_) identities_ |= s_.doubles() & i->mask_;
+      if (i->parts_->unique) identities_ |= s_.doubles() & i->parts_->mask;
     }
   }
 
@@ -28,7 +28,7 @@ class nan_rows::work {
     find_rows();
     leave_out(s_.key());
     for (const secondary* const i : table_.indexes().all) {
-      if (i->unique_ && (i->mask_ & s_.doubles()) != 0) leave_out(i->columns_);
+      if (i->parts_->unique && (i->parts_->mask & s_.doubles()) != 0) leave_out(i->parts_->columns);
     }
     // The key that one row is to get may be that of a row which goes.
     for (candidate& c : rows_) {
@@ -155,9 +155,9 @@ class nan_rows::work {
 };
 
 void nan_rows::unify(engine& of) {
-  for (const auto& t : of.tables) {
+  for (const auto& [number, t] : of.tables.by_number()) {
     // A table that was dropped has no rows any more.
-    if (t->layout().doubles() != 0 && t->primary_ != nullptr) work(*this, of, *t).run();
+    if (t->form().doubles() != 0 && t->primary_ != nullptr) work(*this, of, *t).run();
   }
 }
 

@@ -55,54 +55,61 @@ void loader::must_be_alone(const table& t, const secondary& i, const key_words& 
   };
   i.entries_->scan(key, key, not_yet, slot_visitor(look));
   if (other == no_slot) return;
-  std::string one = in_words(t.schema_, t.at(slot));
-  std::string two = in_words(t.schema_, t.at(other));
+  std::string one = in_words(t.form(), t.at(slot));
+  std::string two = in_words(t.form(), t.at(other));
   if (two < one) one.swap(two);  // slots depend on which thread was faster
   throw malformed("rows " + one + " and " + two + " of table " + t.name() +
-                  " have the same key of the unique index " + i.name_);
+                  " have the same key of the unique index " + i.parts_->name);
 }
 
 table& loader::create(engine& of, const table_spec& spec, std::size_t number) {
-  for (const auto& t : of.tables) {
-    if (t->name() == spec.name) throw malformed("a table is made twice");
-  }
+  if (of.tables.named(spec.name) != nullptr) throw malformed("a table is made twice");
   try {
-    of.tables.push_back(std::make_unique<table>(spec, of));
+    table& made = of.tables.make(spec, of);
+    made.number_ = static_cast<std::uint32_t>(number);
+    try {
+      of.tables.add(made);
+    } catch (...) {
+      of.tables.unmake(made);
+      throw;
+    }
+    return made;
   } catch (const std::invalid_argument& e) {
     throw malformed(e.what());
   }
-  table& made = *of.tables.back();
-  made.number_ = static_cast<std::uint32_t>(number);
-  return made;
 }
 
 void loader::add_index(table& t, const index_spec& spec) {
   index_set now = t.indexes();
   for (const secondary* const i : now.all) {
-    if (i->name_ == spec.name) throw malformed("an index is made twice");
+    if (i->parts_->name == spec.name) throw malformed("an index is made twice");
   }
+  std::vector<secondary*>& all = t.parts_->secondaries;
+  all.reserve(all.size() + 1);
   try {
-    t.secondaries_.push_back(t.make_index(spec));
+    all.push_back(&t.make_index(spec));
   } catch (const std::invalid_argument& e) {
     throw malformed(e.what());
   }
-  now.all.push_back(t.secondaries_.back().get());
-  now.columns |= now.all.back()->mask_;
+  now.all.push_back(all.back());
+  now.columns |= now.all.back()->parts_->mask;
   t.show(std::make_unique<index_set>(std::move(now)));
 }
 
 void loader::drop_index(table& t, const std::string& name) {
-  const auto gone = std::find_if(t.secondaries_.begin(), t.secondaries_.end(),
-                                 [&](const auto& i) { return i->name_ == name; });
-  if (gone == t.secondaries_.end()) throw malformed("an index is dropped that does not exist");
+  std::vector<secondary*>& all = t.parts_->secondaries;
+  const auto gone = std::find_if(all.begin(), all.end(),
+                                 [&](const secondary* i) { return i->parts_->name == name; });
+  if (gone == all.end()) throw malformed("an index is dropped that does not exist");
   auto left = std::make_unique<index_set>();
-  for (const auto& i : t.secondaries_) {
+  for (secondary* const i : all) {
     if (i == *gone) continue;
-    left->all.push_back(i.get());
-    left->columns |= i->mask_;
+    left->all.push_back(i);
+    left->columns |= i->parts_->mask;
   }
   t.show(std::move(left));
-  t.secondaries_.erase(gone);
+  t.engine_.tables.unmake(**gone);
+  all.erase(gone);
 }
 
 void recovery::change_table(record_kind what, decoder body) {
@@ -128,7 +135,7 @@ void recovery::drop_table(std::uint32_t number) {
   give_all();
   pool_.finish();  // some of its rows may have been on their way
   table* const gone = std::exchange(numbered_[number], nullptr);
-  std::erase_if(engine_.tables, [&](const auto& t) { return t.get() == gone; });
+  engine_.tables.erase(*gone);
 }
 
 }  // namespace db

@@ -113,7 +113,7 @@ query::query(const reader& at, const table& of)
     : at_(at.session_),
       turn_(at_ != nullptr ? at_->turn.load_relaxed() : 0),
       of_(of),
-      plan_(std::make_shared<query_plan>(of.layout())) {}
+      plan_(std::make_shared<query_plan>()) {}
 query::query(const query&) noexcept = default;
 query::~query() = default;
 
@@ -214,7 +214,7 @@ void query::add_measure(const measure& m) {
 
 result<answer> query::run(const query_options& o) const {
   if (plan_->keys.empty() && plan_->folds.empty()) {
-    refuse_query("the query of table " + plan_->of->name() +
+    refuse_query("the query of table " + of_.name() +
                  " asks for nothing: give it group_by() or aggregate()");
   }
   if (o.morsel == 0) refuse_query("query_options::morsel is 0: it is 1 at least");

@@ -64,9 +64,6 @@ struct query_fold {
 
 /// A group is an entry of words: a hash, which key columns are null, these, and the states.
 struct query_plan {
-  explicit query_plan(const schema& s) : of(&s) {}
-
-  const schema* of;
   std::vector<query_input> inputs{};
   std::vector<query_filter> filters{};
   std::vector<std::uint32_t> keys{};  // inputs

@@ -118,7 +118,7 @@ query_run::worker::worker(query_run& of) : groups(*of.plan_), of_(of) {
   batch_.rows.resize(rows);
   batch_.groups.resize(rows);
   batch_.words.resize(std::size_t{rows} * words);
-  image_.resize(of.of_.layout().words());
+  image_.resize(of.of_.form().words());
   old_.reserve(rows);
   old_at_.reserve(rows);
   std::uint32_t first = 0;
@@ -130,7 +130,7 @@ query_run::worker::worker(query_run& of) : groups(*of.plan_), of_(of) {
 }
 
 bool query_run::worker::take(std::uint64_t from, std::uint64_t end) {
-  const slot_chunks& slots = *of_.of_.slots_;
+  const slot_chunks& slots = *of_.of_.parts_->slots;
   for (;; from += rows_at_once()) {
     from = slots.next_shown(from, end, of_.at_.timestamp());
     if (from >= end) return !of_.at_.ended();  // then chunks may have been passed over that it saw
@@ -214,7 +214,7 @@ void query_run::worker::copy_old_rows() {
 }
 
 void query_run::worker::copy_row(std::uint64_t slot, std::uint32_t row) {
-  const column_set wanted{of_.mask_, of_.runs_, of_.of_.layout().whole().all};
+  const column_set wanted{of_.mask_, of_.runs_, of_.of_.form().whole().all};
   ++figures.old;
   batch_.shapes[row] = of_.at_.read(of_.of_, slot, wanted, image_.data());
   for (const column_copy& c : copies_) {
@@ -241,11 +241,6 @@ query_run::query_run(const reader& at, const table& of, std::shared_ptr<const qu
       own_changes_(at.session_ != nullptr && !at.session_->writes.empty()),
       steps_(at.gated_ && at.session_ != nullptr ? &at.session_->way : nullptr) {
   for (const query_input& in : plan_->inputs) mask_ |= std::uint64_t{1} << in.column.number;
-  // A reader that may be ended has out-of-line values copied: reader::read(). And versions must be
-  // whole rows.
-  old_together_ = !own_changes_ && !at.engine_.old->changes_only() &&
-                  !(at.gated_ && (of.layout().apart() & mask_) != 0);
-  runs_ = of.layout().runs_of(mask_);
 }
 
 query_run::~query_run() = default;
@@ -253,6 +248,11 @@ query_run::~query_run() = default;
 status query_run::run() {
   if (at_.session_ == nullptr) return outcome::ended;
   if (of_.when_.ended(at_.timestamp())) return outcome::dropped;
+  // A reader that may be ended has out-of-line values copied: reader::read(). And versions must be
+  // whole rows.
+  old_together_ = !own_changes_ && !at_.engine_.old->changes_only() &&
+                  !(at_.gated_ && (of_.form().apart() & mask_) != 0);
+  runs_ = of_.form().runs_of(mask_);
   at_.session_->looked = true;
   const bool notes = at_.notes_reads_ && !at_.session_->reads.has_all(of_);
   running_note<table_read> noted(at_.session_, &read_set::tables);
@@ -309,7 +309,7 @@ std::uint32_t query_run::helpers() const noexcept {
   const std::uint64_t morsels = (slots_ + options_.morsel - 1) / options_.morsel;
   std::uint64_t threads = options_.threads;
   if (threads == 0) {
-    const std::uint64_t rows = slots_ < rows_worth_a_thread ? slots_ : of_.slots_->taken();
+    const std::uint64_t rows = slots_ < rows_worth_a_thread ? slots_ : of_.parts_->slots->taken();
     threads = std::min<std::uint64_t>(processors(), 1 + rows / rows_worth_a_thread);
   }
   return static_cast<std::uint32_t>(std::max<std::uint64_t>(std::min(threads, morsels), 1) - 1);

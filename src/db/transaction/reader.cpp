@@ -152,7 +152,7 @@ void reader::end(outcome how) noexcept {
 }
 
 std::uint64_t* reader::room_for(const table& t) const {
-  return session_->images.take(t.schema_.words());
+  return session_->images.take(t.form().words());
 }
 
 std::uint64_t reader::read(const table& t, std::uint64_t slot, const column_set& wanted,
@@ -169,8 +169,8 @@ std::uint64_t reader::read(const table& t, std::uint64_t slot, const column_set&
   const std::uint64_t shape =
       read_row(engine_.board, *engine_.old, place, timestamp(), wanted, out);
   // Values stay where they are while the snapshot is announced: only one that may be ended copies.
-  if (gated_ && shape != 0 && (t.schema_.apart() & wanted.mask) != 0) {
-    keep_apart(t, t.schema_.apart() & wanted.mask, out);
+  if (gated_ && shape != 0 && (t.form().apart() & wanted.mask) != 0) {
+    keep_apart(t, t.form().apart() & wanted.mask, out);
   }
   return shape;
 }
@@ -178,7 +178,7 @@ std::uint64_t reader::read(const table& t, std::uint64_t slot, const column_set&
 /// Copies values that lie apart, so that they stay when this reader is ended. In a step.
 void reader::keep_apart(const table& t, std::uint64_t columns, std::uint64_t* words) const {
   each_column(columns, [&](std::uint32_t c) {
-    std::uint64_t* const at = words + t.schema_.span_of(c).first;
+    std::uint64_t* const at = words + t.form().span_of(c).first;
     const std::string_view bytes = apart_in(at);
     if (!lies_apart(at)) return;
     std::uint64_t* const copy = session_->images.take(words_for(bytes));
@@ -199,11 +199,11 @@ std::uint64_t reader::read_step(const table& t, std::uint64_t slot, const column
 column_set reader::columns_of(const table& t, const selection& only) const {
   if (!t.is_of(engine_)) [[unlikely]]
     t.refuse_stranger();
-  if (only.of_ != nullptr && only.of_ != &t.schema_) {
+  if (only.of_ != 0 && only.of_ != t.form().tag()) {
     throw std::invalid_argument("spolia::db: the columns are not those of table " + t.name() +
                                 ": take them from that table, by select()");
   }
-  return only.in(t.schema_);
+  return only.in(t.form());
 }
 
 /// Throws no_result if the transaction has ended: a scan that showed nothing would be wrong.
@@ -241,10 +241,10 @@ result<row> reader::find(const table& t, values key, const selection& only) cons
   if (!here) return outcome::ended_by_policy;
   if (t.when_.ended(timestamp())) return outcome::dropped;
   const column_set wanted_columns = columns_of(t, only);
-  const key_words wanted = t.schema_.whole_key(key);
+  const key_words wanted = t.form().whole_key(key);
   const std::uint64_t slot = t.primary_->find(wanted);
   if (slot != no_slot) [[likely]] {
-    row found = row_in(t, slot, wanted_columns, only.part(t.schema_));
+    row found = row_in(t, slot, wanted_columns, only.part(t.form()));
     if (found.words_ != nullptr) [[likely]] {
       note_row(t, slot);
       return found;
@@ -258,14 +258,14 @@ result<row> reader::find(const table& t, values key, const selection& only) cons
 /// The row in the slot, with an image of its own; an empty one, if this snapshot sees none.
 inline row reader::row_in(const table& t, std::uint64_t slot, const column_set& wanted,
                           column_span part) const {
-  if (gated_ && (t.schema_.apart() & wanted.mask) != 0) [[unlikely]] {
+  if (gated_ && (t.form().apart() & wanted.mask) != 0) [[unlikely]] {
     return row_with_values(t, slot, wanted, part);
   }
   row_image& image = session_->results.take(part.words);
   std::uint64_t* const words = from_first(image.words(), part);
   const std::uint64_t shape = read(t, slot, wanted, words);
   if (shape == 0) return {};
-  return {t.schema_, words, shape, wanted.mask, image_share(image)};
+  return {t.form(), words, shape, wanted.mask, image_share(image)};
 }
 
 /// As row_in(), with values that lie apart in the row's image, too: they stay when this reader is
@@ -276,10 +276,10 @@ SPOLIA_NOINLINE row reader::row_with_values(const table& t, std::uint64_t slot,
   const std::uint64_t shape = read(t, slot, wanted, found.words());
   if (shape == 0) return {};
   std::size_t beside = 0;
-  const std::uint64_t apart = t.schema_.apart() & wanted.mask;
+  const std::uint64_t apart = t.form().apart() & wanted.mask;
   const auto each_apart = [&](std::uint64_t* of, auto&& f) {
     each_column(apart, [&](std::uint32_t c) {
-      std::uint64_t* const at = of + t.schema_.span_of(c).first;
+      std::uint64_t* const at = of + t.form().span_of(c).first;
       if (lies_apart(at)) f(at, apart_in(at));
     });
   };
@@ -293,7 +293,7 @@ SPOLIA_NOINLINE row reader::row_with_values(const table& t, std::uint64_t slot,
     at[1] = reinterpret_cast<std::uintptr_t>(next);
     next += words_for(v);
   });
-  return {t.schema_, words, shape, wanted.mask, image_share(image)};
+  return {t.form(), words, shape, wanted.mask, image_share(image)};
 }
 
 /// The index has led to no row that this snapshot sees.
@@ -301,7 +301,7 @@ SPOLIA_NOINLINE result<row> reader::find_buried(const table& t, const key_words&
                                                 const selection& only) const {
   const std::uint64_t slot = t.primary_->find_buried(wanted, timestamp());
   if (slot != no_slot) {
-    row found = row_in(t, slot, only.in(t.schema_), only.part(t.schema_));
+    row found = row_in(t, slot, only.in(t.form()), only.part(t.form()));
     if (found.words_ != nullptr) {
       note_row(t, slot);
       return found;
@@ -336,15 +336,15 @@ void reader::fetch_versions(const table& t, std::span<const std::uint64_t> row_s
 
 void reader::scan_table(const table& t, const row_visitor& f, const selection& only) const {
   must_be_open();
-  const column_set wanted = columns_of(t, only);
   must_exist(t);
+  const column_set wanted = columns_of(t, only);
   session_->looked = true;
   const bool notes = notes_reads_ && !session_->reads.has_all(t);
   running_note<table_read> noted(session_, &read_set::tables);
   if (notes) noted.begin({&t, 0});
   const scanning now(*this);
   const arena::mark here = session_->images.here();
-  const slot_chunks& slots = *t.slots_;
+  const slot_chunks& slots = *t.parts_->slots;
   const std::uint64_t end = slots.end();
   const bool old = is_old();
   for (std::uint64_t slot = slots.next_shown(0, end, timestamp()); slot < end;
@@ -358,7 +358,7 @@ void reader::scan_table(const table& t, const row_visitor& f, const selection& o
     std::uint64_t* const image = room_for(t);
     const std::uint64_t shape = read_step(t, slot, wanted, image, now.level());
     if (notes && shape != 0) noted.now().end = slot + 1;
-    const bool more = shape == 0 || f(row(t.schema_, image, shape, wanted.mask));
+    const bool more = shape == 0 || f(row(t.form(), image, shape, wanted.mask));
     if (session_ == nullptr) return;  // f has ended the transaction, maybe by a conflict
     session_->images.rewind(here);
     if (!more) return;
@@ -388,7 +388,7 @@ void reader::show_entries(const Entries& entries, const index_range& of, const r
     const std::uint64_t shape = read_step(t, slot, of.columns, image, now.level());
     if (shape != 0 && is_of(image, found)) {
       noted.reach(found);
-      whole = f(row(t.schema_, image, shape, of.columns.mask));
+      whole = f(row(t.form(), image, shape, of.columns.mask));
     }
     if (session_ == nullptr) return whole = false;  // f has ended the transaction
     session_->images.rewind(here);
@@ -412,13 +412,13 @@ void reader::show_entries(const Entries& entries, const index_range& of, const r
 void reader::scan_primary(const table& t, values from, values to, const scan_how& how,
                           const row_visitor& f) const {
   must_be_open();
-  const column_set wanted = columns_of(t, how.only);
   must_exist(t);
-  if (t.primary_kind_ != index_kind::ordered)
+  const column_set wanted = columns_of(t, how.only);
+  if (t.parts_->primary_kind != index_kind::ordered)
     refuse_scan("the primary key of table " + t.name() +
                 " is not ordered: it finds one whole key. "
                 "Scan an ordered secondary index, or make the table with index_kind::ordered");
-  const schema& s = t.schema_;
+  const schema& s = t.form();
   const key_words lo = s.encode_key(s.key(), from);
   const key_words hi = s.encode_key(s.key(), to, ~std::uint64_t{0});
   show_entries(*t.primary_,
@@ -436,22 +436,22 @@ void reader::scan_secondary(const secondary& i, values from, values to, const sc
   must_serve(i);
   must_have_own_changes(i);
   // The key is looked at, too.
-  const schema& s = t.schema_;
+  const schema& s = t.form();
   std::array<column_run, most_columns> runs;
-  const std::uint64_t mask = columns_of(t, how.only).mask | i.mask_;
+  const std::uint64_t mask = columns_of(t, how.only).mask | i.parts_->mask;
   const column_set wanted{mask, {runs.data(), s.runs_of(mask, runs.data())}, s.whole().all};
-  const key_words lo = s.encode_key(i.columns_, from);
-  const key_words hi = s.encode_key(i.columns_, to, ~std::uint64_t{0});
-  const std::uint32_t length = s.key_length(i.columns_);
-  if (i.kind_ == index_kind::hash &&
-      (from.size() != i.columns_.size() || from.size() != to.size() ||
+  const key_words lo = s.encode_key(i.parts_->columns, from);
+  const key_words hi = s.encode_key(i.parts_->columns, to, ~std::uint64_t{0});
+  const std::uint32_t length = s.key_length(i.parts_->columns);
+  if (i.parts_->kind == index_kind::hash &&
+      (from.size() != i.parts_->columns.size() || from.size() != to.size() ||
        !std::equal(lo.begin(), lo.begin() + length, hi.begin()))) {
-    refuse_scan("index " + i.name_ + " of table " + t.name() +
+    refuse_scan("index " + i.parts_->name + " of table " + t.name() +
                 " is a hash index, which finds the rows of one whole key and no ranges");
   }
   // An entry may be there for another version of the row.
   const auto is_of = [&](const std::uint64_t* image, const std::uint64_t* found) {
-    const key_words has = s.key_of(i.columns_, image);
+    const key_words has = s.key_of(i.parts_->columns, image);
     return std::equal(has.begin(), has.begin() + length, found);
   };
   show_entries(*i.entries_,

@@ -63,8 +63,8 @@ pending_write& transaction::touch(std::uint32_t number) {
     throw;
   }
   w.kept = static_cast<std::uint32_t>(s.kept.size());
-  each_column(w.has & w.of->layout().whole().mask, [&](std::uint32_t c) {
-    const column_span span = w.of->layout().span_of(c);
+  each_column(w.has & w.of->form().whole().mask, [&](std::uint32_t c) {
+    const column_span span = w.of->form().span_of(c);
     std::copy_n(w.image + span.first, span.words, image + span.first);
   });
   w.image = image;
@@ -110,8 +110,8 @@ void transaction::change_back(const level_mark& to) {
       // The first that was kept of the row since, of a row that was locked before.
       if (then.was.kept > to.kept || then.number >= to.writes) continue;
       pending_write& w = touch(then.number);
-      each_column(then.was.has & w.of->layout().whole().mask, [&](std::uint32_t c) {
-        const column_span span = w.of->layout().span_of(c);
+      each_column(then.was.has & w.of->form().whole().mask, [&](std::uint32_t c) {
+        const column_span span = w.of->form().span_of(c);
         std::copy_n(then.was.image + span.first, span.words, w.image + span.first);
       });
       w.shape = then.was.shape;

@@ -145,7 +145,7 @@ class transaction::new_image {
  public:
   /// Throws std::bad_alloc.
   new_image(transaction& of, const table& t)
-      : of_(of), words_(t.layout().words()), image_(of.session_->changes.take(words_)) {}
+      : of_(of), words_(t.form().words()), image_(of.session_->changes.take(words_)) {}
   new_image(const new_image&) = delete;
   new_image& operator=(const new_image&) = delete;
   ~new_image() {
@@ -174,10 +174,10 @@ outcome transaction::insert_row(table& t, values v) {
   if (const outcome s = may_change(t); s != outcome::ok) return s;
   new_image made(*this, t);
   std::uint64_t* const image = made.get();
-  const std::uint64_t shape = t.schema_.encode_row(v, image);
-  each_column(t.schema_.apart(),
-              [&](std::uint32_t c) { make_apart(image + t.schema_.span_of(c).first); });
-  const key_words key = t.schema_.key_of(t.schema_.key(), image);
+  const schema& form = t.form();
+  const std::uint64_t shape = form.encode_row(v, image);
+  each_column(form.apart(), [&](std::uint32_t c) { make_apart(image + form.span_of(c).first); });
+  const key_words key = form.key_of(form.key(), image);
   if (sees_buried(t, key)) return outcome::duplicate_key;
   for (;;) {
     std::uint64_t slot = no_slot;
@@ -233,8 +233,9 @@ std::uint64_t transaction::claim_slot(table& t, const key_words& key, std::uint6
     place = t.at(slot);
     // The key, for readers that check whether an index has led them to the right row. A reader that
     // has come by an older entry may see the key change; it sees no row here.
-    for (const std::uint32_t n : t.schema_.key()) {
-      const column_span c = t.schema_.span_of(n);
+    const schema& form = t.form();
+    for (const std::uint32_t n : form.key()) {
+      const column_span c = form.span_of(n);
       place.store(c, image + c.first);
     }
     has = t.primary_->claim(key, slot);
@@ -280,7 +281,7 @@ std::optional<outcome> transaction::take_over(table& t, std::uint64_t slot, cons
   }
   pending_write& w = touch(*number);
   if (!w.fresh && !w.revives && (place.head->shape.load_relaxed() & row_exists) == 0) {
-    t.slots_->revive(slot);
+    t.parts_->slots->revive(slot);
     w.revives = true;
   }
   const pending_write before = w;
@@ -316,9 +317,9 @@ result<row> transaction::lock(table& t, values key) {
     if (!number) return number.why();
     pending_write& w = session_->writes[*number];
     w.fetch(every_column);
-    row_image& image = session_->results.take(t.schema_.words());
-    std::copy_n(w.image, t.schema_.words(), image.words());
-    return row(t.schema_, image.words(), w.shape, every_column, image_share(image));
+    row_image& image = session_->results.take(t.form().words());
+    std::copy_n(w.image, t.form().words(), image.words());
+    return row(t.form(), image.words(), w.shape, every_column, image_share(image));
   });
 }
 
@@ -330,12 +331,14 @@ status transaction::update(table& t, std::initializer_list<value> key,
                                 std::to_string(changes.size()) +
                                 " columns: at most 62 are allowed");
   }
-  std::size_t count = 0;
-  for (const assignment& a : changes) {
-    to[count++] = {&t.schema_.column(a.column), &a.to};
-    may_be_set(*to[count - 1].column, a.to);
-  }
   return change([&]() -> status {
+    const outcome there = may_change(t);  // else nothing is known of its columns
+    if (there != outcome::ok) return there;
+    std::size_t count = 0;
+    for (const assignment& a : changes) {
+      to[count++] = {&t.form().column(a.column), &a.to};
+      may_be_set(*to[count - 1].column, a.to);
+    }
     const write_number number = lock_key(t, values(key.begin(), key.size()));
     if (!number || count == 0) return number.why();
     return assign(*number, {to.data(), count});
@@ -362,7 +365,7 @@ transaction& editor::owner() const noexcept { return static_cast<transaction&>(*
 row editor::now(std::uint64_t columns) const noexcept {
   pending_write& w = of_->writes[number_];
   w.fetch(columns);
-  return {w.of->layout(), w.image, w.shape, w.has};  // which the write keeps
+  return {w.of->form(), w.image, w.shape, w.has};  // which the write keeps
 }
 
 std::uint64_t editor::word(std::uint32_t number, std::uint32_t first) const noexcept {
@@ -382,10 +385,10 @@ bool editor::set_word(std::uint32_t number, std::uint32_t first, std::uint32_t t
                       std::uint64_t word) noexcept {
   if (of_->turn.load_relaxed() != turn_ || owner().gated_) return false;
   pending_write& w = of_->writes[number_];
-  if (table != w.of->layout().tag()) return false;
+  if (table != w.of->form().tag()) return false;
   const std::uint64_t bit = std::uint64_t{1} << number;
   if ((w.shape & row_exists) == 0 || w.level != of_->level) return false;
-  if (((w.indexes->columns | w.of->layout().keyed()) & bit) != 0) return false;
+  if (((w.indexes->columns | w.of->form().keyed()) & bit) != 0) return false;
   w.image[first] = word;
   w.shape &= ~bit;
   w.has |= bit;
@@ -403,7 +406,7 @@ bool editor::has_ended() const noexcept {
 
 /// The same.
 void editor::is_of(std::uint32_t table) const noexcept {
-  if (table != of_->writes[number_].of->layout().tag()) {
+  if (table != of_->writes[number_].of->form().tag()) {
     misuse::report("a column of another table is looked at", threads::number());
   }
 }
@@ -411,12 +414,12 @@ void editor::is_of(std::uint32_t table) const noexcept {
 status editor::set_column(std::uint32_t number, std::uint32_t table, const value& v) {
   if (const outcome how = of_->end_of(turn_); how != outcome::ok) return how;
   const pending_write& w = of_->writes[number_];
-  if (table != w.of->layout().tag()) {
+  if (table != w.of->form().tag()) {
     throw std::invalid_argument("spolia::db: the column that is set is not one of table " +
-                                w.of->layout().name() + ": take it from that table");
+                                w.of->form().name() + ": take it from that table");
   }
   if ((w.shape & row_exists) == 0) return outcome::not_found;  // erased since, or undone
-  const transaction::column_value to{&w.of->layout().columns()[number], &v};
+  const transaction::column_value to{&w.of->form().columns()[number], &v};
   may_be_set(*to.column, v);
   transaction& tx = owner();
   return tx.change([&]() -> status { return tx.assign(number_, {&to, 1}); });
@@ -620,7 +623,7 @@ bool transaction::begins_late(const table& t, row_head& row) {
 
 transaction::write_number transaction::lock_key(table& t, values key) {
   if (const outcome there = may_change(t); there != outcome::ok) return there;
-  const key_words wanted = t.schema_.whole_key(key);
+  const key_words wanted = t.form().whole_key(key);
   for (;;) {
     const std::uint64_t slot = t.primary_->find(wanted);
     if (slot == no_slot) {
@@ -666,9 +669,9 @@ void transaction::make_apart(std::uint64_t* words) {
 
 /// The commit takes the row's values of these columns away.
 void transaction::replace_apart(const pending_write& w, std::uint64_t columns) noexcept {
-  each_column(columns & w.of->schema_.apart(), [&](std::uint32_t c) {
+  each_column(columns & w.of->form().apart(), [&](std::uint32_t c) {
     std::array<std::uint64_t, apart_words> words;
-    w.place.load(w.of->schema_.span_of(c), words.data());
+    w.place.load(w.of->form().span_of(c), words.data());
     if (lies_apart(words.data())) session_->replaced.add(value_block::of(words[1]));
   });
 }
@@ -679,8 +682,8 @@ void transaction::settle_apart(std::uint64_t commit) noexcept {
   session& s = *session_;
   for (const pending_write& w : s.writes) {
     if (commit == 0 || !w.changed || (w.shape & row_exists) == 0) continue;
-    each_column(w.sets & w.of->schema_.apart(), [&](std::uint32_t c) {
-      const std::uint64_t* const words = w.image + w.of->schema_.span_of(c).first;
+    each_column(w.sets & w.of->form().apart(), [&](std::uint32_t c) {
+      const std::uint64_t* const words = w.image + w.of->form().span_of(c).first;
       if (lies_apart(words)) value_block::of(words[1])->since.write(commit);
     });
   }
@@ -717,15 +720,16 @@ note& session::add_once(note* n) noexcept {
 outcome transaction::index_row(std::uint32_t number, std::uint64_t changed) {
   pending_write& w = session_->writes[number];
   for (secondary* const i : w.indexes->all) {
-    if ((i->mask_ & changed) == 0) continue;
-    w.fetch(i->mask_);
-    const key_words key = w.of->schema_.key_of(i->columns_, w.image);
+    const secondary::parts& its = *i->parts_;
+    if ((its.mask & changed) == 0) continue;
+    w.fetch(its.mask);
+    const key_words key = w.form().key_of(its.columns, w.image);
     // So that what the entries take is known when the next ones want room.
     if (session_->count_notes() && engine_.rows.limited()) w.of->count_indexes();
     note& n = session_->add_once(i->note_of(w.slot, key));
     n.claim() = session_->next_claim();
     n.since = i->entries_->add(key, w.slot, {n.claim(), timestamp() + 1});
-    if (!i->unique_) continue;
+    if (!its.unique) continue;
     if (const outcome s = unique_in(w, *i, key); s != outcome::ok) return s;
   }
   return outcome::ok;
@@ -746,10 +750,10 @@ outcome transaction::unique_in(const pending_write& w, const secondary& i, const
   const table& t = *w.of;
   const auto look = [&](std::uint64_t slot, const std::uint64_t*) {
     if (slot == w.slot) return true;
-    const selection key_only(t.schema_, i.mask_);
+    const selection key_only(t.form(), i.parts_->mask);
     const short_image image(*this, t);
-    if (read(t, slot, key_only.in(t.schema_), image.words()) != 0 &&
-        t.schema_.key_of(i.columns_, image.words()) == key) {
+    if (read(t, slot, key_only.in(t.form()), image.words()) != 0 &&
+        t.form().key_of(i.parts_->columns, image.words()) == key) {
       found = outcome::duplicate_key;
       note_row(t, slot);
     } else if (own(*t.at(slot).head) == nullptr) {
@@ -772,11 +776,11 @@ bool transaction::has_now(const secondary& i, std::uint64_t slot, const key_word
   const row_place place = t.at(slot);
   if (unchanged_since(engine_.board, *place.head, timestamp())) return false;
   const census::ticket now = engine_.board.living.announce(engine_.board.clock, options_.label);
-  const selection key_only(t.schema_, i.mask_);
+  const selection key_only(t.form(), i.parts_->mask);
   const short_image image(*this, t);
-  return read_row(engine_.board, *engine_.old, place, now.timestamp(), key_only.in(t.schema_),
+  return read_row(engine_.board, *engine_.old, place, now.timestamp(), key_only.in(t.form()),
                   image.words()) != 0 &&
-         t.schema_.key_of(i.columns_, image.words()) == key;
+         t.form().key_of(i.parts_->columns, image.words()) == key;
 }
 
 void transaction::refuse_in_query() {
