@@ -328,6 +328,38 @@ TEST_P(little_room, ends_patience) {
   EXPECT_EQ(value(held, 5), seen);
 }
 
+/// How much of the budget one commit's versions may have, whatever their length.
+TEST(long_versions, fill_the_budget) {
+  constexpr std::uint64_t budget = 16U << 20U;
+  for (const version_storage versions :
+       {version_storage::one_shot_evacuated, version_storage::one_shot_consolidated,
+        version_storage::one_shot}) {
+    for (const std::uint32_t width :
+         {500U, 1000U, 1300U, 1400U, 1900U, 1960U, 2000U, 2050U, 2100U, 3000U, 4100U}) {
+      SCOPED_TRACE(std::string(info_of(versions).name) + ", " + std::to_string(width));
+      database base = database::open({.versions = versions, .version_budget = budget});
+      table& rows = base.create_table(
+          {.name = "rows",
+           .columns = {{"k", int64, primary_key}, {"n", int64}, {"t", text(width)}}});
+      const std::uint64_t length = width + 24 + 48;  // with what lies before it
+      const auto count = static_cast<std::int64_t>(budget * 4 / 5 / length);
+      ASSERT_TRUE(base.transact([&](transaction& tx) {
+        status s;
+        for (std::int64_t k = 0; k < count && s; ++k) s = tx.insert(rows, {k, 0, ""});
+        return s;
+      }));
+      for (std::int64_t times = 1; times < 4; ++times) {
+        base.collect();
+        ASSERT_TRUE(base.transact([&](transaction& tx) {
+          status s;
+          for (std::int64_t k = 0; k < count && s; ++k) s = tx.update(rows, {k}, {{"n", times}});
+          return s;
+        }));
+      }
+    }
+  }
+}
+
 class selections : public over_storages {};
 SPOLIA_OVER_STORAGES(selections);
 

@@ -109,8 +109,8 @@ class delta_one_shot : public delta {
     std::uint64_t partition_bytes = 4 << 20;  ///< or when it holds so much
     std::uint64_t cache_bytes = 4 << 20;      ///< for what is in use together: delta_turns
     std::uint32_t stripes = 1;                ///< current partitions, to 8: delta_lanes
-    std::uint32_t slack = 4096;               ///< bytes that a writer takes from the cursor at once
-    std::uint32_t most_partitions = 256;      ///< from 2 to 256
+    std::uint32_t slack = 4096;  ///< bytes that a writer takes from the cursor at once, about
+    std::uint32_t most_partitions = 256;  ///< from 2 to 256
     std::uint64_t budget = 0;  ///< bytes there are to be at most, by what reserve() is told
   };
 
@@ -227,6 +227,15 @@ class delta_one_shot : public delta {
 
   unsigned enter(local& me, unsigned lane) noexcept;
   unsigned fill(local& me, std::span<ask> asks, std::uint64_t most);
+  /// What a writer takes at once, for a version that needs so many units. What it does not fill is
+  /// lost: so where versions are long, it is a number of whole ones.
+  [[nodiscard]] std::uint64_t part_for(std::uint64_t need) const noexcept {
+    constexpr std::uint64_t many = 8;
+    const std::uint64_t usual = options_.slack / tagged::unit;
+    const std::uint64_t head = walked_ ? units_of<delta_part_head> : 0;
+    if (many * need <= usual) return usual;
+    return head + std::max<std::uint64_t>(1, (usual + need / 2) / need) * need;
+  }
   bool take_slack(delta_place& at, std::uint64_t need, std::uint64_t most);
   template <class F>
   static void each_place(local& me, F&& f) {
@@ -348,8 +357,8 @@ inline unsigned delta_one_shot::fill(local& me, std::span<ask> asks, std::uint64
 /// Takes the next part of the partition. False: it is full, or there is no memory for more.
 inline bool delta_one_shot::take_slack(delta_place& at, std::uint64_t need, std::uint64_t most) {
   delta_partition& p = *at.in;
+  const std::uint64_t want = part_for(need);
   if (walked_) need += units_of<delta_part_head>;
-  const std::uint64_t want = std::max<std::uint64_t>(need, options_.slack / tagged::unit);
   for (;;) {
     const auto got = p.take(want, need);
     if (got.first == got.end) {
