@@ -239,10 +239,10 @@ std::vector<table*> database::tables() const {
   return all;
 }
 
-transaction database::begin(const char* label) { return begin({.label = label}); }
-transaction database::begin(const transaction_options& o) { return transaction(used(), o); }
-reader database::snapshot(const char* label) const { return snapshot({.label = label}); }
-reader database::snapshot(const reader_options& o) const { return reader(used(), o); }
+transaction database::begin(std::string_view label) { return {used(), {}, label}; }
+transaction database::begin(const transaction_options& o) { return {used(), o, o.label}; }
+reader database::snapshot(std::string_view label) const { return {used(), {}, label}; }
+reader database::snapshot(const reader_options& o) const { return {used(), o, o.label}; }
 
 void database::collect() {
   used().end_slow(nullptr, false);
@@ -307,16 +307,18 @@ std::vector<reader_info> database::readers() const {
   const std::uint64_t now = used().board.clock.now();
   const double ns = core::ns_per_tick();
   used().board.living.for_each([&](const census::entry& e) {
+    if (e.label == nullptr) return;  // of a transaction that looks at another time for a moment
+    const auto label = owned_label::of(e.label).text_at(e.timestamp);
+    // Counters of two processors may differ by a little.
+    const auto ticks = static_cast<std::int64_t>(ticks::read() - e.start_ticks);
+    const double age = static_cast<double>(std::max<std::int64_t>(0, ticks)) * ns;
     reader_info r{.timestamp = e.timestamp,
                   .behind = now > e.timestamp ? now - e.timestamp : 0,
-                  .label = e.label,
-                  .thread = e.thread};
-    if (e.start_ticks != 0) {
-      const auto ticks = static_cast<double>(ticks::read() - e.start_ticks);
-      r.age = std::chrono::nanoseconds(static_cast<std::int64_t>(ticks * ns));
-    }
+                  .label = label != nullptr ? *label : std::string(),
+                  .thread = e.thread,
+                  .age = std::chrono::nanoseconds(static_cast<std::int64_t>(age))};
     if (const auto w = work.find(e.id); w != work.end()) r.work_bytes = w->second;
-    all.push_back(r);
+    all.push_back(std::move(r));
   });
   std::sort(all.begin(), all.end(),
             [](const reader_info& a, const reader_info& b) { return a.timestamp < b.timestamp; });

@@ -26,6 +26,7 @@
 #include "db/commit/commit_section.hpp"
 #include "db/commit/gate.hpp"
 #include "db/index/index.hpp"
+#include "db/transaction/label.hpp"
 #include "db/transaction/read_set.hpp"
 #include "db/transaction/row_images.hpp"
 #include "db/transaction/workspace.hpp"
@@ -97,6 +98,7 @@ struct alignas(cache_line) session {
   work_account work;
   commit_board::record* record = nullptr;
   reader* owner = nullptr;  // that has the record, where it is now
+  owned_label label;        // its
   // Which owner that is, counted, in all bits but the last eight: these have the outcome by which
   // the one before it has ended. Editors and queries of an earlier owner may look here at any time.
   atomic<std::uint64_t> turn{0};

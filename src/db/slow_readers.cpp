@@ -2,6 +2,7 @@
 // slow_readers.cpp: what becomes of readers that hold memory for too long.
 #include <algorithm>
 #include <chrono>
+#include <string>
 
 #include <spolia/base/ticks.hpp>
 
@@ -50,7 +51,7 @@ std::uint64_t engine::ask_about_slow(const gate* but, bool pressed) {
   const slow_reader about{
       .timestamp = g.timestamp,
       .behind = board.clock.now() - g.timestamp,
-      .label = g.label,
+      .label = g.label != nullptr ? *g.label : std::string(),
       .age = std::chrono::nanoseconds(static_cast<std::int64_t>(age)),
       .version_bytes = old->stats().bytes + values.waiting_bytes() + cleaner.waiting_bytes(),
       .held = held.count,

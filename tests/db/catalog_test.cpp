@@ -471,7 +471,7 @@ class claims_of_the_open : public testing::TestWithParam<index_kind> {
     });
     const auto snapshot_is_there = [&] {
       for (const reader_info& r : base.readers()) {
-        if (r.label != nullptr && std::string_view(r.label) == "index") return true;
+        if (r.label == "index") return true;
       }
       return false;
     };

@@ -69,7 +69,7 @@ TEST(budgets_of_what_waits, ask_about_the_reader_that_holds_it) {
     ASSERT_TRUE(change(n, n + 100, touch)) << n;
   }
   ASSERT_FALSE(asked.empty()) << "rows that were deleted have taken the room of versions";
-  EXPECT_STREQ(asked.back().label, "report");
+  EXPECT_EQ(asked.back().label, "report");
   EXPECT_GE(asked.back().version_bytes, asked.back().held_bytes);
 }
 

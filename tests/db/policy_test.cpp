@@ -112,7 +112,7 @@ TEST(policy, the_program_says_who_is_ended) {
   for (int i = 0; i < 2000 && done; ++i) done = s.bump(1);
   EXPECT_EQ(done, outcome::limit);
   EXPECT_EQ(asked, 1U);
-  EXPECT_STREQ(last.label, "old");
+  EXPECT_EQ(last.label, "old");
   EXPECT_GT(last.behind, 50U);
   EXPECT_GT(last.version_bytes, 100000U);
   EXPECT_TRUE(old.find(s.t, {1}));
@@ -401,7 +401,7 @@ TEST(policy, an_insertion_beyond_the_budget_asks_the_program) {
   transaction* inserts = nullptr;
   table* of = nullptr;
   tight_shop s({.on_slow_reader = [&](const slow_reader& r) {
-    EXPECT_STREQ(r.label, "old");
+    EXPECT_EQ(r.label, "old");
     EXPECT_THROW(static_cast<void>(inserts->erase(*of, {1})), std::invalid_argument);
     ++asked;
     return end ? slow_reader_action::end : slow_reader_action::leave;
@@ -598,7 +598,7 @@ TEST(policy, one_that_begins_late_is_not_behind_by_what_came_before) {
   shop s({.on_slow_reader =
               [&](const slow_reader& r) {
                 if (!counts.load(std::memory_order_relaxed)) return slow_reader_action::leave;
-                EXPECT_STREQ(r.label, "late");
+                EXPECT_EQ(r.label, "late");
                 behind = std::max(behind, r.behind);
                 ++asked;
                 return slow_reader_action::leave;

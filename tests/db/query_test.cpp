@@ -398,7 +398,7 @@ TEST(queries, the_reader_is_ended) {
   sales s(2000);
   const reader now = s.base.snapshot({.label = "report", .deadline = 1ms});
   ASSERT_EQ(s.base.readers().size(), 1U);
-  EXPECT_STREQ(s.base.readers()[0].label, "report");
+  EXPECT_EQ(s.base.readers()[0].label, "report");
   const auto id = s.t.column<std::int64_t>("id");
   const query q = now.query(s.t).aggregate(count()).where(id, [&](std::int64_t i) {
     if (i == 1000) {

@@ -186,7 +186,7 @@ TEST_P(transactions, a_snapshot_stays) {
   EXPECT_EQ(rows, 10);
   const auto readers = base.readers();
   ASSERT_EQ(readers.size(), 1U);
-  EXPECT_STREQ(readers[0].label, "then");
+  EXPECT_EQ(readers[0].label, "then");
   EXPECT_GE(readers[0].behind, 1000U);
 }
 

@@ -51,6 +51,7 @@ void blocks_beside_writers(model::scenario& run) {
 void a_shared_reader_is_ended(model::scenario& run) {
   auto w = std::make_shared<steam>(delta_steam::options{.look_every = 1});
   struct parts {
+    owned_label label;
     gate way;
     gate_board all;
     census::ticket mine;
@@ -58,7 +59,7 @@ void a_shared_reader_is_ended(model::scenario& run) {
   };
   auto p = std::make_shared<parts>();
   p->mine = w->board.living.announce(w->board.clock);
-  p->all.put(p->way, p->mine, nullptr, 1);
+  p->all.put(p->way, p->mine, p->label, 1);
   for (int i = 0; i < 2; ++i) {
     run.thread([w, p] {
       if (!p->steps.enter()) return;

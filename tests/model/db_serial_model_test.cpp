@@ -213,13 +213,14 @@ void locks_in_opposite_orders(model::scenario& run) {
 void a_reader_is_ended(model::scenario& run) {
   auto w = two_rows();
   struct parts {
+    owned_label label;
     gate way;
     gate_board all;
     census::ticket mine;
   };
   auto p = std::make_shared<parts>();
   p->mine = w->board.living.announce(w->board.clock);
-  p->all.put(p->way, p->mine, nullptr, 1);
+  p->all.put(p->way, p->mine, p->label, 1);
   run.thread([w, p] {
     for (int i = 0; i < 2 && p->way.enter(); ++i) {
       model::check(w->read(0, p->mine.timestamp()) == 0, "a snapshot has changed");

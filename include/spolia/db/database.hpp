@@ -51,7 +51,7 @@ namespace db {
 struct slow_reader {
   std::uint64_t timestamp = 0;
   std::uint64_t behind = 0;  ///< commits since it began
-  const char* label = nullptr;
+  std::string label{};       ///< as given; empty: none
   std::chrono::nanoseconds age{0};
   /// Of all that is kept for snapshots: old versions, out-of-line values that only these have,
   /// deleted rows, index entries.
@@ -184,10 +184,10 @@ struct statistics {
 /// An open reader or transaction, which holds versions.
 struct reader_info {
   std::uint64_t timestamp = 0;
-  std::uint64_t behind = 0;         ///< commits since it began
-  const char* label = nullptr;      ///< as given; null: none
-  std::uint32_t thread = 0;         ///< Spolia's number of the thread that began it
-  std::chrono::nanoseconds age{0};  ///< only with a label
+  std::uint64_t behind = 0;  ///< commits since it began
+  std::string label{};       ///< as given; empty: none
+  std::uint32_t thread = 0;  ///< Spolia's number of the thread that began it
+  std::chrono::nanoseconds age{0};
   /// Deleted rows and index entries that wait for it; what several need is told of one of them.
   std::uint64_t held = 0;
   std::uint64_t held_bytes = 0;
@@ -263,11 +263,13 @@ class SPOLIA_EXPORT database {
   /// All, in the order in which they were made.
   [[nodiscard]] std::vector<table*> tables() const;
 
-  /// A transaction that the caller commits. The label shows in readers(); a string literal.
-  [[nodiscard]] transaction begin(const char* label = nullptr);
+  /// A transaction that the caller commits. The label, which is copied, shows in readers().
+  [[nodiscard]] transaction begin(std::string_view label = {});
+  [[nodiscard]] transaction begin(const char* label) { return begin(text_of(label)); }
   [[nodiscard]] transaction begin(const transaction_options& o);
   /// A consistent view of all tables, until it goes.
-  [[nodiscard]] reader snapshot(const char* label = nullptr) const;
+  [[nodiscard]] reader snapshot(std::string_view label = {}) const;
+  [[nodiscard]] reader snapshot(const char* label) const { return snapshot(text_of(label)); }
   [[nodiscard]] reader snapshot(const reader_options& o) const;
 
   /// Runs f(transaction&) and commits, again and again while it ends in a conflict, with growing
@@ -290,8 +292,8 @@ class SPOLIA_EXPORT database {
   /// Also ends readers whose time is over. Throws what on_slow_reader throws.
   void collect();
   [[nodiscard]] statistics stats() const noexcept;
-  /// The open readers and transactions: since when each is open, and what waits for it. Waits for a
-  /// thread that cleans up. Throws std::bad_alloc.
+  /// The open readers and transactions: how long each has been open, and what waits for it. Waits
+  /// for a thread that cleans up. Throws std::bad_alloc.
   [[nodiscard]] std::vector<reader_info> readers() const;
 
   // Of a database in a directory; docs/durability.md. Those that return a report throw
@@ -328,6 +330,10 @@ class SPOLIA_EXPORT database {
 
  private:
   explicit database(std::unique_ptr<engine> of) noexcept;
+  /// A null is none.
+  static std::string_view text_of(const char* label) noexcept {
+    return label != nullptr ? std::string_view(label) : std::string_view();
+  }
   static bool try_again(outcome o) noexcept {
     return o == outcome::conflict || o == outcome::schema_changed;
   }

@@ -39,7 +39,7 @@ struct store_status {
     std::uint64_t held_version_bytes = 0;
     std::uint64_t work_bytes = 0;  ///< what it works with itself, as in reader_info
     std::uint64_t thread = 0;      ///< Spolia's number of the thread that began it
-    std::uint64_t age_ns = 0;      ///< only with a label
+    std::uint64_t age_ns = 0;
     std::array<char, 40> label{};
   };
   static constexpr std::size_t most_readers = 16;

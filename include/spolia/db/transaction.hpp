@@ -174,8 +174,8 @@ class SPOLIA_EXPORT reader {
     direction way;
     const selection& only;
   };
-  reader(engine& of, const char* label);
-  reader(engine& of, const reader_options& o);
+  reader(engine& of, std::string_view label);
+  reader(engine& of, const reader_options& o, std::string_view label);
   /// Takes everything over, where both are of one kind; else this one has ended.
   reader(reader& from, bool is_transaction) noexcept;
 
@@ -202,7 +202,7 @@ class SPOLIA_EXPORT reader {
   static constexpr std::uint32_t newest = ~std::uint32_t{0};
   /// Throws no_result if it is ended.
   void must_go_on(bool open) const;
-  void be_limited(std::chrono::nanoseconds deadline, const char* label);
+  void be_limited(std::chrono::nanoseconds deadline);
 
   template <class F>
   static row_visitor visitor(F& f) {
@@ -391,12 +391,12 @@ class SPOLIA_EXPORT transaction : public reader {
   [[nodiscard]] status state() const noexcept { return state_; }
   /// Its rank among those that wait for locks: the smaller, the older. For the next try, if this
   /// one ends in a conflict.
-  [[nodiscard]] std::uint64_t age() const noexcept { return options_.age; }
+  [[nodiscard]] std::uint64_t age() const noexcept { return age_; }
 
  private:
   friend class database;
   friend class editor;
-  transaction(engine& of, const transaction_options& o);
+  transaction(engine& of, const transaction_options& o, std::string_view label);
 
   /// Of one of the transaction's writes; or why there is none.
   class write_number {
@@ -474,8 +474,10 @@ class SPOLIA_EXPORT transaction : public reader {
   [[nodiscard]] bool is_done(const note& n, bool committed) noexcept;
   void undo(pending_write& w) noexcept;
 
-  transaction_options options_;
+  std::uint64_t age_ = 0;
+  std::chrono::microseconds longest_wait_{0};
   outcome state_ = outcome::ok;
+  bool durable_reads_ = false;
   std::uint64_t seen_ = 0;  // record of the log up to which it sees; 0: it does not ask
 };
 

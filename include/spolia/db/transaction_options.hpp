@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 #include <spolia/base/config.hpp>
 
@@ -13,13 +14,13 @@ namespace db {
 enum class isolation : std::uint8_t { snapshot, serializable };
 
 struct reader_options {
-  const char* label = nullptr;  ///< shows in readers(); a string literal
+  std::string label{};  ///< shows in readers()
   /// When it has lived for so long, others may end it; 0: never. See outcome::ended_by_policy.
   std::chrono::nanoseconds deadline{0};
 };
 
 struct transaction_options {
-  const char* label = nullptr;  ///< shows in readers(); a string literal
+  std::string label{};  ///< shows in readers()
   db::isolation isolation = db::isolation::snapshot;
   /// How long to wait for one lock, if it is a younger transaction's. 0: never.
   std::chrono::microseconds longest_wait{0};

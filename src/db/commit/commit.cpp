@@ -549,7 +549,7 @@ verdict transaction::slot_holds(const range_read& r, std::uint64_t slot, std::ui
   const selection key_only(s, r.index != nullptr ? r.index->parts_->mask : s.keyed());
   const short_image image(*this, t);
   const auto later = [&] {
-    if (!now) now = engine_.board.living.announce(engine_.board.clock, options_.label);
+    if (!now) now = engine_.board.living.announce(engine_.board.clock);
     return now.timestamp();
   };
   const auto part = [&] { return r.has(s.key_of(columns, image.words()), s.key_length(columns)); };

@@ -20,7 +20,9 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include <spolia/base/atomic.hpp>
@@ -29,6 +31,8 @@
 #include <spolia/base/fence.hpp>
 #include <spolia/base/short_lock.hpp>
 #include <spolia/base/ticks.hpp>
+
+#include "db/transaction/label.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -66,7 +70,7 @@ class gate {
   census::ticket* ticket_ = nullptr;  // the owner's own, which it touches in steps only
   bool withdrawn_ = false;
   std::uint64_t timestamp_ = 0;
-  const char* label_ = nullptr;
+  const owned_label* label_ = nullptr;
   std::uint64_t id_ = 0;
   std::uint64_t start_ = 0;
   std::uint64_t deadline_ = never;  // both in ticks
@@ -81,19 +85,19 @@ class gate_board {
   struct found {
     std::uint64_t id = 0;  ///< 0: there is none
     std::uint64_t timestamp = 0;
-    const char* label = nullptr;
-    std::uint64_t age = 0;  ///< in ticks
+    std::shared_ptr<const std::string> label{};  ///< null: none
+    std::uint64_t age = 0;                       ///< in ticks
   };
 
   /// The gate's owner begins. `most`: ticks that it may live; 0: no limit.
-  void put(gate& g, census::ticket& t, const char* label, std::uint64_t most) noexcept {
+  void put(gate& g, census::ticket& t, const owned_label& label, std::uint64_t most) noexcept {
     const std::lock_guard hold(lock_);
     g.inside_.store_relaxed(false);
     g.ended_.store_relaxed(false);
     g.ticket_ = &t;
     g.withdrawn_ = false;
     g.timestamp_ = t.timestamp();
-    g.label_ = label;
+    g.label_ = &label;
     g.id_ = ++ids_;
     g.start_ = g.asked_ = ticks::read();
     g.deadline_ = most == 0 ? gate::never : g.start_ + most;
@@ -172,7 +176,7 @@ class gate_board {
     }
     if (oldest == nullptr) return {};
     oldest->asked_ = now;
-    return {oldest->id_, oldest->timestamp_, oldest->label_, now - oldest->start_};
+    return {oldest->id_, oldest->timestamp_, oldest->label_->text(), now - oldest->start_};
   }
 
  private:

@@ -68,15 +68,10 @@ store_status::reader shown_reader(const census::entry& e, std::uint64_t now) noe
   r.timestamp = e.timestamp;
   r.behind = now > e.timestamp ? now - e.timestamp : 0;
   r.thread = e.thread;
-  if (e.label != nullptr) {
-    const std::size_t length = std::min(std::strlen(e.label), r.label.size() - 1);
-    std::copy_n(e.label, length, r.label.begin());
-  }
-  if (e.start_ticks != 0) {
-    const auto ticks = static_cast<std::int64_t>(ticks::read() - e.start_ticks);
-    r.age_ns =
-        static_cast<std::uint64_t>(std::max(0.0, static_cast<double>(ticks)) * core::ns_per_tick());
-  }
+  owned_label::of(e.label).copy_at(e.timestamp, std::span(r.label).first(r.label.size() - 1));
+  const auto ticks = static_cast<std::int64_t>(ticks::read() - e.start_ticks);
+  r.age_ns =
+      static_cast<std::uint64_t>(std::max(0.0, static_cast<double>(ticks)) * core::ns_per_tick());
   return r;
 }
 
@@ -88,6 +83,7 @@ void fill_readers(store_status& s, const engine& of) {
   const std::uint64_t now = of.board.clock.now();
   std::size_t kept = 0;
   of.board.living.for_each([&](const census::entry& e) {
+    if (e.label == nullptr) return;  // as in database::readers()
     ++s.readers;
     store_status::reader r = shown_reader(e, now);
     std::uintptr_t ticket = e.id;

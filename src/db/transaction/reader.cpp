@@ -8,6 +8,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "db/catalog/slot_chunks.hpp"
@@ -75,19 +76,21 @@ class reader::scan_note {
   running_note<range_read> note_;
 };
 
-reader::reader(engine& of, const char* label) : engine_(of), session_(nullptr) {
+reader::reader(engine& of, std::string_view label) : engine_(of), session_(nullptr) {
   commit_board::record& r = engine_.board.take();
   try {
     session_ = &engine_.sessions.of(r.number());
     session_->record = &r;
     session_->work.belongs_to(engine_);
-    ticket_ = engine_.board.living.announce(engine_.board.clock, label);
+    session_->label.set(label);
+    ticket_ = engine_.board.living.announce(engine_.board.clock, session_->label.mark());
     session_->snapshot.store_relaxed(ticket_.id());
   } catch (...) {
     engine_.board.give_back(r);
     throw;
   }
   session_->owner = this;
+  session_->label.announced(timestamp());
 }
 
 /// Whether nothing runs that it has called, and that would go on with it where it was.
@@ -461,16 +464,17 @@ void reader::scan_secondary(const secondary& i, values from, values to, const sc
 
 // --- readers that may be ended -------------------------------------------------------------------
 
-reader::reader(engine& of, const reader_options& o) : reader(of, o.label) {
+reader::reader(engine& of, const reader_options& o, std::string_view label) : reader(of, label) {
   engine_.cleaner.step();
   engine_.old->step();
-  be_limited(o.deadline, o.label);
+  be_limited(o.deadline);
 }
 
 /// Gives the reader a gate, if it or the database wants one.
-void reader::be_limited(std::chrono::nanoseconds deadline, const char* label) {
+void reader::be_limited(std::chrono::nanoseconds deadline) {
   if (deadline.count() <= 0 && !engine_.settings.on_slow_reader) return;
-  engine_.gates.put(session_->way, ticket_, label, deadline.count() <= 0 ? 0 : in_ticks(deadline));
+  engine_.gates.put(session_->way, ticket_, session_->label,
+                    deadline.count() <= 0 ? 0 : in_ticks(deadline));
   gated_ = true;
 }
 

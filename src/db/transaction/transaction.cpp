@@ -9,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <spolia/base/backoff.hpp>
@@ -40,31 +41,34 @@ void unlock(row_head& r, std::uint64_t birth) noexcept { r.lock.store_release(bi
 
 }  // namespace
 
-transaction::transaction(engine& of, const transaction_options& o)
-    : reader(of, o.label), options_(o) {
+transaction::transaction(engine& of, const transaction_options& o, std::string_view label)
+    : reader(of, label), age_(o.age), longest_wait_(o.longest_wait) {
   is_transaction_ = true;
   notes_reads_ = o.isolation == isolation::serializable;
-  if (o.longest_wait.count() == 0) {
-    options_.age = never_waits;
-  } else if (o.age == never_waits) {
-    options_.age = engine_.next_claim();
+  if (longest_wait_.count() == 0) {
+    age_ = never_waits;
+  } else if (age_ == never_waits) {
+    age_ = engine_.next_claim();
   }
   // release → the acquire in take_lock(), through the lock that is taken later. It is our own.
-  session_->age.store_release(options_.age);
-  be_limited(o.deadline, o.label);
-  if (of.settings.durable_reads) options_.durable_reads = true;
-  if (options_.durable_reads) [[unlikely]]
+  session_->age.store_release(age_);
+  be_limited(o.deadline);
+  if (o.durable_reads || of.settings.durable_reads) [[unlikely]] {
+    durable_reads_ = true;
     note_seen();
+  }
 }
 
 /// Its snapshot has begun.
 void transaction::note_seen() noexcept {
-  if (options_.durable_reads && engine_.log != nullptr) seen_ = engine_.log->visible();
+  if (durable_reads_ && engine_.log != nullptr) seen_ = engine_.log->visible();
 }
 
 transaction::transaction(transaction&& from) noexcept
     : reader(from, true),
-      options_(from.options_),
+      age_(from.age_),
+      longest_wait_(from.longest_wait_),
+      durable_reads_(from.durable_reads_),
       state_(from.session_ != nullptr ? outcome::ended
                                       : std::exchange(from.state_, outcome::ended)),
       seen_(from.seen_) {}
@@ -572,11 +576,11 @@ bool transaction::wait_for_lock(row_head& row, std::uint32_t number) {
     // long in a shorter one.
     const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(
         std::max<std::chrono::nanoseconds>(now - start, waiting.slept()));
-    if (waited >= options_.longest_wait) return false;
+    if (waited >= longest_wait_) return false;
     waiting.pause();
     return true;
   };
-  return take_lock(row.lock, session_->lock_word(number), options_.age, age_of, pause,
+  return take_lock(row.lock, session_->lock_word(number), age_, age_of, pause,
                    session_->writes[number].birth);
 }
 
@@ -604,13 +608,15 @@ void transaction::refuse_what_the_caller_has() {
 /// The row that we have locked was committed after our snapshot. If we have seen nothing of that
 /// yet, we may as well begin now. Throws std::bad_alloc; the row is unlocked then.
 bool transaction::begins_late(const table& t, row_head& row) {
-  if (options_.age == never_waits || session_->looked || session_->writes.size() > 1) return false;
+  if (age_ == never_waits || session_->looked || session_->writes.size() > 1) return false;
   try {
-    census::ticket late = engine_.board.living.announce(engine_.board.clock, options_.label);
+    census::ticket late =
+        engine_.board.living.announce(engine_.board.clock, session_->label.mark());
     // The old one keeps the row until it is unlocked.
     if (t.when_.ended(late.timestamp())) return false;
     ticket_ = std::move(late);
     session_->snapshot.store_relaxed(ticket_.id());
+    session_->label.announced(timestamp());
     if (gated_) engine_.gates.renew(session_->way);
     note_seen();
   } catch (...) {
@@ -775,7 +781,7 @@ bool transaction::has_now(const secondary& i, std::uint64_t slot, const key_word
   const table& t = *i.of_;
   const row_place place = t.at(slot);
   if (unchanged_since(engine_.board, *place.head, timestamp())) return false;
-  const census::ticket now = engine_.board.living.announce(engine_.board.clock, options_.label);
+  const census::ticket now = engine_.board.living.announce(engine_.board.clock);
   const selection key_only(t.form(), i.parts_->mask);
   const short_image image(*this, t);
   return read_row(engine_.board, *engine_.old, place, now.timestamp(), key_only.in(t.form()),
