@@ -73,7 +73,9 @@ class batch {
   [[noreturn]] void refuse_unique(const db::table& t) const {
     rows_.refuse(fmt::format("a unique index of table {} has the value already", t.name()));
   }
-  [[noreturn]] void give_up(db::status s) const { rows_.refuse(std::string(s.message())); }
+  [[noreturn]] void give_up(const db::status& s) const {
+    rows_.refuse(std::string(s.reason().empty() ? s.message() : s.reason()));
+  }
 
   row_source& rows_;
   const load_options& options_;

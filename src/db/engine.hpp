@@ -260,6 +260,35 @@ inline void transaction::no_query_runs() const {
     refuse_in_query();
 }
 
+/// While it lives, this thread works with the reader. The checked build variant names another one
+/// that does so, too.
+class reader::alone {
+ public:
+  explicit alone([[maybe_unused]] const reader& of) noexcept {
+    if constexpr (SPOLIA_CHECKS) {
+      // relaxed: it orders nothing. A thread that the reader was moved on to, by an edge of the
+      // program's, sees that the one before it has left.
+      const std::uint32_t me = threads::number() + 1;
+      std::uint32_t there = 0;
+      if (of.user_.cas_strong_relaxed(there, me)) {
+        of_ = &of;
+      } else if (there != me) {
+        misuse::report("two threads use one reader or transaction at the same time", me - 1);
+      }
+    }
+  }
+  ~alone() {
+    if constexpr (SPOLIA_CHECKS) {
+      if (of_ != nullptr) of_->user_.store_relaxed(0);
+    }
+  }
+  alone(const alone&) = delete;
+  alone& operator=(const alone&) = delete;
+
+ private:
+  const reader* of_ = nullptr;
+};
+
 class reader::short_image {
  public:
   /// Throws std::bad_alloc.
@@ -280,7 +309,7 @@ class reader::short_image {
 /// is gone when the scan ends, and so is what was kept for it alone.
 class reader::scanning {
  public:
-  explicit scanning(const reader& of) noexcept : of_(of), outer_(of.session_->scan) {
+  explicit scanning(const reader& of) noexcept : of_(of), now_(of), outer_(of.session_->scan) {
     ++of.in_use_;
     session& s = *of.session_;
     before_ = {s.level, s.kept.size(), s.writes.size()};
@@ -309,6 +338,7 @@ class reader::scanning {
   void give_changes_to_outer(session& s) const noexcept;
 
   const reader& of_;
+  const alone now_;
   level_mark before_;
   std::uint32_t level_ = 0;
   std::uint32_t outer_;

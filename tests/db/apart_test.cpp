@@ -149,9 +149,13 @@ TEST_P(db_apart, what_cannot_be_is_refused_with_a_sentence) {
       static_cast<void>(tx.insert(rows, {1, 1, text, blob}));
     });
   };
-  EXPECT_EQ(insert(s, nullptr),
-            "spolia::db: the value for column words of table rows has 16777217 bytes: at most "
-            "16777216 (16 MiB) are allowed");
+  {
+    transaction tx = base.begin();
+    const status long_one = tx.insert(rows, {1, 1, s, nullptr});
+    EXPECT_EQ(long_one, outcome::too_long);
+    EXPECT_EQ(long_one.reason(),
+              "column words of table rows takes at most 16777216 (16 MiB) bytes, got 16777217");
+  }
   EXPECT_EQ(
       insert(nullptr, "x"),
       "spolia::db: column bytes of table rows has type blob() and takes a blob_view, not a text");

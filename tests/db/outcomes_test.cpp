@@ -154,6 +154,61 @@ TEST_F(db_outcomes, a_value_that_is_asked_for_in_vain_names_the_reason) {
   }
 }
 
+class db_too_long : public testing::Test {
+ protected:
+  database base = database::open();
+  table& t = base.create_table(
+      {.name = "people",
+       .columns = {{"name", text(5), primary_key}, {"town", text(5)}, {"more", text(), nullable}},
+       .primary = index_kind::ordered,
+       .indexes = {{"by_town", {"town"}}}});
+  const column<std::string_view> town = t.column<std::string_view>("town");
+};
+
+TEST_F(db_too_long, changes_nothing_and_names_the_column) {
+  transaction tx = base.begin();
+  ASSERT_TRUE(tx.insert(t, {"Ada", "Paris", nullptr}));
+  const auto is_refused = [&](const status& s, const char* why) {
+    EXPECT_EQ(s, outcome::too_long);
+    EXPECT_EQ(s.reason(), why);
+    EXPECT_TRUE(tx.state()) << "the transaction goes on";
+  };
+  const char* const of_town = "column town of table people takes at most 5 bytes, got 6";
+  const char* const of_name = "column name of table people takes at most 5 bytes, got 7";
+  is_refused(tx.insert(t, {"Grace", "London", nullptr}), of_town);
+  is_refused(tx.insert(t, {"Mallory", "Paris", nullptr}), of_name);
+  auto ada = tx.edit(t, {"Ada"});
+  ASSERT_TRUE(ada);
+  is_refused(ada->set(town, "London"), of_town);
+  is_refused(tx.update(t, {"Ada"}, {{"more", "some words that lie apart"}, {"town", "London"}}),
+             of_town);
+  is_refused(tx.edit(t, {"Mallory"}).why(), of_name);
+  is_refused(tx.find(t, {"Mallory"}).why(), of_name);
+  is_refused(tx.lock(t, {"Mallory"}).why(), of_name);
+  is_refused(tx.erase(t, {"Mallory"}), of_name);
+  is_refused(tx.update(t, {"Mallory"}, {{"town", "Rome"}}), of_name);
+  const auto scan_is_refused = [&](auto&& scan, const char* why) {
+    try {
+      scan();
+      FAIL() << "it has to be refused";
+    } catch (const no_result& e) {
+      is_refused(e.why(), why);
+    }
+  };
+  const auto nothing = [](const row&) {};
+  scan_is_refused([&] { tx.scan(t, {"Mallory"}, {}, nothing); }, of_name);
+  scan_is_refused([&] { tx.scan(t.index("by_town"), {}, {"London"}, nothing); }, of_town);
+  scan_is_refused([&] { tx.query(t).where("town", equal, "London"); }, of_town);
+  ASSERT_TRUE(tx.commit());
+  const reader now = base.snapshot();
+  EXPECT_EQ(now.find(t, {"Ada"})->get(town), "Paris");
+  EXPECT_TRUE(now.find(t, {"Ada"})->null(t.column<std::string_view>("more")));
+  int rows = 0;
+  now.for_each(t, [&](const row&) { ++rows; });
+  EXPECT_EQ(rows, 1);
+  EXPECT_EQ(base.stats().value_bytes, 0U);
+}
+
 TEST(db_status, copies_share_one_reason_and_the_last_one_frees_it) {
   const std::int64_t before = live_allocations();
   {

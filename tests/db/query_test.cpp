@@ -294,7 +294,7 @@ TEST(queries, mistakes_are_told) {
   wrong([&] { q.where("nothing", equal, 1); });
   wrong([&] { q.where("qty", equal, "text"); });
   wrong([&] { q.where("qty", equal, nullptr); });
-  wrong([&] { q.where("town", equal, std::string(13, 'x')); });
+  EXPECT_THROW(q.where("town", equal, std::string(13, 'x')), no_result);
   wrong([&] { q.group_by("nothing"); });
   wrong([&] { q.aggregate(sum("town")); });
   wrong([&] { q.aggregate(avg("paid")); });

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -173,8 +175,30 @@ TEST_F(refused_openings, of_an_unknown_format) {
 TEST_F(refused_openings, of_what_is_open) {
   make_bank("bank");
   const database base = database::open("bank", small_segments());
-  is_not_opened("bank", "open elsewhere");
-  is_not_opened("bank", "open elsewhere", to_be_read());
+  is_not_opened("bank", "open elsewhere: in this process");
+  is_not_opened("bank", "open elsewhere: in this process", to_be_read());
+}
+
+/// The error names the process.
+TEST_F(refused_openings, of_what_another_process_has) {
+  make_bank("bank");
+  std::array<int, 2> opened{};
+  std::array<int, 2> over{};
+  ASSERT_TRUE(::pipe(opened.data()) == 0 && ::pipe(over.data()) == 0);
+  char byte = 0;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const database base = database::open("bank", small_segments());
+    if (::write(opened[1], &byte, 1) == 1) static_cast<void>(::read(over[0], &byte, 1));
+    ::_exit(0);
+  }
+  ASSERT_EQ(::read(opened[0], &byte, 1), 1);
+  is_not_opened("bank", "open elsewhere: in process " + std::to_string(child) + " (");
+  is_not_opened("bank", "open elsewhere: in process " + std::to_string(child) + " (", to_be_read());
+  ASSERT_EQ(::write(over[1], &byte, 1), 1);
+  int how = 0;
+  EXPECT_EQ(::waitpid(child, &how, 0), child);
+  for (const int end : {opened[0], opened[1], over[0], over[1]}) ::close(end);
 }
 
 /// Also of a copy: it would not be one any more.

@@ -15,7 +15,8 @@
 // Threads:     everything may be called by any thread at any time, also create_table while
 //              transactions run. Transactions and readers must end before the database does; they
 //              go on when it is moved. A database object that was moved from can only be assigned
-//              to, or destroyed. The checked build variant reports both mistakes.
+//              to, or destroyed. The checked build variant reports both mistakes, and the native
+//              one the first, which ends the process.
 // Errors:      result.hpp.
 #pragma once
 

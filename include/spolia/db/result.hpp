@@ -44,7 +44,8 @@ enum class outcome : std::uint8_t {
   storage_failed,   ///< the log has no room: nothing has happened; or has failed: durable or not
   schema_changed,   ///< a table or its indexes were changed since the transaction began: try again
   dropped,          ///< the table, or the index, does not exist any more
-  refused           ///< the program's own: refused()
+  refused,          ///< the program's own: refused()
+  too_long          ///< a value has more bytes than its column takes; reason() says which
 };
 
 constexpr std::string_view message(outcome o) noexcept {
@@ -75,6 +76,8 @@ constexpr std::string_view message(outcome o) noexcept {
       return "the table or index was dropped";
     case outcome::refused:
       return "refused by the program";
+    case outcome::too_long:
+      return "data is too long";
   }
   return "unknown";
 }

@@ -208,7 +208,8 @@ struct column_layout {
   std::string table{};   ///< the name of that
 
   /// Writes `v` to the column's words; of a value that lies apart, where it is. Throws
-  /// std::invalid_argument if it does not fit.
+  /// std::invalid_argument if it is none of the column's, and no_result with outcome::too_long if
+  /// it has more bytes than the column takes.
   SPOLIA_EXPORT void encode(const value& v, std::uint64_t* to) const;
   /// The value in the column's words. Texts and blobs are not copied.
   [[nodiscard]] SPOLIA_EXPORT value decode(const std::uint64_t* from) const noexcept;

@@ -32,7 +32,8 @@
 //              the transaction ends; what a scan shows, until its function returns.
 // Memory:      of what find() and lock() have returned, at most three times as much as those rows
 //              have that are there yet, and four rows.
-// Threads:     one at a time; may be moved on to another with a happens-before edge.
+// Threads:     one at a time; may be moved on to another with a happens-before edge. The checked
+//              build variant names two threads that are in one at the same time.
 // Moves:       a reader or transaction may be moved; editors and queries stay with it, wherever its
 //              object is. One that was moved from is as one that has ended. While a scan, a query
 //              or on_slow_reader runs that it has called, it is neither moved nor assigned to: the
@@ -54,6 +55,7 @@
 #include <utility>
 #include <vector>
 
+#include <spolia/base/atomic.hpp>
 #include <spolia/base/census.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
@@ -193,6 +195,8 @@ class SPOLIA_EXPORT reader {
     const reader& of_;
     const bool open_;
   };
+  /// While it lives, no other thread works with this one.
+  class alone;
   /// Room for a row's image that is needed no longer than this lives.
   class short_image;
   /// While it lives, a scan runs: reading with its level passes over what was changed since.
@@ -256,7 +260,8 @@ class SPOLIA_EXPORT reader {
   bool notes_reads_ = false;  // serializable
   bool gated_ = false;        // may be ended by others
   bool is_transaction_ = false;
-  mutable std::uint32_t in_use_ = 0;  // by what it has called, which calls the program
+  mutable std::uint32_t in_use_ = 0;       // by what it has called, which calls the program
+  mutable atomic<std::uint32_t> user_{0};  // one more than the number of the thread that is in it
   census::ticket ticket_;
 };
 

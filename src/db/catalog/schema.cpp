@@ -11,6 +11,7 @@
 #include <spolia/db/delta.hpp>
 
 #include "db/catalog/layouts.hpp"
+#include "db/catalog/too_long.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -107,8 +108,7 @@ void encode_text(std::string_view s, std::uint32_t words, std::uint64_t* to) noe
 
 void encode_apart(std::string_view bytes, const column_layout& c, std::uint64_t* to) {
   if (bytes.size() > longest_value) {
-    refuse("the value for " + c.in_words() + " has " + std::to_string(bytes.size()) +
-           " bytes: at most 16777216 (16 MiB) are allowed");
+    throw too_long(c, bytes.size(), "16777216 (16 MiB)");
   }
   put_apart(bytes, to);
 }
@@ -218,8 +218,7 @@ void column_layout::encode(const value& v, std::uint64_t* to) const {
     case base_type::text:
       if (const auto* const s = std::get_if<std::string_view>(&v.what())) {
         if (s->size() > type.bytes) {
-          refuse("the text for " + in_words() + " has " + std::to_string(s->size()) +
-                 " bytes: at most " + std::to_string(type.bytes) + " are allowed");
+          throw too_long(*this, s->size(), std::to_string(type.bytes));
         }
         encode_text(*s, words, to);
         return;

@@ -216,6 +216,7 @@ void transaction::prepare() {
 status transaction::commit() {
   if (!goes_on()) return state_;
   no_query_runs();
+  const alone now(*this);
   const step here(*this);
   if (!here) return fail(outcome::ended_by_policy);
   session& s = *session_;

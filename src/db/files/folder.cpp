@@ -150,8 +150,9 @@ void folder::have(folder_use use) {
   if (got == lock_result::unsupported) return have_by_lock_file(use);
   if (got == lock_result::taken) {
     fresh_ = false;  // another opening has it now
-    throw storage_error(path_of(identity_name), storage_error::nowhere,
-                        "the database is open elsewhere: in this process, or in another one");
+    throw storage_error(
+        path_of(identity_name), storage_error::nowhere,
+        "the database is open elsewhere: " + lock_file::holder_of(locked_->identity()));
   }
 }
 
@@ -176,7 +177,7 @@ void folder::have_by_lock_file(folder_use use) {
   fresh_ = false;
   if (other->unknown == nullptr) {
     throw storage_error(path_of(other->name), storage_error::nowhere,
-                        "the database is open elsewhere: in this process, or in another one");
+                        "the database is open elsewhere: " + lock_file::in_words(other->number));
   }
   if (!use.without_lock) {
     throw storage_error(

@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/utsname.h>
 
 #include <array>
@@ -14,6 +15,7 @@
 #include <cstdlib>
 #include <exception>
 #include <fstream>
+#include <iomanip>
 #include <iterator>
 #include <random>
 #include <sstream>
@@ -135,6 +137,32 @@ std::optional<lock_file::process> lock_file::this_process() {
   return o;
 }
 
+std::string lock_file::in_words(std::uint64_t process) {
+  if (process == static_cast<std::uint64_t>(::getpid())) return "in this process";
+  const std::string number = std::to_string(process);
+  std::string name = content_of(("/proc/" + number + "/comm").c_str());
+  if (!name.empty() && name.back() == '\n') name.pop_back();
+  return "in process " + number + (name.empty() ? "" : " (" + name + ")");
+}
+
+/// /proc/locks has a line for each: "1: FLOCK  ADVISORY  WRITE 3108 fe:00:10078278 0 EOF". It does
+/// not know the process of a lock that belongs to an opening (-1), nor one of another container
+/// (0); and some file systems have another device there.
+std::string lock_file::holder_of(const file_identity& locked) {
+  std::ostringstream file;
+  file << std::hex << std::setfill('0') << std::setw(2) << major(locked.device) << ':'
+       << std::setw(2) << minor(locked.device) << ':' << std::dec << locked.number;
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);) {
+    std::istringstream in(line);
+    const std::vector<std::string> fields(std::istream_iterator<std::string>(in), {});
+    if (fields.size() < 6 || fields[5] != file.str()) continue;
+    const std::uint64_t process = std::strtoull(fields[4].c_str(), nullptr, 10);
+    if (fields[4].front() != '-' && process != 0) return in_words(process);
+  }
+  return "in this process, or in another one";
+}
+
 lock_file::lock_file(storage_directory& in, const file_identity& of, const process& mine)
     : in_(in), of_(of), mine_(mine), name_(name_for(of, mine)) {
   in_.open(name_, file_mode::write);
@@ -171,12 +199,12 @@ std::optional<lock_file::obstacle> lock_file::in_the_way(storage_directory& in,
       case life::ended:
         continue;
       case life::lives:
-        return obstacle{other, nullptr};
+        return obstacle{other, nullptr, says->who.number};
       case life::other_machine:
-        found = {other, "it was made on another machine"};
+        found = {other, "it was made on another machine", 0};
         continue;
       case life::other_container:
-        found = {other, "it was made in another container"};
+        found = {other, "it was made in another container", 0};
         continue;
     }
   }

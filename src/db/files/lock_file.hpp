@@ -30,8 +30,9 @@ class lock_file {
  public:
   /// What stands in the way of an opening.
   struct obstacle {
-    std::string name;     ///< of another's file
-    const char* unknown;  ///< why it is not known whether its process lives; null: it does
+    std::string name;          ///< of another's file
+    const char* unknown;       ///< why it is not known whether its process lives; null: it does
+    std::uint64_t number = 0;  ///< of its process, if it lives
   };
 
   /// What distinguishes a process from all others.
@@ -44,6 +45,11 @@ class lock_file {
   };
   /// Nothing: the system does not say what names are made of, so that there cannot be any.
   [[nodiscard]] static std::optional<process> this_process();
+
+  /// Which process has a lock of the system's on the file, in words for an error.
+  [[nodiscard]] static std::string holder_of(const file_identity& locked);
+  /// A process of this machine, in such words.
+  [[nodiscard]] static std::string in_words(std::uint64_t process);
 
   /// One for this opening, by this process, of the directory whose SPOLIA is `of`.
   lock_file(storage_directory& in, const file_identity& of, const process& mine);

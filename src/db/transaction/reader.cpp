@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "db/catalog/slot_chunks.hpp"
+#include "db/catalog/too_long.hpp"
 #include "db/engine.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -240,6 +241,7 @@ void reader::must_serve(const secondary& i) const {
 
 result<row> reader::find(const table& t, values key, const selection& only) const try {
   if (session_ == nullptr) return outcome::ended;
+  const alone now(*this);
   const step here(*this);
   if (!here) return outcome::ended_by_policy;
   if (t.when_.ended(timestamp())) return outcome::dropped;
@@ -256,6 +258,8 @@ result<row> reader::find(const table& t, values key, const selection& only) cons
   return find_buried(t, wanted, only);
 } catch (const row_budget::exceeded&) {
   return outcome::limit;  // there is no room to note what was read
+} catch (const too_long& e) {
+  return e.why();
 }
 
 /// The row in the slot, with an image of its own; an empty one, if this snapshot sees none.

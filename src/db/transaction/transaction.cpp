@@ -16,6 +16,7 @@
 
 #include "db/at_work.hpp"
 #include "db/catalog/slot_chunks.hpp"
+#include "db/catalog/too_long.hpp"
 #include "db/engine.hpp"
 #include "db/log/journal.hpp"
 
@@ -68,9 +69,9 @@ transaction::transaction(transaction&& from) noexcept
     : reader(from, true),
       age_(from.age_),
       longest_wait_(from.longest_wait_),
-      durable_reads_(from.durable_reads_),
       state_(from.session_ != nullptr ? outcome::ended
                                       : std::exchange(from.state_, outcome::ended)),
+      durable_reads_(from.durable_reads_),
       seen_(from.seen_) {}
 
 transaction& transaction::operator=(transaction&& from) noexcept {
@@ -95,6 +96,7 @@ template <class F>
 auto transaction::change(F&& f) -> decltype(f()) {
   if (!goes_on()) return state_;
   no_query_runs();
+  const alone now(*this);
   const step here(*this);
   if (!here) return fail(outcome::ended_by_policy);
   try {
@@ -108,6 +110,8 @@ auto transaction::change(F&& f) -> decltype(f()) {
       } catch (const row_budget::exceeded&) {  // NOLINT: the same
       }
     }
+  } catch (const too_long& e) {  // before anything was changed
+    return e.why();
   } catch (const std::bad_alloc&) {
     roll_back();
     throw;
@@ -403,7 +407,10 @@ bool editor::set_word(std::uint32_t number, std::uint32_t first, std::uint32_t t
 
 /// Called in the checked build variant only.
 bool editor::has_ended() const noexcept {
-  if (of_->turn.load_relaxed() == turn_) return false;
+  if (of_->turn.load_relaxed() == turn_) {
+    const reader::alone now(owner());
+    return false;
+  }
   misuse::report("an editor is asked after the end of its transaction", threads::number());
   return true;
 }
