@@ -45,6 +45,11 @@ set(SPOLIA_SOURCES
     src/db/log/recovery.cpp
     src/db/log/replay_catalog.cpp
     src/db/log/row_format.cpp
+    src/db/log/salvage.cpp
+    src/db/log/salvage_checkpoint.cpp
+    src/db/log/salvage_history.cpp
+    src/db/log/salvage_scan.cpp
+    src/db/log/salvage_tables.cpp
     src/db/log/table_format.cpp
     src/db/other_flavour.cpp
     src/db/query/json.cpp

@@ -8,6 +8,7 @@
 //   db::reader               one moment of all tables, for as long as wished (transaction.hpp)
 //   db::query                filters, sums and groups, with several threads (query.hpp)
 //   db::store_status, json   what a running store does; rows as JSON
+//   db::salvage              a new store out of what is whole of a damaged one (salvage.hpp)
 //
 // The smallest example
 //     namespace db = spolia::db;
@@ -40,6 +41,7 @@
 #include <spolia/db/json.hpp>
 #include <spolia/db/query.hpp>
 #include <spolia/db/result.hpp>
+#include <spolia/db/salvage.hpp>
 #include <spolia/db/schema.hpp>
 #include <spolia/db/store_status.hpp>
 #include <spolia/db/table.hpp>

@@ -77,6 +77,10 @@ folder::folder(std::unique_ptr<storage_directory> at) noexcept : at_(std::move(a
 folder::folder(storage_files& files, const std::filesystem::path& directory, folder_use use)
     : folder(directory_for(files, directory, use)) {
   // In this order: another process that makes a database here makes its data files after SPOLIA.
+  if (use.damaged) {
+    have_damaged(use);
+    return;
+  }
   const folder_content before = look();
   refuse_links_to_nothing(before, use);
   const bool there = at_->identity(identity_name).has_value();
@@ -108,6 +112,22 @@ folder::~folder() {
     if (!kept_) at_->remove_made();
   } catch (const std::exception&) {
     return;  // an empty SPOLIA in a directory without data is in the way of nothing
+  }
+}
+
+/// Nothing is refused but what another process has.
+void folder::have_damaged(folder_use use) {
+  try {
+    locked_ = at_->open(identity_name, file_mode::read);
+  } catch (const storage_error&) {
+    return;  // it is gone, or cannot be read: then no process can have it, either
+  }
+  have(use);
+  std::array<char, 256> text{};
+  try {
+    parse({text.data(), locked_->read(0, std::as_writable_bytes(std::span(text)))});
+  } catch (const storage_error&) {
+    return;  // known_ says so
   }
 }
 

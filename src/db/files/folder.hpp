@@ -44,6 +44,9 @@ struct folder_use {
   bool write = false;
   bool attach = false;        ///< without a lock, to be read: attached.hpp
   bool without_lock = false;  ///< if there cannot be one
+  /// To be read, whatever is missing or damaged: without a SPOLIA that makes sense it is not
+  /// known(), and without any there is nothing to lock.
+  bool damaged = false;
 };
 
 class folder {
@@ -90,6 +93,7 @@ class folder {
   explicit folder(std::unique_ptr<storage_directory> at) noexcept;
   [[noreturn]] void refuse_without_identity(const folder_content& has) const;
   void refuse_links_to_nothing(const folder_content& has, folder_use use) const;
+  void have_damaged(folder_use use);
   void have(folder_use use);
   void have_by_lock_file(folder_use use);
   void parse(std::string_view text);

@@ -3,6 +3,7 @@
 #include "db/log/log_format.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 
 #include "db/log/checksum.hpp"
@@ -81,6 +82,17 @@ std::array<std::byte, file_header::bytes> write_header(file_kind kind, const fil
   to_little(made.data() + 52, std::uint32_t{h.log_follows ? 1U : 0U});
   to_little(made.data() + 8, header_checksum(made));
   return made;
+}
+
+bool mend_header(file_kind kind, bytes_view from, std::uint32_t other_sum,
+                 std::array<std::byte, file_header::bytes>& out) noexcept {
+  if (from.size() < file_header::bytes) return false;
+  const std::uint32_t sum = header_checksum(from);
+  if (sum != from_little<std::uint32_t>(from.data() + 8) && sum != other_sum) return false;
+  std::copy_n(from.begin(), out.size(), out.begin());
+  std::memcpy(out.data(), magic_of(kind).data(), 8);
+  to_little(out.data() + 8, sum);
+  return true;
 }
 
 std::uint32_t header_checksum(bytes_view header) noexcept {
