@@ -90,7 +90,7 @@ void copy_whole(const copy_request& r, const common& c) {
     db::database base = open_to_copy(r, c);
     made = base.backup(folder.place());
   }
-  open_to_read(folder.place(), c.chosen.store, c.show);
+  open_made(folder.place(), c.chosen.store, c.show);
   folder.finish();
   fmt::print("{}: {}B, up to change {}\n", r.to.string(), short_count(made.bytes), made.sequence);
 }
@@ -136,7 +136,7 @@ void copy_in(const copy_request& r, const common& c) {
     of_stream([&] { db::database::restore(read, folder.place()); });
   }
   const std::uint64_t last = of_stream(
-      [&] { return open_to_read(folder.place(), c.chosen.store, c.show).recovered().sequence; });
+      [&] { return open_made(folder.place(), c.chosen.store, c.show).recovered().sequence; });
   folder.finish();
   fmt::print("{}: up to change {}\n", r.to.string(), last);
 }

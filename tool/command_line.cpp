@@ -177,6 +177,17 @@ void add_copies(CLI::App& app, std::function<void()>& run) {
   r.does(run, run_restore);
 }
 
+void add_salvage(CLI::App& app, std::function<void()>& run) {
+  command<salvage_request> c(app, "salvage",
+                             "makes a new store out of what is whole of a damaged one, and says "
+                             "what is missing");
+  c.store(c.request->store, "store", "folder of a damaged store; it is not changed");
+  c.app.add_option("new", c.request->to, "folder to make, or an empty one");
+  c.app.add_flag("--dry-run", c.request->dry_run, "make nothing, and say what would be missing");
+  c.app.add_flag("--json", c.request->json, "the report as one line of JSON");
+  c.does(run, run_salvage);
+}
+
 void add_top(CLI::App& app, std::function<void()>& run) {
   command<top_request> c(app, "top", "shows what a running program does with its store");
   c.store(c.request->store);
@@ -201,6 +212,7 @@ void add_commands(CLI::App& app, std::function<void()>& run) {
   add_dump(app, run);
   add_load(app, run);
   add_copies(app, run);
+  add_salvage(app, run);
   add_top(app, run);
 }
 

@@ -51,6 +51,15 @@ struct copy_request {
 void run_backup(const copy_request& r, const common& c);
 void run_restore(const copy_request& r, const common& c);
 
+struct salvage_request {
+  std::filesystem::path store;
+  std::filesystem::path to;  ///< a folder to be made, or an empty one
+  bool dry_run = false;      ///< the report alone
+  bool json = false;
+};
+/// Throws something_is_missing when it has said what.
+void run_salvage(const salvage_request& r, const common& c);
+
 struct top_request {
   std::filesystem::path store;
   std::uint64_t times = 0;  ///< 0: until stopped

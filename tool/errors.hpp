@@ -20,6 +20,12 @@ class failure : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// It was done, as far as it could be: exit code 3.
+class something_is_missing : public failure {
+ public:
+  using failure::failure;
+};
+
 /// The input is not what it should be, at this place.
 class bad_input : public failure {
  public:

@@ -52,6 +52,13 @@ int main(int argc, char** argv) {
   } catch (const usage_error& e) {
     fmt::print(stderr, "spolia: {}\n", plain(e));
     return 2;
+  } catch (const something_is_missing& e) {
+    if (std::fflush(stdout) != 0) {
+      fmt::print(stderr, "spolia: cannot write to standard output\n");
+      return 1;
+    }
+    fmt::print(stderr, "spolia: {}\n", plain(e));
+    return 3;
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "spolia: out of memory\n");
     return 1;

@@ -15,6 +15,8 @@ namespace db = spolia::db;
 /// To be read: nothing in the directory changes. Throws usage_error if there is no store there.
 db::database open_to_read(const std::filesystem::path& directory, db::options o,
                           progress_mode show);
+/// The same for a copy that was just made: whether it is whole.
+db::database open_made(const std::filesystem::path& directory, db::options o, progress_mode show);
 /// A store that exists, or a new one.
 db::database open_to_write(const std::filesystem::path& directory, db::options o,
                            progress_mode show);

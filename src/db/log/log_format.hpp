@@ -255,8 +255,8 @@ enum class file_kind : std::uint8_t { log, checkpoint };
 std::array<std::byte, file_header::bytes> write_header(file_kind kind, const file_header& h);
 /// Why it is none (null: it is one).
 const char* read_header(file_kind kind, bytes_view from, file_header& out) noexcept;
-/// Of a file that may be damaged: the header as it was, if its checksum, or another one that a block
-/// names, proves the rest of it. False: neither does.
+/// Of a file that may be damaged: the header as it was, if its checksum, or another one that a
+/// block names, proves the rest of it. False: neither does.
 bool mend_header(file_kind kind, bytes_view from, std::uint32_t other_sum,
                  std::array<std::byte, file_header::bytes>& out) noexcept;
 /// Of the header's bytes: what the first block of a checkpoint is chained to.

@@ -2,10 +2,10 @@
 // salvage.hpp: reading what is left of a damaged database. Internal; what it promises is in
 // spolia/db/salvage.hpp.
 //
-// Steps:       salvage_history looks through all files, finds pieces of the log (records that follow
-//              each other) and decides which of them make one history. salvaged_checkpoint finds the
-//              whole blocks of one checkpoint. salvaged_tables puts rows into the new database. The
-//              class salvaging drives them.
+// Steps:       salvage_history looks through all files, finds pieces of the log (records that
+//              follow each other) and decides which of them make one history. salvaged_checkpoint
+//              finds the whole blocks of one checkpoint. salvaged_tables puts rows into the new
+//              database. The class salvaging drives them.
 // Which fit:   each record names the checksum of the one before, its number and its epoch, and so
 //              do the headers of files. Of pieces that exclude each other, those are used that have
 //              the most bytes together. So bytes in a row that look like a record, and files of

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// command_salvage.cpp: `spolia salvage`: a new store out of what is whole of a damaged one.
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "bytes.hpp"
+#include "commands.hpp"
+#include "errors.hpp"
+#include "store.hpp"
+#include "text.hpp"
+
+namespace tool {
+namespace {
+
+namespace fs = std::filesystem;
+using json = nlohmann::ordered_json;
+
+std::string records_text(const db::missing_records& m) {
+  if (m.last == 0) return fmt::format("records from {} on, if there were any", m.first);
+  if (m.first == m.last) return fmt::format("record {}", m.first);
+  return fmt::format("records {} to {}", m.first, m.last);
+}
+
+std::string place_text(const db::damaged_place& d) {
+  std::string s = printable(d.file.filename().string());
+  if (d.offset != db::storage_error::nowhere) {
+    s += fmt::format(" at {}, {} bytes", d.offset, d.bytes);
+  }
+  s += fmt::format(": {}", printable(d.what));
+  if (d.missing.first != 0) s += fmt::format(" ({})", records_text(d.missing));
+  return s;
+}
+
+void print_table(const db::salvaged_table& t) {
+  fmt::print("\n{}: {} rows\n", printable(t.name), t.rows);
+  for (const db::older_rows& o : t.older) {
+    fmt::print("  {} rows may be older than {}, or deleted by them\n", o.rows,
+               records_text(o.than));
+  }
+  if (t.mixed != 0) {
+    fmt::print("  {} of them have newer values in some columns than in others\n", t.mixed);
+  }
+  if (t.in_part != 0) {
+    const std::string where =
+        t.in_part_file.empty() ? "" : ": " + t.in_part_file.filename().string();
+    fmt::print("  {} more rows are known in some columns only{}\n", t.in_part, where);
+  }
+  if (t.incomplete) fmt::print("  rows may be missing that were in a damaged checkpoint\n");
+  if (t.doubtful) {
+    fmt::print(
+        "  its rows may be those of another table with such columns, of which the "
+        "definition is lost\n");
+  }
+  for (const std::string& i : t.not_unique) {
+    fmt::print("  index {} is not unique any more: some rows have the same key\n", printable(i));
+  }
+  for (const std::string& i : t.lost_indexes) {
+    fmt::print("  index {} could not be made\n", printable(i));
+  }
+}
+
+void print_text(const salvage_request& r, const db::salvage_report& done) {
+  if (!r.dry_run) fmt::print("new store    {}\n", r.to.string());
+  if (done.checkpoint_sequence != 0) {
+    fmt::print("checkpoint   up to record {}\n", done.checkpoint_sequence);
+  }
+  fmt::print("log          {} records used, up to record {}\n", done.records, done.sequence);
+  for (const db::damaged_place& d : done.damage) fmt::print("damage       {}\n", place_text(d));
+  for (const db::missing_records& m : done.missing) {
+    fmt::print("missing      {}\n", records_text(m));
+  }
+  if (done.lost_rows != 0 || done.more_rows_lost) {
+    fmt::print("missing      {}{} rows of a checkpoint\n", done.lost_rows,
+               done.more_rows_lost ? " or more" : "");
+  }
+  if (done.unused_records != 0) {
+    fmt::print("not used     {} records that are whole and do not fit to the others\n",
+               done.unused_records);
+  }
+  for (const db::lost_table& t : done.lost_tables) {
+    fmt::print(
+        "lost         the definition of table number {}: {} rows of it in a checkpoint, {} "
+        "changes in the log\n",
+        t.number, t.rows, t.changes);
+  }
+  for (const std::string& n : done.notes) fmt::print("note         {}\n", printable(n));
+  for (const db::salvaged_table& t : done.tables) print_table(t);
+}
+
+json json_of(const db::missing_records& m) {
+  if (m.first == 0) return nullptr;
+  return {{"first", m.first}, {"last", m.last == 0 ? json(nullptr) : json(m.last)}};
+}
+
+json json_of(const db::salvaged_table& t) {
+  json one = {{"name", t.name},
+              {"rows", t.rows},
+              {"older", json::array()},
+              {"mixed", t.mixed},
+              {"in_part", t.in_part},
+              {"in_part_file", t.in_part_file.filename().string()},
+              {"incomplete", t.incomplete},
+              {"doubtful", t.doubtful},
+              {"not_unique", t.not_unique},
+              {"lost_indexes", t.lost_indexes}};
+  for (const db::older_rows& o : t.older) {
+    one["older"].push_back({{"than", json_of(o.than)}, {"rows", o.rows}});
+  }
+  return one;
+}
+
+void print_json(const salvage_request& r, const db::salvage_report& done) {
+  json all = {{"store", r.store.string()},
+              {"new_store", r.dry_run ? json(nullptr) : json(r.to.string())},
+              {"complete", done.complete()},
+              {"checkpoint_sequence", done.checkpoint_sequence},
+              {"sequence", done.sequence},
+              {"records", done.records},
+              {"damage", json::array()},
+              {"missing", json::array()},
+              {"lost_rows", done.lost_rows},
+              {"more_rows_lost", done.more_rows_lost},
+              {"unused_records", done.unused_records},
+              {"lost_tables", json::array()},
+              {"notes", done.notes},
+              {"tables", json::array()}};
+  for (const db::damaged_place& d : done.damage) {
+    const bool whole = d.offset == db::storage_error::nowhere;
+    all["damage"].push_back({{"file", d.file.filename().string()},
+                             {"offset", whole ? json(nullptr) : json(d.offset)},
+                             {"bytes", whole ? json(nullptr) : json(d.bytes)},
+                             {"what", d.what},
+                             {"missing", json_of(d.missing)}});
+  }
+  for (const db::missing_records& m : done.missing) all["missing"].push_back(json_of(m));
+  for (const db::lost_table& t : done.lost_tables) {
+    all["lost_tables"].push_back({{"number", t.number}, {"rows", t.rows}, {"changes", t.changes}});
+  }
+  for (const db::salvaged_table& t : done.tables) all["tables"].push_back(json_of(t));
+  fmt::print("{}\n", all.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+db::salvage_report run_it(const salvage_request& r, const fs::path& to, const common& c) {
+  db::salvage_options o;
+  o.dry_run = r.dry_run;
+  o.store = c.chosen.store;
+  progress bar("salvage", 0, c.show);
+  o.on_progress = [&](const db::recovery_progress& p) {
+    bar.total(p.of);
+    bar.at(p.done);
+  };
+  return db::salvage(r.store, to, o);
+}
+
+db::salvage_report into_new(const salvage_request& r, const common& c) {
+  std::error_code ignored;
+  // One that is there already cannot be replaced: it may be where a disk is mounted.
+  if (fs::is_directory(r.to, ignored) && fs::is_empty(r.to, ignored)) return run_it(r, r.to, c);
+  new_folder folder(r.to);
+  const db::salvage_report done = run_it(r, folder.place(), c);
+  folder.finish();
+  return done;
+}
+
+}  // namespace
+
+void run_salvage(const salvage_request& r, const common& c) {
+  std::error_code ignored;
+  if (!fs::is_directory(r.store, ignored)) {
+    throw usage_error(r.store.string() + " is not the folder of a store");
+  }
+  if (!r.dry_run && r.to.empty()) throw usage_error("where to? salvage STORE NEW, or --dry-run");
+  const db::salvage_report done = r.dry_run ? run_it(r, {}, c) : into_new(r, c);
+  (r.json ? print_json : print_text)(r, done);
+  if (!done.complete()) {
+    throw something_is_missing(
+        "something is missing, or may be: the report on standard output says what and where");
+  }
+}
+
+}  // namespace tool
