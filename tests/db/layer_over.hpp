@@ -23,6 +23,9 @@ namespace spolia::test {
 struct layer_faults {
   std::function<void()> before_change = [] {};
   std::function<void()> before_lock = [] {};
+  /// Of a file: its name, where, and how many bytes.
+  std::function<void(const std::string&, std::uint64_t, std::size_t)> before_read =
+      [](const std::string&, std::uint64_t, std::size_t) {};
   bool no_locks = false;
 };
 
@@ -41,9 +44,10 @@ class layer_over : public db::storage_files {
 
   class file final : public db::storage_file {
    public:
-    file(std::unique_ptr<db::storage_file> of, shared_faults faults)
-        : of_(std::move(of)), faults_(std::move(faults)) {}
+    file(std::unique_ptr<db::storage_file> of, shared_faults faults, std::string name)
+        : of_(std::move(of)), faults_(std::move(faults)), name_(std::move(name)) {}
     std::size_t read(std::uint64_t offset, std::span<std::byte> to) override {
+      faults_->before_read(name_, offset, to.size());
       return of_->read(offset, to);
     }
     void write(std::uint64_t offset, std::span<const std::byte> from) override {
@@ -73,6 +77,7 @@ class layer_over : public db::storage_files {
    private:
     const std::unique_ptr<db::storage_file> of_;
     const shared_faults faults_;
+    const std::string name_;
   };
 
   class directory final : public db::storage_directory {
@@ -81,7 +86,7 @@ class layer_over : public db::storage_files {
         : storage_directory(of->path()), of_(std::move(of)), faults_(std::move(faults)) {}
     std::unique_ptr<db::storage_file> open(const std::string& name, db::file_mode how) override {
       if (how != db::file_mode::read) faults_->before_change();
-      return std::make_unique<file>(of_->open(name, how), faults_);
+      return std::make_unique<file>(of_->open(name, how), faults_, name);
     }
     std::vector<std::string> list() override { return of_->list(); }
     void rename(const std::string& from, const std::string& to) override {

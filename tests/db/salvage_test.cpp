@@ -4,12 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -131,6 +134,240 @@ TEST(salvage, a_log_that_was_cut_anywhere) {
         std::any_of(records.begin(), records.end(), [&](const auto& r) { return r.end == at; });
     ASSERT_EQ(got.report.complete(), at_an_end) << "it may end where a record does";
   }
+}
+
+
+/// Rows 1..count, each as long as a third of a block of a checkpoint.
+std::string long_text(std::int64_t k) {
+  return std::string(90'000, static_cast<char>('a' + k % 26)) + std::to_string(k);
+}
+table& make_long_rows(database& base, const std::string& name, std::int64_t first,
+                      std::int64_t last) {
+  table& t = base.create_table(
+      {.name = name, .columns = {{"k", int64, primary_key}, {"n", int64}, {"text", text()}}});
+  for (std::int64_t k = first; k <= last; ++k) {
+    EXPECT_TRUE(base.transact([&](transaction& tx) {
+      return tx.insert(t, {k, k * 7, long_text(k)});
+    }));
+  }
+  return t;
+}
+/// The keys in a table, of which each row is as make_long_rows() has made it.
+std::vector<std::int64_t> long_rows_in(const database& base, const std::string& name) {
+  std::vector<std::int64_t> keys;
+  const table& t = base.find_table(name);
+  base.snapshot().for_each(t, [&](const row& r) {
+    const auto k = r.get(t.column<std::int64_t>("k"));
+    EXPECT_EQ(r.get(t.column<std::int64_t>("n")), k * 7);
+    EXPECT_EQ(r.get(t.column<std::string_view>("text")), long_text(k));
+    keys.push_back(k);
+  });
+  std::sort(keys.begin(), keys.end());
+  return keys;
+}
+
+struct block_place {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::uint32_t kind = 0;
+  std::uint32_t table = 0;
+  std::vector<std::int64_t> keys;
+};
+/// A row of make_long_rows() has its key in eight bytes, which columns are null, n, and the length
+/// and the bytes of its text.
+std::vector<block_place> blocks_of(const bytes& checkpoint) {
+  std::vector<block_place> all;
+  for (std::size_t at = file_head; at < checkpoint.size();) {
+    const std::size_t end = at + 32 + number_at<std::uint32_t>(checkpoint, at + 8);
+    all.push_back({at, end, number_at<std::uint32_t>(checkpoint, at + 16),
+                   number_at<std::uint32_t>(checkpoint, at + 20), {}});
+    for (std::size_t row = at + 32; all.back().kind == 2 && row < end;) {
+      all.back().keys.push_back(number_at<std::int64_t>(checkpoint, row));
+      row += 28 + number_at<std::uint32_t>(checkpoint, row + 24);
+    }
+    at = end;
+  }
+  return all;
+}
+
+/// A checkpoint of two tables in many blocks, and a log after it that does not touch their rows.
+class damaged_checkpoint : public testing::Test {
+ protected:
+  static constexpr std::int64_t rows = 20;
+
+  damaged_checkpoint() {
+    {
+      database base = database::open(place, over(files_));
+      make_long_rows(base, "a", 1, rows);
+      make_long_rows(base, "b", 101, 100 + rows);
+      base.checkpoint();
+    }
+    for (const std::string& name : files_->names()) {
+      if (name.find("/checkpoint-") != std::string::npos) name_ = name;
+    }
+    blocks_ = blocks_of(files_->content(name_));
+  }
+  /// The keys of a table whose rows are in blocks that `whole` says are.
+  std::vector<std::int64_t> keys(std::uint32_t table,
+                                 const std::function<bool(const block_place&)>& whole) const {
+    std::vector<std::int64_t> all;
+    for (const block_place& b : blocks_) {
+      if (b.table == table && whole(b)) all.insert(all.end(), b.keys.begin(), b.keys.end());
+    }
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+  /// Damages bytes from..to, and compares what is left.
+  void damage(std::size_t from, std::size_t to,
+              const std::function<void(std::span<std::byte>)>& change) {
+    SCOPED_TRACE(std::to_string(from) + " to " + std::to_string(to));
+    const disk damaged = files_->copy();
+    change(std::span(damaged->content(name_)).subspan(from, to - from));
+    const salvage_report r = db::salvage(place, "new", into(damaged));
+    SCOPED_TRACE(in_words(r));
+    const auto whole = [&](const block_place& b) { return to <= b.begin || b.end <= from; };
+    const database base = database::open("new", over(damaged));
+    std::uint64_t lost = 0;
+    for (std::uint32_t t = 0; t < 2; ++t) {
+      const std::string name = t == 0 ? "a" : "b";
+      if (!whole(blocks_[t])) {
+        lost += keys(t, whole).size();
+        const auto is_t = [&](const lost_table& l) {
+          return l.number == t && l.rows == keys(t, whole).size();
+        };
+        EXPECT_EQ(std::count_if(r.lost_tables.begin(), r.lost_tables.end(), is_t), 1);
+        continue;
+      }
+      EXPECT_EQ(long_rows_in(base, name), keys(t, whole));
+    }
+    const bool hit = !std::all_of(blocks_.begin(), blocks_.end(), whole);
+    EXPECT_EQ(r.complete(), !hit);
+    EXPECT_TRUE(says_place(r, name_, from));
+    EXPECT_TRUE(r.missing.empty()) << "of the log nothing is";
+    EXPECT_EQ(r.more_rows_lost, !whole(blocks_.back()));
+    if (whole(blocks_.back())) {
+      EXPECT_EQ(r.lost_rows, 2 * rows - keys(0, whole).size() - keys(1, whole).size());
+    }
+  }
+
+  const disk files_ = new_disk();
+  std::string name_;
+  std::vector<block_place> blocks_;
+};
+
+TEST_F(damaged_checkpoint, has_the_rows_of_its_other_blocks) {
+  ASSERT_GT(blocks_.size(), 12U);
+  const auto flip = [](std::span<std::byte> at) { at[0] ^= std::byte{0x10}; };
+  for (std::size_t at = 0; at < file_head; at += 3) damage(at, at + 1, flip);
+  for (const block_place& b : blocks_) {
+    for (const std::size_t at : {0U, 5U, 9U, 11U, 13U, 17U, 21U, 25U, 32U}) {
+      if (b.begin + at < b.end) damage(b.begin + at, b.begin + at + 1, flip);
+    }
+    damage(b.end - 1, b.end, flip);
+  }
+}
+
+TEST_F(damaged_checkpoint, with_zeros_over_several_blocks) {
+  const auto zero = [](std::span<std::byte> at) { std::fill(at.begin(), at.end(), std::byte{0}); };
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    for (std::size_t last = i; last < std::min(blocks_.size(), i + 4); ++last) {
+      damage(blocks_[i].begin + (i % 2 == 0 ? 0 : 3), blocks_[last].end - 1, zero);
+    }
+  }
+}
+
+TEST_F(damaged_checkpoint, that_was_cut) {
+  const std::size_t size = files_->content(name_).size();
+  for (const block_place& b : blocks_) {
+    for (const std::size_t at : {b.begin, b.begin + 20, b.end - 1}) {
+      const disk damaged = files_->copy();
+      damaged->content(name_).resize(at);
+      const salvage_report r = db::salvage(place, "new", into(damaged));
+      SCOPED_TRACE(in_words(r));
+      EXPECT_FALSE(r.complete());
+      EXPECT_TRUE(r.more_rows_lost || !r.missing.empty()) << "the end says how many there were";
+      const database base = database::open("new", over(damaged));
+      for (std::uint32_t t = 0; t < 2; ++t) {
+        if (blocks_[t].end > at) continue;
+        EXPECT_EQ(long_rows_in(base, t == 0 ? "a" : "b"),
+                  keys(t, [&](const block_place& w) { return w.end <= at; }));
+      }
+    }
+  }
+  const disk longer = files_->copy();
+  longer->content(name_).resize(size + 10);
+  const salvage_report r = db::salvage(place, "new", into(longer));
+  EXPECT_TRUE(r.complete()) << in_words(r);
+  EXPECT_TRUE(says_place(r, name_, size));
+}
+
+TEST_F(damaged_checkpoint, and_what_the_log_after_it_says_of_lost_rows) {
+  {
+    database base = database::open(place, over(files_));
+    table& a = base.find_table("a");
+    ASSERT_TRUE(base.transact([&](transaction& tx) -> status {
+      for (std::int64_t k = 1; k <= rows; ++k) {
+        if (auto s = tx.update(a, {k}, {{"n", 1000 + k}}); !s) return s;
+      }
+      return outcome::ok;
+    }));
+  }
+  const auto first = std::find_if(blocks_.begin(), blocks_.end(),
+                                  [](const block_place& b) { return b.kind == 2; });
+  files_->content(name_)[first->begin + 100] ^= std::byte{1};
+  const salvage_report r = db::salvage(place, "new", into(files_));
+  SCOPED_TRACE(in_words(r));
+  const std::uint64_t lost = keys(0, [&](const block_place& b) {
+    return b.begin == first->begin;
+  }).size();
+  EXPECT_EQ(r.lost_rows, lost);
+  ASSERT_EQ(r.tables.size(), 2U);
+  EXPECT_EQ(r.tables[0].in_part, lost);
+  EXPECT_TRUE(r.tables[0].incomplete);
+  EXPECT_FALSE(r.tables[1].incomplete) << "its blocks are whole";
+  EXPECT_TRUE(r.tables[0].older.empty()) << "the log is whole";
+  const bytes& lines = files_->content(r.tables[0].in_part_file);
+  const std::string text(reinterpret_cast<const char*>(lines.data()), lines.size());
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), static_cast<std::ptrdiff_t>(lost));
+  EXPECT_TRUE(text.starts_with(R"({"k":)")) << text;
+  EXPECT_NE(text.find(R"(,"n":10)"), std::string::npos) << text;
+  EXPECT_EQ(text.find("text"), std::string::npos) << "that is not known";
+  const database base = database::open("new", over(files_));
+  const table& a = base.find_table("a");
+  base.snapshot().for_each(a, [&](const row& r) {
+    EXPECT_EQ(r.get(a.column<std::int64_t>("n")), 1000 + r.get(a.column<std::int64_t>("k")));
+  });
+}
+
+TEST(salvage, an_older_checkpoint_is_used_if_the_log_goes_on) {
+  const disk files = new_disk();
+  work(files, 1, 5, true);  // records 1 to 7
+  const disk at_first = files->copy();
+  work(files, 6, 8);
+  const disk before = files->copy();
+  work(files, 9, 9, true);
+  std::string second;
+  for (const std::string& n : files->names()) {
+    if (n.find("/checkpoint-") != std::string::npos) second = n;
+  }
+  // As if the process had died before it removed what the second one has made superfluous.
+  const disk both = files->copy();
+  for (const std::string& n : before->names()) {
+    if (n.find("/checkpoint-") != std::string::npos || n.find("/log-") != std::string::npos) {
+      if (!both->has(n)) both->put(n, before->content(n));
+    }
+  }
+  const auto rows = model_of(9, [](std::uint64_t) { return false; }).rows;
+  auto got = salvage_all(both->copy());
+  EXPECT_TRUE(got.report.complete()) << in_words(got.report);
+  EXPECT_EQ(got.rows, rows);
+  const disk damaged = both->copy();
+  damaged->content(second)[200] ^= std::byte{1};
+  got = salvage_all(damaged);
+  // The log up to the second one is there but for its last record, and that is in no file.
+  EXPECT_FALSE(got.rows.empty());
+  for (const auto& [id, row] : got.rows) EXPECT_TRUE(rows.contains(id)) << id;
+  EXPECT_TRUE(says_place(got.report, second, 200)) << in_words(got.report);
 }
 
 }  // namespace

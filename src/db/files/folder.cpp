@@ -56,6 +56,10 @@ std::unique_ptr<storage_directory> directory_for(storage_files& files,
   std::unique_ptr<storage_directory> opened = files.open_directory(directory, how);
   return use.attach ? attach(std::move(opened)) : std::move(opened);
 }
+/// What a program that has it would write meanwhile could not be told from damage.
+const char* what_then(folder_use use) noexcept {
+  return use.damaged ? ". End what has it, or use a copy of the directory" : "";
+}
 
 int digit_value(char c) noexcept {
   if (c >= '0' && c <= '9') return c - '0';
@@ -170,9 +174,9 @@ void folder::have(folder_use use) {
   if (got == lock_result::unsupported) return have_by_lock_file(use);
   if (got == lock_result::taken) {
     fresh_ = false;  // another opening has it now
-    throw storage_error(
-        path_of(identity_name), storage_error::nowhere,
-        "the database is open elsewhere: " + lock_file::holder_of(locked_->identity()));
+    throw storage_error(path_of(identity_name), storage_error::nowhere,
+                        "the database is open elsewhere: " +
+                            lock_file::holder_of(locked_->identity()) + what_then(use));
   }
 }
 
@@ -196,8 +200,9 @@ void folder::have_by_lock_file(folder_use use) {
   if (!other) return;
   fresh_ = false;
   if (other->unknown == nullptr) {
-    throw storage_error(path_of(other->name), storage_error::nowhere,
-                        "the database is open elsewhere: " + lock_file::in_words(other->number));
+    throw storage_error(
+        path_of(other->name), storage_error::nowhere,
+        "the database is open elsewhere: " + lock_file::in_words(other->number) + what_then(use));
   }
   if (!use.without_lock) {
     throw storage_error(

@@ -297,7 +297,7 @@ class salvaged_tables {
   };
   class words;
 
-  one& known(std::uint32_t number);
+  one* known(std::uint32_t number);
   [[nodiscard]] one* find(std::uint32_t number) const noexcept;
   one& make(std::uint32_t number, const table_spec& spec);
   void remove(std::unique_ptr<one>& t);

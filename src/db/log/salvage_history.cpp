@@ -25,10 +25,7 @@ constexpr const char* other_database = "it belongs to another database; nothing 
 bool pieces_fit(const log_piece& x, const log_piece& y) noexcept {
   if (y.first <= x.last) return false;
   const std::uint64_t missing = y.first - x.last - 1;
-  if (x.file == y.file) {
-    if (x.end > y.begin || x.epoch != y.epoch) return false;
-    if (missing > (y.begin - x.end) / record_header::bytes) return false;
-  }
+  if (x.file == y.file && (x.end > y.begin || x.epoch != y.epoch)) return false;
   if (!x.linked || !y.linked) return true;
   if (y.epoch < x.epoch) return false;
   return missing != 0 || y.chain == x.crc;
@@ -138,7 +135,10 @@ void salvage_history::look_at_segment(std::uint64_t named) {
     } else if (known && h.id != id_) {
       of.wrong = other_database;
     } else {
+      const std::size_t before = pieces_.size();
       segment_scan(view, known ? &h : nullptr, number, pieces_).run();
+      // Of two that are the same, the one that has the right name.
+      if (known && h.sequence == named) ++pieces_[before].weight;
     }
   } catch (const storage_error& e) {
     of.wrong = e.what();
@@ -249,7 +249,7 @@ void salvage_history::report_tail(const file& of, std::size_t last) {
   if (what != "zeros") {
     note(path, where, what, more ? next : missing_records{p.last + 1, 0});
   } else if (next.first != 0 && used_[last + 1].file != p.file && of.named < next.last) {
-    note(path, where, "the segment ends here, or has zeros from here on", next);
+    note(path, where, "the segment ends here: it was cut off, or a file after it is missing", next);
   }
 }
 

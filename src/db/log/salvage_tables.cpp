@@ -114,11 +114,13 @@ salvaged_tables::one* salvaged_tables::find(std::uint32_t number) const noexcept
   return number < tables_.size() ? tables_[number].get() : nullptr;
 }
 
-salvaged_tables::one& salvaged_tables::known(std::uint32_t number) {
+/// Null: its definition is lost, and so is what would be done to it.
+salvaged_tables::one* salvaged_tables::known(std::uint32_t number) {
+  if (number >= most_tables) throw malformed("there are too many tables");
   named_ = std::max(named_, number + 1);
   one* const t = find(number);
-  if (t == nullptr) throw malformed("it is about an unknown table");
-  return *t;
+  if (t == nullptr && sound_) throw malformed("it is about an unknown table");
+  return t;
 }
 
 const schema* salvaged_tables::layout_of(std::uint32_t number) const noexcept {
@@ -162,24 +164,25 @@ void salvaged_tables::remove(std::unique_ptr<one>& t) {
 }
 
 void salvaged_tables::drop_table(std::uint32_t number) {
-  known(number);
-  remove(tables_[number]);
+  if (known(number) != nullptr) remove(tables_[number]);
+  lost_.erase(number);
 }
 
 void salvaged_tables::create_index(std::uint32_t number, const index_spec& spec) {
-  one& t = known(number);
+  one* const t = known(number);
+  if (t == nullptr) return;
   const auto same = [&](const index_spec& i) { return i.name == spec.name; };
-  if (sound_ && std::any_of(t.spec.indexes.begin(), t.spec.indexes.end(), same)) {
+  if (std::erase_if(t->spec.indexes, same) != 0 && sound_) {
     throw malformed("an index is made twice");
   }
-  std::erase_if(t.spec.indexes, same);
-  t.spec.indexes.push_back(spec);
+  t->spec.indexes.push_back(spec);
 }
 
 void salvaged_tables::drop_index(std::uint32_t number, const std::string& name) {
-  one& t = known(number);
+  one* const t = known(number);
+  if (t == nullptr) return;
   const auto gone =
-      std::erase_if(t.spec.indexes, [&](const index_spec& i) { return i.name == name; });
+      std::erase_if(t->spec.indexes, [&](const index_spec& i) { return i.name == name; });
   if (gone == 0 && sound_) throw malformed("an index is dropped that does not exist");
 }
 

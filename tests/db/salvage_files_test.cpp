@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: Apache-2.0
+// Salvage where files are missing, swapped, of another database or history, or cannot be read; and
+// what it leaves where it fails.
+
+#include <gtest/gtest.h>
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "db/durable.hpp"
+#include "db/layer_over.hpp"
+#include "db/own_place.hpp"
+#include "db/salvaged.hpp"
+#include "db/seals.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+using namespace spolia::test;
+
+std::string segment(std::uint64_t first) {
+  std::array<char, 32> name{};
+  std::snprintf(name.data(), name.size(), "log-%016llx.spl",
+                static_cast<unsigned long long>(first));
+  return std::string(place) + "/" + name.data();
+}
+const std::string identity = std::string(place) + "/SPOLIA";
+
+/// Commits first..last in a segment of their own.
+void commits(const disk& files, std::int64_t first, std::int64_t last) {
+  database base = database::open(place, over(files));
+  table& ledger = base.tables().empty() ? make_ledger(base) : base.find_table("ledger");
+  for (std::int64_t n = first; n <= last; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+}
+ledger_rows rows_of(std::int64_t last, std::uint64_t lost_from = 0, std::uint64_t lost_to = 0) {
+  ledger_model m;
+  for (std::int64_t n = 1; n <= last; ++n) {
+    const auto record = static_cast<std::uint64_t>(n) + 1;
+    if (record < lost_from || record > lost_to) m.commit(n);
+  }
+  return m.rows;
+}
+
+/// Three segments: records 1 to 5 (commits 1 to 4), 6 to 8 (5 to 7), 9 to 11 (8 to 10).
+class three_segments : public testing::Test {
+ protected:
+  three_segments() {
+    commits(files_, 1, 4);
+    commits(files_, 5, 7);
+    commits(files_, 8, 10);
+  }
+  const disk files_ = new_disk();
+};
+
+TEST_F(three_segments, the_middle_one_is_gone) {
+  files_->remove(segment(6));
+  const auto got = salvage_all(files_);
+  SCOPED_TRACE(in_words(got.report));
+  EXPECT_EQ(got.rows, rows_of(10, 6, 8));
+  EXPECT_EQ(got.report.missing, std::vector({missing_records{6, 8}}));
+  EXPECT_TRUE(says_place(got.report, segment(1), files_->content(segment(1)).size()));
+  ASSERT_EQ(got.report.tables.size(), 1U);
+  const salvaged_table& t = got.report.tables[0];
+  ASSERT_EQ(t.older.size(), 1U);
+  EXPECT_EQ(t.older[0].than, (missing_records{6, 8}));
+  // Rows 1 to 4 without 3, and the counter, of which later commits have set two columns.
+  EXPECT_EQ(t.older[0].rows, 5U);
+  EXPECT_EQ(t.mixed, 1U);
+}
+
+TEST_F(three_segments, the_first_one_is_gone) {
+  files_->remove(segment(1));
+  const auto got = salvage_all(files_);
+  SCOPED_TRACE(in_words(got.report));
+  EXPECT_TRUE(got.rows.empty()) << "the definition of the table is gone with it";
+  EXPECT_EQ(got.report.missing, std::vector({missing_records{1, 5}}));
+  ASSERT_EQ(got.report.lost_tables.size(), 1U);
+  EXPECT_EQ(got.report.lost_tables[0].number, 0U);
+  EXPECT_EQ(got.report.lost_tables[0].changes, 14U) << "two for each, three where one is erased";
+}
+
+TEST_F(three_segments, the_last_one_is_gone) {
+  files_->remove(segment(9));
+  const auto got = salvage_all(files_);
+  EXPECT_EQ(got.rows, rows_of(7));
+}
+
+TEST_F(three_segments, two_have_changed_their_names) {
+  std::swap(files_->content(segment(1)), files_->content(segment(6)));
+  const auto got = salvage_all(files_);
+  SCOPED_TRACE(in_words(got.report));
+  EXPECT_EQ(got.rows, rows_of(10)) << "their headers say where they belong";
+  EXPECT_TRUE(got.report.complete());
+}
+
+TEST_F(three_segments, one_is_there_twice) {
+  files_->put(segment(0x20), files_->content(segment(6)));
+  const auto got = salvage_all(files_);
+  SCOPED_TRACE(in_words(got.report));
+  EXPECT_EQ(got.rows, rows_of(10));
+  EXPECT_TRUE(says_place(got.report, segment(0x20), 0));
+  EXPECT_EQ(got.report.unused_records, 0U) << "they are used where they belong";
+}
+
+TEST_F(three_segments, one_is_of_another_database) {
+  const disk other = new_disk();
+  commits(other, 1, 4);
+  commits(other, 5, 7);
+  files_->content(segment(6)) = other->content(segment(6));
+  auto got = salvage_all(files_->copy());
+  EXPECT_EQ(got.rows, rows_of(10, 6, 8)) << in_words(got.report);
+  EXPECT_TRUE(says_place(got.report, segment(6), 0));
+  // The same without SPOLIA: most files say whose they are.
+  files_->remove(identity);
+  got = salvage_all(files_);
+  EXPECT_EQ(got.rows, rows_of(10, 6, 8)) << in_words(got.report);
+  EXPECT_TRUE(says_place(got.report, identity, 0));
+}
+
+TEST_F(three_segments, one_is_of_another_history) {
+  // Both have the same id, and records 6 to 8 that are whole.
+  const disk other = new_disk();
+  for (const std::string& name : files_->names()) {
+    if (name == segment(1) || name == identity) other->put(name, files_->content(name));
+  }
+  {
+    database base = database::open(place, over(other));
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_TRUE(base.transact([&](transaction& tx) {
+        return tx.insert(base.find_table("ledger"), {1000 + i, 1, nullptr, true, nullptr});
+      }));
+    }
+  }
+  files_->content(segment(6)) = other->content(segment(6));
+  const auto got = salvage_all(files_);
+  SCOPED_TRACE(in_words(got.report));
+  for (const auto& [id, row] : got.rows) {
+    const bool made_up = id >= 1000 && got.rows.contains(8);
+    EXPECT_FALSE(made_up) << "no state had rows of both";
+  }
+  EXPECT_FALSE(got.report.complete());
+  EXPECT_EQ(got.report.unused_records, 3U);
+}
+
+TEST_F(three_segments, one_has_zeros_from_a_place_on) {
+  const auto records = records_of(files_->content(segment(6)));
+  bytes& middle = files_->content(segment(6));
+  std::fill(middle.begin() + static_cast<std::ptrdiff_t>(records[1].begin), middle.end(),
+            std::byte{0});
+  const auto got = salvage_all(files_);
+  SCOPED_TRACE(in_words(got.report));
+  EXPECT_EQ(got.rows, rows_of(10, 7, 8));
+  EXPECT_EQ(got.report.missing, std::vector({missing_records{7, 8}}));
+  EXPECT_TRUE(says_place(got.report, segment(6), records[1].begin));
+}
+
+TEST_F(three_segments, one_was_overwritten) {
+  for (const std::uint64_t which : {1U, 6U, 9U}) {
+    const disk damaged = files_->copy();
+    bytes& all = damaged->content(segment(which));
+    std::fill(all.begin(), all.end(), std::byte{0xAA});
+    const auto got = salvage_all(damaged);
+    SCOPED_TRACE(in_words(got.report));
+    EXPECT_FALSE(got.report.complete());
+    EXPECT_TRUE(says_place(got.report, segment(which), 100));
+    if (which == 6) EXPECT_EQ(got.rows, rows_of(10, 6, 8));
+    if (which == 9) EXPECT_EQ(got.rows, rows_of(7));
+  }
+}
+
+TEST_F(three_segments, all_data_files_are_gone) {
+  for (const std::uint64_t s : {1U, 6U, 9U}) files_->remove(segment(s));
+  const salvage_report r = salvage(place, "new", into(files_));
+  EXPECT_FALSE(r.complete());
+  EXPECT_EQ(r.missing, std::vector({missing_records{1, 0}}));
+  files_->remove(identity);
+  EXPECT_THROW(salvage(place, "other", into(files_)), storage_error);
+}
+
+TEST_F(three_segments, no_file_says_which_database_it_is) {
+  for (const std::string text : {"", "spolia database\nformat 5\nid 12", "a letter"}) {
+    const disk damaged = files_->copy();
+    const auto content = std::as_bytes(std::span(text));
+    damaged->put(identity, bytes(content.begin(), content.end()));
+    const auto got = salvage_all(damaged);
+    EXPECT_EQ(got.rows, rows_of(10)) << in_words(got.report);
+    EXPECT_TRUE(got.report.complete());
+    EXPECT_TRUE(says_place(got.report, identity, 0));
+  }
+}
+
+TEST_F(three_segments, a_format_that_is_not_known_is_named_as_such) {
+  for (const std::uint64_t s : {1U, 6U, 9U}) {
+    bytes& log = files_->content(segment(s));
+    put_at(log, 12, 9U);
+    put_at(log, 8, plain_crc(std::span(log).subspan(12, 52)));
+  }
+  const salvage_report r = salvage(place, "new", into(files_));
+  EXPECT_NE(in_words(r).find("format"), std::string::npos) << in_words(r);
+  EXPECT_EQ(r.records, 0U);
+}
+
+/// Bytes that look like a part of a log, in a row whose record is damaged.
+TEST(salvage, a_log_in_a_row_is_not_taken_for_the_log) {
+  const disk other = new_disk();
+  {
+    database base = database::open(place, over(other));
+    table& t = base.create_table({.name = "t", .columns = {{"k", int64, primary_key}}});
+    for (std::int64_t k = 1; k <= 40; ++k) {
+      ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {k}); }));
+    }
+  }
+  const bytes& inner = other->content(segment(1));
+  const std::string_view as_text(reinterpret_cast<const char*>(inner.data()), inner.size());
+  for (const std::int64_t before : {2, 10}) {
+    for (const std::int64_t after : {1, 3, 30}) {
+      const disk files = new_disk();
+      {
+        database base = database::open(place, over(files));
+        table& t = base.create_table(
+            {.name = "t", .columns = {{"k", int64, primary_key}, {"inner", blob(), nullable}}});
+        for (std::int64_t k = 1; k <= before; ++k) {
+          ASSERT_TRUE(base.transact(
+              [&](transaction& tx) { return tx.insert(t, {1000 + k, nullptr}); }));
+        }
+        ASSERT_TRUE(base.transact(
+            [&](transaction& tx) { return tx.insert(t, {2000, blob_view(as_text)}); }));
+        for (std::int64_t k = 1; k <= after; ++k) {
+          ASSERT_TRUE(base.transact(
+              [&](transaction& tx) { return tx.insert(t, {3000 + k, nullptr}); }));
+        }
+      }
+      const auto records = records_of(files->content(segment(1)));
+      const record_place hit = records[static_cast<std::size_t>(before) + 1];
+      for (std::size_t at = hit.begin; at < hit.begin + 60; ++at) {
+        SCOPED_TRACE(std::to_string(before) + ", " + std::to_string(after) + ", " +
+                     std::to_string(at - hit.begin));
+        const disk damaged = files->copy();
+        damaged->content(segment(1))[at] ^= std::byte{0x20};
+        const salvage_report r = salvage(place, "new", into(damaged));
+        SCOPED_TRACE(in_words(r));
+        const database base = database::open("new", over(damaged));
+        const table& t = base.find_table("t");
+        std::vector<std::int64_t> keys;
+        base.snapshot().for_each(
+            t, [&](const row& x) { keys.push_back(x.get(t.column<std::int64_t>("k"))); });
+        ASSERT_EQ(keys.size(), static_cast<std::size_t>(before + after));
+        ASSERT_EQ(std::count_if(keys.begin(), keys.end(), [](auto k) { return k < 1000; }), 0);
+        ASSERT_EQ(r.missing, std::vector({missing_records{hit.number, hit.number}}));
+      }
+    }
+  }
+}
+
+TEST(salvage, rows_that_a_lost_commit_would_have_kept_apart_stay) {
+  for (const index_kind kind : {index_kind::ordered, index_kind::hash}) {
+    const disk files = new_disk();
+    {
+      database base = database::open(place, over(files));
+      table& t = base.create_table({.name = "people",
+                                    .columns = {{"id", int64, primary_key}, {"badge", int64}},
+                                    .indexes = {{"by_badge", {"badge"}, true, kind}}});
+      const auto put = [&](std::int64_t id) {
+        ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {id, 7}); }));
+      };
+      put(1);
+      ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.erase(t, {1}); }));
+      put(2);
+    }
+    const auto records = records_of(files->content(segment(1)));
+    files->content(segment(1))[records[2].end - 1] ^= std::byte{1};
+    const salvage_report r = salvage(place, "new", into(files));
+    const database base = database::open("new", over(files));
+    const table& t = base.find_table("people");
+    std::int64_t rows = 0;
+    base.snapshot().scan(t.index("by_badge"), {7}, {7}, [&](const row&) { ++rows; });
+    EXPECT_EQ(rows, 2);
+    EXPECT_FALSE(t.index("by_badge").unique());
+    ASSERT_EQ(r.tables.size(), 1U);
+    EXPECT_EQ(r.tables[0].not_unique, std::vector<std::string>({"by_badge"}));
+    EXPECT_EQ(r.tables[0].older.at(0).rows, 1U) << "the first one may have been deleted";
+  }
+}
+
+/// On the system's files.
+class salvage_place : public own_place {
+ protected:
+  salvage_place() {
+    database base = database::open("bank", over(nullptr));
+    commit(base, 1, 3);
+    base.checkpoint();
+    commit(base, 4, 9);
+  }
+  static fs::path last_log() {
+    fs::path last;
+    for (const auto& one : fs::directory_iterator("bank")) {
+      const bool log = one.path().filename().string().starts_with("log-");
+      if (log && one.path() > last) last = one.path();
+    }
+    return last;
+  }
+  /// Names, bytes and times.
+  static std::map<std::string, std::pair<std::string, std::int64_t>> state() {
+    std::map<std::string, std::pair<std::string, std::int64_t>> all;
+    for (const auto& [name, text] : content_of("bank")) {
+      struct stat s{};
+      EXPECT_EQ(::stat(("bank/" + name).c_str(), &s), 0);
+      all[name] = {text, std::int64_t{s.st_mtim.tv_sec} * 1'000'000'000 + s.st_mtim.tv_nsec};
+    }
+    struct stat s{};
+    EXPECT_EQ(::stat("bank", &s), 0);
+    all["."] = {"", std::int64_t{s.st_mtim.tv_sec} * 1'000'000'000 + s.st_mtim.tv_nsec};
+    return all;
+  }
+};
+
+TEST_F(salvage_place, leaves_the_old_database_as_it_was) {
+  std::string log = text_of(last_log());
+  log[70] = static_cast<char>(log[70] ^ 1);
+  std::ofstream(last_log(), std::ios::binary) << log;
+  const auto before = state();
+  salvage_options o;
+  o.dry_run = true;
+  EXPECT_FALSE(salvage("bank", "", o).complete());
+  EXPECT_FALSE(fs::exists("new"));
+  EXPECT_FALSE(salvage("bank", "new").complete());
+  EXPECT_EQ(state(), before);
+  fs::permissions("bank", fs::perms::owner_read | fs::perms::owner_exec);
+  EXPECT_FALSE(salvage("bank", "new2").complete());
+  fs::permissions("bank", fs::perms::owner_all);
+}
+
+TEST_F(salvage_place, makes_a_database_of_its_own) {
+  fs::create_directory("empty");
+  EXPECT_TRUE(salvage("bank", "empty").complete());
+  EXPECT_TRUE(salvage("bank", "above/new").complete());
+  for (const char* name : {"empty", "above/new"}) {
+    database base = database::open(name, over(nullptr));
+    EXPECT_EQ(commits_in(base), 9);
+  }
+  EXPECT_NE(text_of("empty/SPOLIA"), text_of("bank/SPOLIA")) << "it is another history";
+}
+
+TEST_F(salvage_place, is_refused) {
+  const auto refused = [&](const fs::path& from, const fs::path& to, std::string_view why) {
+    try {
+      salvage(from, to);
+      ADD_FAILURE() << "it is done";
+    } catch (const storage_error& e) {
+      EXPECT_NE(std::string(e.what()).find(why), std::string::npos) << e.what();
+    }
+  };
+  fs::create_directory("full");
+  std::ofstream("full/letter") << "a letter";
+  const auto before = state();
+  refused("bank", "full", "something in it");
+  refused("bank", "bank", "something in it");
+  refused("nothing", "new", "cannot open");
+  refused("full", "new", "no database");
+  EXPECT_EQ(state(), before);
+  EXPECT_EQ(text_of("full/letter"), "a letter");
+  {
+    const database base = database::open("bank", over(nullptr));
+    refused("bank", "new", "open elsewhere");
+    refused("bank", "new", "copy");
+  }
+  EXPECT_FALSE(fs::exists("new"));
+}
+
+TEST_F(salvage_place, that_fails_leaves_nothing) {
+  const auto before = state();
+  for (int step = 1;; ++step) {
+    int steps = 0;
+    layer_faults faults;
+    faults.before_change = [&] {
+      if (++steps == step) {
+        throw storage_error("new", 0, "no", std::error_code(EIO, std::system_category()));
+      }
+    };
+    salvage_options o;
+    o.store.files = std::make_shared<layer_over>(std::move(faults));
+    bool done = false;
+    try {
+      salvage("bank", "new", o);
+      done = true;
+    } catch (const storage_error&) {
+      EXPECT_FALSE(fs::exists("new")) << step;
+    }
+    EXPECT_EQ(state(), before);
+    fs::remove_all("new");
+    if (done && steps < step) break;
+    ASSERT_LT(step, 200);
+  }
+}
+
+TEST_F(salvage_place, ends_where_its_listener_throws) {
+  struct enough {};
+  for (const std::string_view stage : {"scan", "rows", "indexes", "write"}) {
+    salvage_options o;
+    bool met = false;
+    o.on_progress = [&](const recovery_progress& p) {
+      EXPECT_LE(p.done, p.of);
+      if (p.stage != stage) return;
+      met = true;
+      throw enough();
+    };
+    EXPECT_THROW(salvage("bank", "new", o), enough);
+    EXPECT_TRUE(met) << stage;
+    EXPECT_FALSE(fs::exists("new"));
+  }
+}
+
+TEST_F(salvage_place, goes_on_where_a_disk_does_not_give_its_bytes) {
+  // A row in a page of its own, and rows around it.
+  fs::remove_all("bank");
+  {
+    database base = database::open("bank", over(nullptr));
+    table& t = base.create_table(
+        {.name = "t", .columns = {{"k", int64, primary_key}, {"text", text()}}});
+    for (std::int64_t k = 0; k < 40; ++k) {
+      ASSERT_TRUE(base.transact(
+          [&](transaction& tx) { return tx.insert(t, {k, std::string(1000, 'x')}); }));
+    }
+  }
+  constexpr std::uint64_t bad = 3 * 4096;
+  const std::string name = last_log().filename().string();
+  layer_faults faults;
+  faults.before_read = [&](const std::string& file, std::uint64_t at, std::size_t count) {
+    if (file == name && at < bad + 4096 && bad < at + count) {
+      throw storage_error(file, at, "cannot read", std::error_code(EIO, std::system_category()));
+    }
+  };
+  salvage_options o;
+  o.store.files = std::make_shared<layer_over>(std::move(faults));
+  const salvage_report r = salvage("bank", "new", o);
+  SCOPED_TRACE(in_words(r));
+  std::uint64_t lost = 0;
+  const std::string log = text_of("bank/" + name);
+  const auto as_bytes_of = std::as_bytes(std::span(log));
+  for (const record_place& p : records_of(bytes(as_bytes_of.begin(), as_bytes_of.end()))) {
+    if (p.begin < bad + 4096 && bad < p.end) ++lost;
+  }
+  EXPECT_GT(lost, 2U);
+  ASSERT_EQ(r.tables.size(), 1U);
+  EXPECT_EQ(r.tables[0].rows, 40 - lost);
+  EXPECT_NE(in_words(r).find("does not give"), std::string::npos);
+}
+
+}  // namespace
