@@ -48,6 +48,7 @@ set(SPOLIA_SOURCES
     src/db/log/salvage.cpp
     src/db/log/salvage_checkpoint.cpp
     src/db/log/salvage_history.cpp
+    src/db/log/salvage_numbers.cpp
     src/db/log/salvage_scan.cpp
     src/db/log/salvage_tables.cpp
     src/db/log/table_format.cpp

@@ -37,6 +37,7 @@
 #include "db/log/salvage.cpp"
 #include "db/log/salvage_checkpoint.cpp"
 #include "db/log/salvage_history.cpp"
+#include "db/log/salvage_numbers.cpp"
 #include "db/log/salvage_scan.cpp"
 #include "db/log/salvage_tables.cpp"
 #include "db/log/table_format.cpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // salvage.cpp: a new database out of what is whole of a damaged one.
 #include "db/log/salvage.hpp"
+#include "db/log/salvage_numbers.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -55,15 +56,6 @@ class salvaging {
   }
 
  private:
-  /// What the records behind a new table, up to the next one that may be hidden, say about its
-  /// number.
-  struct evidence {
-    std::vector<schema> made;                                    // it, and those after it
-    std::map<std::pair<std::uint32_t, std::size_t>, bool> fits;  // changes of a number, as of one
-    std::uint32_t least = 0;  // so many tables are lost before it
-    std::uint32_t most = 0;   // no higher number is named
-  };
-
   void progress(std::uint64_t more) {
     done_ += more;
     if (tell_) tell_({"rows", std::min(done_, total_), total_, at_});
@@ -88,8 +80,7 @@ class salvaging {
   std::string apply(std::size_t piece, std::uint64_t at, record_kind kind, bytes_view body);
   void make_table(std::size_t piece, std::uint64_t at, bytes_view body);
   std::pair<std::uint32_t, bool> number_of_next(std::size_t piece, std::uint64_t at);
-  evidence look_ahead(std::size_t piece, std::uint64_t at);
-  void look_at(evidence& e, bytes_view body) const;
+  void look_ahead(table_numbers& to, std::size_t piece, std::uint64_t at);
   template <class F>
   void each_record(std::size_t piece, std::uint64_t from, F&& f) const;
 
@@ -182,8 +173,7 @@ void salvaging::replay(std::size_t piece) {
   miss(p.first, p.no_table_lost);
   if (p.has_records()) begun_ = true;
   at_ = p.first - 1;
-  const std::uint64_t begin = std::max<std::uint64_t>(p.begin, file_header::bytes);
-  each_record(piece, begin, [&](std::uint64_t at, const record_header& h, bytes_view body) {
+  each_record(piece, p.records_at, [&](std::uint64_t at, const record_header& h, bytes_view body) {
     const std::string wrong = apply(piece, at, h.kind, body);
     at_ = h.sequence;
     ++report_.records;
@@ -242,74 +232,38 @@ void salvaging::make_table(std::size_t piece, std::uint64_t at, bytes_view body)
   to_.create_table(number, read_table(body), doubtful);
 }
 
-/// Tables are numbered in the order in which they were made, and the record of a new one does not
-/// say its number: where records are missing before it, some of them may have made tables. Which
-/// number it has then follows from the changes behind it: those of its number have its columns, and
-/// no change names a table that was not made yet. True: more than one number would do.
+/// True: more than one number would do.
 std::pair<std::uint32_t, bool> salvaging::number_of_next(std::size_t piece, std::uint64_t at) {
-  const std::uint32_t next = to_.numbers();
-  if (hidden_ == 0) return {next, false};
-  const evidence e = look_ahead(piece, at);
-  // With more that are lost, no change is of the new one.
-  const std::uint64_t most =
-      std::min<std::uint64_t>(hidden_, std::max(e.most > next ? e.most - next : 0, e.least));
-  std::vector<std::uint32_t> good;
-  for (std::uint32_t lost = e.least; lost <= most; ++lost) {
-    bool fit = true;
-    for (std::size_t i = 0; i < e.made.size() && fit; ++i) {
-      const auto found = e.fits.find({next + lost + static_cast<std::uint32_t>(i), i});
-      fit = found == e.fits.end() || found->second;
-    }
-    if (fit) good.push_back(lost);
-  }
-  if (good.empty()) return {next + e.least, true};
-  // A change of that number is what there is to be doubtful about.
-  const bool named = e.fits.contains({next + good.front(), 0});
-  return {next + good.front(), named && good.size() > 1};
+  if (hidden_ == 0) return {to_.numbers(), false};
+  table_numbers numbers(to_.numbers(), to_.named());
+  numbers.hole(at_, hidden_);
+  look_ahead(numbers, piece, at);
+  return numbers.first();
 }
 
-salvaging::evidence salvaging::look_ahead(std::size_t piece, std::uint64_t at) {
-  evidence e;
-  if (to_.named() > to_.numbers()) e.least = to_.named() - to_.numbers();
-  e.most = to_.named();
+void salvaging::look_ahead(table_numbers& to, std::size_t piece, std::uint64_t at) {
   const auto& pieces = from_.pieces();
-  bool behind_hole = false;
   for (std::size_t i = piece; i < pieces.size() && !pieces[i].checkpoint; ++i) {
-    const bool hole = i != piece && pieces[i].first != pieces[i - 1].last + 1;
-    behind_hole = behind_hole || (hole && !pieces[i].no_table_lost);
-    const std::uint64_t begin =
-        i == piece ? at : std::max<std::uint64_t>(pieces[i].begin, file_header::bytes);
+    const std::uint64_t before = i == piece ? 0 : pieces[i - 1].last;
+    const bool hole = i != piece && pieces[i].first != before + 1;
+    if (hole && !pieces[i].no_table_lost) to.hole(before, pieces[i].first - 1 - before);
+    const std::uint64_t begin = i == piece ? at : pieces[i].records_at;
     each_record(i, begin, [&](std::uint64_t, const record_header& h, bytes_view body) {
       try {
-        if (h.kind == record_kind::create_table && !behind_hole) {
-          e.made.emplace_back(read_table(body));
-        } else if (h.kind == record_kind::transaction) {
-          look_at(e, body);
-        }
+        if (h.kind == record_kind::create_table) to.made(h.sequence, read_table(body));
       } catch (const std::exception&) {
         return true;  // said when it is applied
       }
+      if (h.kind != record_kind::transaction) return true;
+      each_change(body, [&](const change_header& c, bytes_view row) {
+        to.change(h.sequence, c, row);
+      });
       return true;
     });
-    // Which numbers are whose is a new question there.
-    if (behind_hole) break;
   }
-  return e;
-}
-
-void salvaging::look_at(evidence& e, bytes_view body) const {
-  const std::uint32_t next = to_.numbers();
-  each_change(body, [&](const change_header& c, bytes_view row) {
-    e.most = std::max(e.most, c.table + 1);
-    if (c.table < next) return;
-    const auto made = static_cast<std::uint32_t>(e.made.size());
-    if (c.table + 1 > next + made) e.least = std::max(e.least, c.table + 1 - next - made);
-    for (std::size_t i = 0; i < e.made.size(); ++i) {
-      if (c.table < next + i) break;
-      bool& fits = e.fits.try_emplace({c.table, i}, true).first->second;
-      fits = fits && salvaged_tables::can_be(e.made[i], c, row);
-    }
-  });
+  if (!report_.missing.empty() && report_.missing.back().last == 0) {
+    to.hole(report_.missing.back().first - 1, most_tables);
+  }
 }
 
 /// Files of a database in a directory that had none.

@@ -53,7 +53,8 @@ struct log_piece {
   bool linked = true;  // these three are known
   bool checkpoint = false;
   std::size_t file = 0;
-  std::uint64_t begin = 0;
+  std::uint64_t begin = 0;       // with the header, if that is a part of it
+  std::uint64_t records_at = 0;  // where the first record is
   std::uint64_t end = 0;
   std::uint64_t weight = 0;
   /// The record before it is lost, and its header says that it was no new table.

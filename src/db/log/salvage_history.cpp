@@ -24,11 +24,9 @@ constexpr const char* other_database = "it belongs to another database; nothing 
 /// Whether y may come right after x.
 bool pieces_fit(const log_piece& x, const log_piece& y) noexcept {
   if (y.first <= x.last) return false;
-  const std::uint64_t missing = y.first - x.last - 1;
   if (x.file == y.file && (x.end > y.begin || x.epoch != y.epoch)) return false;
   if (!x.linked || !y.linked) return true;
-  if (y.epoch < x.epoch) return false;
-  return missing != 0 || y.chain == x.crc;
+  return y.epoch >= x.epoch && (y.first != x.last + 1 || y.chain == x.crc);
 }
 
 }  // namespace
@@ -263,7 +261,7 @@ void salvage_history::report_segment(std::size_t number) {
     const log_piece& p = used_[i];
     if (p.file != number) continue;
     if (p.begin > at) note(path, {at, p.begin}, what_is_at(of, {at, p.begin}), missing_before(i));
-    if (p.begin == 0 && of.wrong_header != nullptr) {
+    if (p.begin == 0 && p.records_at != 0 && of.wrong_header != nullptr) {
       note(path, {0, file_header::bytes}, of.wrong_header);
     }
     at = p.end;

@@ -77,14 +77,12 @@ std::optional<segment_scan::broken> segment_scan::header_at(std::size_t at) cons
   return b;
 }
 
-/// Whether the number fits: the records between the first one of the file and this have had room.
-/// Which of several that exclude each other are true is decided later.
+/// Whether the number fits: it is none from before the file, nor far behind it. Bytes between may
+/// be missing, too. Which of several that exclude each other are true is decided later.
 bool segment_scan::can_be(std::size_t at, const record_header& h) const {
   if (open() == nullptr) return true;
   const log_piece& first = to_[begin_];
-  const std::uint64_t begin = std::max<std::uint64_t>(first.begin, file_header::bytes);
-  return h.sequence >= first.first &&
-         h.sequence - first.first <= (at - begin) / record_header::bytes;
+  return h.sequence >= first.first && h.sequence - first.first <= at;
 }
 
 /// The damaged record there does not make a table: its header says so, and it is not that alone
@@ -158,6 +156,7 @@ void segment_scan::take(std::size_t at, const record_header& h) {
                    .epoch = h.epoch,
                    .file = file_,
                    .begin = at,
+                   .records_at = at,
                    .end = at,
                    .no_table_lost = std::exchange(no_table_lost_, false)});
   }
@@ -177,10 +176,12 @@ void segment_scan::run() {
                    .epoch = header_->epoch,
                    .file = file_,
                    .begin = 0,
+                   .records_at = file_header::bytes,
                    .end = file_header::bytes,
                    .weight = file_header::bytes});
   }
-  std::size_t at = file_header::bytes;
+  // Without a header, bytes of it may be missing.
+  std::size_t at = header_ != nullptr ? file_header::bytes : 0;
   while (at < all_.size()) {
     record_header h;
     if (!whole_at(at, h)) {
