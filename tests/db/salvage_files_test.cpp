@@ -234,14 +234,14 @@ TEST(salvage, a_log_in_a_row_is_not_taken_for_the_log) {
         table& t = base.create_table(
             {.name = "t", .columns = {{"k", int64, primary_key}, {"inner", blob(), nullable}}});
         for (std::int64_t k = 1; k <= before; ++k) {
-          ASSERT_TRUE(base.transact(
-              [&](transaction& tx) { return tx.insert(t, {1000 + k, nullptr}); }));
+          ASSERT_TRUE(
+              base.transact([&](transaction& tx) { return tx.insert(t, {1000 + k, nullptr}); }));
         }
         ASSERT_TRUE(base.transact(
             [&](transaction& tx) { return tx.insert(t, {2000, blob_view(as_text)}); }));
         for (std::int64_t k = 1; k <= after; ++k) {
-          ASSERT_TRUE(base.transact(
-              [&](transaction& tx) { return tx.insert(t, {3000 + k, nullptr}); }));
+          ASSERT_TRUE(
+              base.transact([&](transaction& tx) { return tx.insert(t, {3000 + k, nullptr}); }));
         }
       }
       const auto records = records_of(files->content(segment(1)));
@@ -429,8 +429,8 @@ TEST_F(salvage_place, goes_on_where_a_disk_does_not_give_its_bytes) {
   fs::remove_all("bank");
   {
     database base = database::open("bank", over(nullptr));
-    table& t = base.create_table(
-        {.name = "t", .columns = {{"k", int64, primary_key}, {"text", text()}}});
+    table& t =
+        base.create_table({.name = "t", .columns = {{"k", int64, primary_key}, {"text", text()}}});
     for (std::int64_t k = 0; k < 40; ++k) {
       ASSERT_TRUE(base.transact(
           [&](transaction& tx) { return tx.insert(t, {k, std::string(1000, 'x')}); }));

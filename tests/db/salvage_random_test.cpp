@@ -202,7 +202,9 @@ class story {
     const auto value_of = [&](std::size_t c) {
       return texts[c] ? value(*texts[c]) : value(nullptr);
     };
-    const auto set = [&](std::size_t c) { d.columns["c" + std::to_string(c)] = texts[c].value_or("null"); };
+    const auto set = [&](std::size_t c) {
+      d.columns["c" + std::to_string(c)] = texts[c].value_or("null");
+    };
     const status s = base.transact([&](transaction& tx) -> status {
       if (!t.keys.contains(key)) {
         std::vector<value> row{value(key)};

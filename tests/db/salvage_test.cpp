@@ -136,7 +136,6 @@ TEST(salvage, a_log_that_was_cut_anywhere) {
   }
 }
 
-
 /// Rows 1..count, each as long as a third of a block of a checkpoint.
 std::string long_text(std::int64_t k) {
   return std::string(90'000, static_cast<char>('a' + k % 26)) + std::to_string(k);
@@ -146,9 +145,8 @@ table& make_long_rows(database& base, const std::string& name, std::int64_t firs
   table& t = base.create_table(
       {.name = name, .columns = {{"k", int64, primary_key}, {"n", int64}, {"text", text()}}});
   for (std::int64_t k = first; k <= last; ++k) {
-    EXPECT_TRUE(base.transact([&](transaction& tx) {
-      return tx.insert(t, {k, k * 7, long_text(k)});
-    }));
+    EXPECT_TRUE(
+        base.transact([&](transaction& tx) { return tx.insert(t, {k, k * 7, long_text(k)}); }));
   }
   return t;
 }
@@ -179,8 +177,11 @@ std::vector<block_place> blocks_of(const bytes& checkpoint) {
   std::vector<block_place> all;
   for (std::size_t at = file_head; at < checkpoint.size();) {
     const std::size_t end = at + 32 + number_at<std::uint32_t>(checkpoint, at + 8);
-    all.push_back({at, end, number_at<std::uint32_t>(checkpoint, at + 16),
-                   number_at<std::uint32_t>(checkpoint, at + 20), {}});
+    all.push_back({at,
+                   end,
+                   number_at<std::uint32_t>(checkpoint, at + 16),
+                   number_at<std::uint32_t>(checkpoint, at + 20),
+                   {}});
     for (std::size_t row = at + 32; all.back().kind == 2 && row < end;) {
       all.back().keys.push_back(number_at<std::int64_t>(checkpoint, row));
       row += 28 + number_at<std::uint32_t>(checkpoint, row + 24);
@@ -317,9 +318,8 @@ TEST_F(damaged_checkpoint, and_what_the_log_after_it_says_of_lost_rows) {
   files_->content(name_)[first->begin + 100] ^= std::byte{1};
   const salvage_report r = db::salvage(place, "new", into(files_));
   SCOPED_TRACE(in_words(r));
-  const std::uint64_t lost = keys(0, [&](const block_place& b) {
-    return b.begin == first->begin;
-  }).size();
+  const std::uint64_t lost =
+      keys(0, [&](const block_place& b) { return b.begin == first->begin; }).size();
   EXPECT_EQ(r.lost_rows, lost);
   ASSERT_EQ(r.tables.size(), 2U);
   EXPECT_EQ(r.tables[0].in_part, lost);

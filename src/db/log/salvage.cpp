@@ -255,9 +255,8 @@ void salvaging::look_ahead(table_numbers& to, std::size_t piece, std::uint64_t a
         return true;  // said when it is applied
       }
       if (h.kind != record_kind::transaction) return true;
-      each_change(body, [&](const change_header& c, bytes_view row) {
-        to.change(h.sequence, c, row);
-      });
+      each_change(body,
+                  [&](const change_header& c, bytes_view row) { to.change(h.sequence, c, row); });
       return true;
     });
   }

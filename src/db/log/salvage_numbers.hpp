@@ -27,7 +27,8 @@ namespace db {
 class table_numbers {
  public:
   /// So many numbers are known; those from there up to `named` were named by changes already.
-  table_numbers(std::uint32_t known, std::uint32_t named) : known_(known), end_(std::max(known, named)) {
+  table_numbers(std::uint32_t known, std::uint32_t named)
+      : known_(known), end_(std::max(known, named)) {
     for (std::uint32_t n = known; n < named; ++n) first_named_[n] = 0;
   }
 
@@ -63,7 +64,7 @@ class table_numbers {
   [[nodiscard]] std::vector<worth> before(const group& g, const std::vector<worth>& next) const;
 
   std::uint32_t known_;
-  std::uint32_t end_;                                 // no number from here on is named
+  std::uint32_t end_;                                   // no number from here on is named
   std::map<std::uint32_t, std::uint64_t> first_named_;  // by which record
   std::vector<group> groups_;
 };

@@ -138,7 +138,9 @@ std::size_t segment_scan::next_after(std::size_t hole) {
   }
   if (b->placed && inside) {
     const record_header next = parse_record(all_.subspan(end));
-    if (next.sequence == after_next || next.chain == b->says.crc) return find(end, any);
+    const bool begins = from_little<std::uint32_t>(all_.data() + end) == record_header::magic;
+    const bool follows = next.sequence == after_next && next.epoch == before->epoch;
+    if (begins && (follows || next.chain == b->says.crc)) return find(end, any);
   }
   return find(hole + 1, any);
 }
