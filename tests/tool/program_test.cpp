@@ -48,7 +48,8 @@ class tool_program : public program {
 };
 
 TEST_F(tool_program, says_how_it_is_used) {
-  for (const char* command : {"info", "check", "dump", "load", "backup", "restore", "top"}) {
+  for (const char* command :
+       {"info", "check", "dump", "load", "backup", "restore", "salvage", "top"}) {
     EXPECT_NE(good({"--help"}).find(command), std::string::npos);
     EXPECT_NE(good({command, "--help"}).find("--config"), std::string::npos);
   }
@@ -329,6 +330,88 @@ TEST_F(tool_program, finds_every_flipped_bit) {
   }
   EXPECT_GT(found, 3);
   EXPECT_EQ(csv("bank"), before);
+}
+
+/// The last segment of the bank, with one bit flipped in its first record.
+class tool_salvage : public tool_program {
+ protected:
+  tool_salvage() {
+    make_bank();
+    write_text(here / "more.csv", "id,name\n4,Di\n5,Ed\n");
+    EXPECT_EQ(good({"load", "bank", "more.csv", "--table", "people", "--batch", "1"}),
+              "2 rows inserted\n");
+    for (const auto& one : fs::directory_iterator(here / "bank")) {
+      if (one.path().filename().string().starts_with("log-")) log_ = one.path();
+    }
+  }
+  void damage() const {
+    std::string bytes = read_text(log_);
+    bytes[110] = static_cast<char>(bytes[110] ^ 4);
+    write_text(log_, bytes);
+  }
+  /// Names, bytes and times of change.
+  [[nodiscard]] std::string state() const {
+    std::vector<std::string> all;
+    for (const auto& one : fs::directory_iterator(here / "bank")) {
+      const auto time = fs::last_write_time(one.path()).time_since_epoch().count();
+      all.push_back(one.path().string() + std::to_string(time) + read_text(one.path()));
+    }
+    all.push_back(std::to_string(fs::last_write_time(here / "bank").time_since_epoch().count()));
+    std::sort(all.begin(), all.end());
+    std::string together;
+    for (const std::string& s : all) together += s;
+    return together;
+  }
+
+  fs::path log_;
+};
+
+TEST_F(tool_salvage, brings_out_what_is_whole_and_says_what_is_missing) {
+  damage();
+  bad(1, "spolia salvage", {"check", "bank"});
+  bad(1, "spolia salvage", {"dump", "bank", "d"});
+  const std::string before = state();
+  const ended dry = run({"salvage", "bank", "--dry-run", "--json"});
+  EXPECT_EQ(dry.code, 3) << dry.err;
+  EXPECT_NE(dry.out.find(R"("missing":[{"first":2,"last":2}])"), std::string::npos) << dry.out;
+  EXPECT_NE(dry.out.find(R"("complete":false)"), std::string::npos) << dry.out;
+  EXPECT_EQ(dry.out.find('\n'), dry.out.size() - 1) << dry.out;
+  EXPECT_FALSE(fs::exists(here / "new"));
+  const ended e = run({"salvage", "bank", "new"});
+  EXPECT_EQ(e.code, 3) << e.err;
+  EXPECT_EQ(e.err.find('\n'), e.err.size() - 1) << e.err;
+  EXPECT_NE(e.out.find(log_.filename().string() + " at 64, "), std::string::npos) << e.out;
+  EXPECT_NE(e.out.find("missing      record 2\n"), std::string::npos) << e.out;
+  EXPECT_NE(e.out.find("3 rows may be older than record 2"), std::string::npos) << e.out;
+  EXPECT_EQ(state(), before);
+  EXPECT_NE(good({"check", "new"}).find("4 rows"), std::string::npos);
+  EXPECT_EQ(csv("new"), people + "5,Ed,\r\n");
+  EXPECT_EQ(good({"load", "new", "more.csv", "--table", "people", "--on-conflict", "skip"}),
+            "1 rows inserted, 1 skipped\n");
+}
+
+TEST_F(tool_salvage, says_so_if_nothing_is_missing) {
+  fs::create_directory(here / "empty");
+  for (const char* to : {"new", "empty"}) {
+    const ended e = run({"salvage", "bank", to});
+    EXPECT_EQ(e.code, 0) << e.err;
+    EXPECT_EQ(e.err, "");
+    EXPECT_EQ(csv(to), csv("bank"));
+  }
+  fs::remove(here / "bank/SPOLIA");
+  bad(1, "no file SPOLIA", {"check", "bank"});
+  EXPECT_EQ(run({"salvage", "bank", "third"}).code, 0);
+  EXPECT_EQ(csv("third"), csv("new"));
+}
+
+TEST_F(tool_salvage, refuses_what_makes_no_sense) {
+  bad(2, "exists", {"salvage", "bank", "bank"});
+  bad(2, "where to", {"salvage", "bank"});
+  bad(2, "not the folder", {"salvage", "nothing", "new"});
+  fs::create_directory(here / "letters");
+  bad(1, "no database", {"salvage", "letters", "new"});
+  const db::database mine = db::database::open(here / "bank");
+  bad(1, "use a copy", {"salvage", "bank", "new"});
 }
 
 TEST_F(tool_program, draws_a_bar_if_told_to) {
