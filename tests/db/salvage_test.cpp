@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <map>
 #include <memory>
+#include <random>
 #include <span>
 #include <string>
 #include <string_view>
@@ -368,6 +370,148 @@ TEST(salvage, an_older_checkpoint_is_used_if_the_log_goes_on) {
   EXPECT_FALSE(got.rows.empty());
   for (const auto& [id, row] : got.rows) EXPECT_TRUE(rows.contains(id)) << id;
   EXPECT_TRUE(says_place(got.report, second, 200)) << in_words(got.report);
+}
+
+/// Damage with right checksums: what makes no sense is named, and harms nothing else.
+TEST(salvage, made_up_records) {
+  const disk files = new_disk();
+  work(files, 1, 5, true);
+  {
+    database base = database::open(place, over(files));
+    table& ledger = base.find_table("ledger");
+    for (std::int64_t n = 6; n <= 8; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+    table& more = base.create_table({.name = "more", .columns = {{"k", int64, primary_key}}});
+    ASSERT_TRUE(base.create_index(ledger, {.name = "x", .columns = {"n"}}));
+    ASSERT_TRUE(base.drop_index(ledger, "by_n"));
+    ASSERT_TRUE(base.drop_table(more));
+  }
+  const std::uint64_t seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  int refused = 0;
+  for (int round = 0; round < tries(400); ++round) {
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", round " + std::to_string(round));
+    const disk damaged = files->copy();
+    const bool in_log = round % 2 == 0;
+    bytes& content = damaged->content(in_log ? log_name(8) : checkpoint_name(7));
+    seal_again(content, in_log, [&](std::span<std::byte> body) {
+      if (body.empty() || random() % 3 != 0) return;
+      for (std::uint64_t i = random() % 3 + 1; i > 0; --i) {
+        body[random() % body.size()] = static_cast<std::byte>(random());
+      }
+    });
+    const bool opens = [&] {
+      try {
+        database::open(place, over(damaged->copy()));
+        return true;
+      } catch (const storage_error&) {
+        return false;
+      }
+    }();
+    const salvage_report r = db::salvage(place, "new", into(damaged));
+    database base = database::open("new", over(damaged));
+    for (const table* t : base.tables()) base.snapshot().for_each(*t, [](const row&) {});
+    if (opens) continue;
+    ++refused;
+    ASSERT_FALSE(r.complete()) << in_words(r);
+  }
+  EXPECT_GT(refused, 0);
+}
+
+/// An older checkpoint, log after it that is damaged, and a newer one that is damaged, too: what the
+/// newer one still has lies over what the older files make.
+TEST(salvage, blocks_of_a_newer_checkpoint_lie_over_an_older_one) {
+  const disk files = new_disk();
+  const auto names_with = [](const disk& d, const char* part) {
+    std::vector<std::string> all;
+    for (const std::string& n : d->names()) {
+      if (n.find(part) != std::string::npos) all.push_back(n);
+    }
+    return all;
+  };
+  std::map<std::string, bytes> old;
+  {
+    database base = database::open(place, over(files));
+    table& a = make_long_rows(base, "a", 1, 9);
+    base.checkpoint();
+    for (std::int64_t k = 1; k <= 9; ++k) {
+      ASSERT_TRUE(
+          base.transact([&](transaction& tx) { return tx.update(a, {k}, {{"n", 100 + k}}); }));
+    }
+    for (const std::string& n : files->names()) old[n] = files->content(n);
+    base.checkpoint();
+  }
+  const std::string newer = names_with(files, "/checkpoint-").back();
+  for (const auto& [name, content] : old) {
+    if (!files->has(name) && name.find(".tmp") == std::string::npos) files->put(name, content);
+  }
+  const auto older_log = names_with(files, "/log-").front();
+  const auto records = records_of(files->content(older_log));
+  ASSERT_GE(records.size(), 9U);
+  files->content(older_log)[records[3].end - 1] ^= std::byte{1};  // the update of row 4
+  const auto blocks = blocks_of(files->content(newer));
+  const auto hit = std::find_if(blocks.begin(), blocks.end(), [](const block_place& b) {
+    return std::find(b.keys.begin(), b.keys.end(), 4) != b.keys.end();
+  });
+  ASSERT_NE(hit, blocks.end());
+  files->content(newer)[hit->end - 1] ^= std::byte{1};
+  const salvage_report r = db::salvage(place, "new", into(files));
+  SCOPED_TRACE(in_words(r));
+  const database base = database::open("new", over(files));
+  const table& a = base.find_table("a");
+  std::int64_t rows = 0;
+  base.snapshot().for_each(a, [&](const row& x) {
+    const auto k = x.get(a.column<std::int64_t>("k"));
+    EXPECT_EQ(x.get(a.column<std::int64_t>("n")), k == 4 ? 28 : 100 + k);
+    EXPECT_EQ(x.get(a.column<std::string_view>("text")), long_text(k));
+    ++rows;
+  });
+  EXPECT_EQ(rows, 9) << "also those that are in no whole block of the newer one";
+  EXPECT_FALSE(r.complete());
+  ASSERT_EQ(r.tables.size(), 1U);
+  std::uint64_t older = 0;
+  for (const older_rows& o : r.tables[0].older) older += o.rows;
+  EXPECT_EQ(older, hit->keys.size()) << "the others are as the newer one has them";
+}
+
+TEST(salvage, older_formats_are_read) {
+  for (const std::uint32_t format : {1U, 2U, 3U, 4U}) {
+    const disk files = new_disk();
+    work(files, 1, 6);
+    bytes& log = files->content(log_name(1));
+    put_at(log, 12, format);
+    put_at(log, 8, plain_crc(std::span(log).subspan(12, 52)));
+    const auto records = records_of(log);
+    log[records[3].begin + 45] ^= std::byte{1};
+    const auto got = salvage_all(files);
+    EXPECT_EQ(got.rows, model_of(6, [](std::uint64_t n) { return n == 4; }).rows);
+    EXPECT_EQ(got.report.missing, std::vector({missing_records{4, 4}}));
+  }
+}
+
+/// The checksums are right, and two rows of a checkpoint have one key: the first one stays.
+TEST(salvage, a_checkpoint_in_which_a_key_comes_twice) {
+  const disk files = new_disk();
+  {
+    database base = database::open(place, over(files));
+    table& t =
+        base.create_table({.name = "t", .columns = {{"k", int64, primary_key}, {"v", int64}}});
+    for (std::int64_t n = 1; n <= 20; ++n) {
+      ASSERT_TRUE(base.transact(
+          [&](transaction& tx) { return tx.insert(t, {0x4141414141414100 + n, n}); }));
+    }
+    base.checkpoint();
+  }
+  bytes fifth(8, std::byte{'A'});
+  fifth[0] = std::byte{5};
+  seal_again(files->content(checkpoint_name(22)), false, [&](std::span<std::byte> body) {
+    const auto at = std::search(body.begin(), body.end(), fifth.begin(), fifth.end());
+    if (at != body.end()) *at = std::byte{12};
+  });
+  const salvage_report r = db::salvage(place, "new", into(files));
+  EXPECT_FALSE(r.complete());
+  EXPECT_NE(in_words(r).find("a key comes twice"), std::string::npos) << in_words(r);
+  ASSERT_EQ(r.tables.size(), 1U);
+  EXPECT_EQ(r.tables[0].rows, 19U);
 }
 
 }  // namespace

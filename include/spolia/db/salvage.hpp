@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // salvage.hpp: brings what is whole in a damaged database's directory into a new one, and says
-// what is missing and where. docs/durability.md, "Damage", is the guide; `spolia salvage` is the command.
+// what is missing and where. docs/durability.md, "Damage", is the guide; `spolia salvage` is the
+// command.
 //
 // Idea:        whatever has a right checksum and fits to its neighbours is taken: records of the
 //              log in their order, over the last checkpoint that is whole, or over the blocks that

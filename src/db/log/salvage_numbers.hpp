@@ -3,10 +3,10 @@
 // Internal.
 //
 // Tables are numbered in the order in which they were made, and the record of a new one does not
-// say its number: where records are missing before it, some of them may have made tables, too. Which
-// number it has follows from the changes behind it: they name numbers, those of its number have its
-// columns, and none comes before the table. Of all ways to number the tables that this allows, the
-// one is taken in which most changes have a table.
+// say its number: where records are missing before it, some of them may have made tables, too.
+// Which number it has follows from the changes behind it: they name numbers, those of its number
+// have its columns, and none comes before the table. Of all ways to number the tables that this
+// allows, the one is taken in which most changes have a table.
 #pragma once
 
 #include <algorithm>

@@ -66,8 +66,8 @@ class salvaged_tables::words {
       values_.push_back(null ? value() : column.decode(image_.data() + column.first));
       const std::uint64_t word = image_[column.first];
       const bool number = (s.doubles() & s.keyed()) >> column.number & 1U;
-      if (number && double_word(word) != word) {
-        throw malformed("a key has a not-a-number, or a zero, that is none any more");
+      if (number && is_nan_word(word) && word != nan_word) {
+        throw malformed("a key has a not-a-number of an older format, of which there is one now");
       }
     }
     for (const std::uint32_t n : s.key()) keys_.push_back(values_[n]);
