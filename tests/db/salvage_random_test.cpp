@@ -161,7 +161,9 @@ class story {
   }
   /// Of a shape that no other one has.
   void make_table(database& base) {
-    living t{.number = made_++, .columns = made_ % 4 + 1};
+    living t{};
+    t.number = made_++;
+    t.columns = made_ % 4 + 1;
     t.name = "t" + std::to_string(random_() % 3);
     const auto same = [&](const living& x) { return x.name == t.name; };
     if (std::any_of(tables_.begin(), tables_.end(), same)) t.name += "-" + std::to_string(t.number);

@@ -230,11 +230,9 @@ class damaged_checkpoint : public testing::Test {
     SCOPED_TRACE(in_words(r));
     const auto whole = [&](const block_place& b) { return to <= b.begin || b.end <= from; };
     const database base = database::open("new", over(damaged));
-    std::uint64_t lost = 0;
     for (std::uint32_t t = 0; t < 2; ++t) {
       const std::string name = t == 0 ? "a" : "b";
       if (!whole(blocks_[t])) {
-        lost += keys(t, whole).size();
         const auto is_t = [&](const lost_table& l) {
           return l.number == t && l.rows == keys(t, whole).size();
         };
@@ -417,8 +415,8 @@ TEST(salvage, made_up_records) {
   EXPECT_GT(refused, 0);
 }
 
-/// An older checkpoint, log after it that is damaged, and a newer one that is damaged, too: what the
-/// newer one still has lies over what the older files make.
+/// An older checkpoint, log after it that is damaged, and a newer one that is damaged, too: what
+/// the newer one still has lies over what the older files make.
 TEST(salvage, blocks_of_a_newer_checkpoint_lie_over_an_older_one) {
   const disk files = new_disk();
   const auto names_with = [](const disk& d, const char* part) {

@@ -207,7 +207,7 @@ class salvage_history {
   void progress(std::uint64_t more);
   void choose();
   void count_unused();
-  [[nodiscard]] bool superseded(std::size_t file) const;
+  [[nodiscard]] bool superseded(std::size_t number) const;
   void report_segment(std::size_t file);
   void report_checkpoint(std::size_t file);
   void report_missing();

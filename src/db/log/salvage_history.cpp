@@ -187,20 +187,20 @@ void salvage_history::count_unused() {
 }
 
 /// All that the file has, or had, is in the checkpoint that is begun with.
-bool salvage_history::superseded(std::size_t file) const {
+bool salvage_history::superseded(std::size_t number) const {
   if (used_.empty() || !used_.front().checkpoint) return false;
   const std::uint64_t begun = used_.front().last;
-  if (files_[file].checkpoint != nullptr) return files_[file].checkpoint->sequence() < begun;
+  if (files_[number].checkpoint != nullptr) return files_[number].checkpoint->sequence() < begun;
   bool any = false;
   for (const log_piece& p : pieces_) {
-    if (p.file != file) continue;
+    if (p.file != number) continue;
     any = true;
     if (p.last > begun) return false;
   }
   const auto next =
-      std::upper_bound(has_.segments.begin(), has_.segments.end(), files_[file].named);
+      std::upper_bound(has_.segments.begin(), has_.segments.end(), files_[number].named);
   const bool followed = next != has_.segments.end() && *next <= begun + 1;
-  return followed || (any && files_[file].named <= begun && files_[file].wrong.empty() &&
+  return followed || (any && files_[number].named <= begun && files_[number].wrong.empty() &&
                       next == has_.segments.end());
 }
 
