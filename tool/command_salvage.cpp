@@ -39,7 +39,7 @@ std::string place_text(const db::damaged_place& d) {
   return s;
 }
 
-void print_table(const db::salvaged_table& t) {
+void say_of_table(const db::salvaged_table& t) {
   fmt::print("\n{}: {} rows\n", printable(t.name), t.rows);
   for (const db::older_rows& o : t.older) {
     fmt::print("  {} rows may be older than {}, or deleted by them\n", o.rows,
@@ -67,7 +67,7 @@ void print_table(const db::salvaged_table& t) {
   }
 }
 
-void print_text(const salvage_request& r, const db::salvage_report& done) {
+void say_what_is_missing(const salvage_request& r, const db::salvage_report& done) {
   if (!r.dry_run) fmt::print("new store    {}\n", r.to.string());
   if (done.checkpoint_sequence != 0) {
     fmt::print("checkpoint   up to record {}\n", done.checkpoint_sequence);
@@ -92,7 +92,7 @@ void print_text(const salvage_request& r, const db::salvage_report& done) {
         t.number, t.rows, t.changes);
   }
   for (const std::string& n : done.notes) fmt::print("note         {}\n", printable(n));
-  for (const db::salvaged_table& t : done.tables) print_table(t);
+  for (const db::salvaged_table& t : done.tables) say_of_table(t);
 }
 
 json json_of(const db::missing_records& m) {
@@ -117,7 +117,7 @@ json json_of(const db::salvaged_table& t) {
   return one;
 }
 
-void print_json(const salvage_request& r, const db::salvage_report& done) {
+void say_it_in_json(const salvage_request& r, const db::salvage_report& done) {
   json all = {{"store", r.store.string()},
               {"new_store", r.dry_run ? json(nullptr) : json(r.to.string())},
               {"complete", done.complete()},
@@ -179,7 +179,7 @@ void run_salvage(const salvage_request& r, const common& c) {
   }
   if (!r.dry_run && r.to.empty()) throw usage_error("where to? salvage STORE NEW, or --dry-run");
   const db::salvage_report done = r.dry_run ? run_it(r, {}, c) : into_new(r, c);
-  (r.json ? print_json : print_text)(r, done);
+  (r.json ? say_it_in_json : say_what_is_missing)(r, done);
   if (!done.complete()) {
     throw something_is_missing(
         "something is missing, or may be: the report on standard output says what and where");

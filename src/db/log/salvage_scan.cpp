@@ -13,7 +13,7 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
-constexpr std::size_t bytes_at_once = 1U << 20U;
+constexpr std::size_t bytes_of_a_read = 1U << 20U;
 constexpr std::size_t disk_page = 4096;
 
 bool is_record_kind(record_kind k) noexcept {
@@ -27,7 +27,7 @@ std::size_t read_what_can_be(storage_file& from, std::uint64_t offset, std::span
   std::size_t done = 0;
   while (done < to.size()) {
     const std::uint64_t at = offset + done;
-    std::span<std::byte> part = to.subspan(done, std::min(bytes_at_once, to.size() - done));
+    std::span<std::byte> part = to.subspan(done, std::min(bytes_of_a_read, to.size() - done));
     std::size_t got = 0;
     try {
       got = from.read(at, part);
