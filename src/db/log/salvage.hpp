@@ -301,6 +301,7 @@ class salvaged_tables {
   one* known(std::uint32_t number);
   [[nodiscard]] one* find(std::uint32_t number) const noexcept;
   one& make(std::uint32_t number, const table_spec& spec);
+  static void take_indexes(one& t, const table_spec& spec);
   void remove(std::unique_ptr<one>& t);
   void begin_change(std::size_t bytes);
   void change(one& t, const change_header& c, bytes_view row, bool from_block);

@@ -30,6 +30,17 @@ void put_it(status s) {
 
 }  // namespace
 
+/// Whether the table has such columns.
+static bool can_be_made(const schema& of, const index_spec& i) {
+  try {
+    look_at_index_name(i.name, of.name());
+    static_cast<void>(of.key_columns(i.name, i.columns));
+  } catch (const std::invalid_argument&) {
+    return false;
+  }
+  return true;
+}
+
 /// A change of a row that was read: all of it or the key, and some columns.
 class salvaged_tables::words {
  public:
@@ -150,7 +161,18 @@ salvaged_tables::one& salvaged_tables::make(std::uint32_t number, const table_sp
   }
   number_up_to(number + 1);
   tables_[number] = std::move(made);
+  take_indexes(*tables_[number], spec);
   return *tables_[number];
+}
+
+/// All that make sense; the others are named.
+void salvaged_tables::take_indexes(one& t, const table_spec& spec) {
+  t.spec.indexes = spec.indexes;
+  std::erase_if(t.spec.indexes, [&](const index_spec& i) {
+    const bool lost = !can_be_made(t.of->layout(), i);
+    if (lost) t.lost_indexes.push_back(i.name);
+    return lost;
+  });
 }
 
 void salvaged_tables::create_table(std::uint32_t number, const table_spec& spec, bool doubtful) {
@@ -171,6 +193,7 @@ void salvaged_tables::drop_table(std::uint32_t number) {
 void salvaged_tables::create_index(std::uint32_t number, const index_spec& spec) {
   one* const t = known(number);
   if (t == nullptr) return;
+  if (!can_be_made(t->of->layout(), spec)) throw malformed("an index makes no sense");
   const auto same = [&](const index_spec& i) { return i.name == spec.name; };
   if (std::erase_if(t->spec.indexes, same) != 0 && sound_) {
     throw malformed("an index is made twice");
@@ -317,7 +340,7 @@ void salvaged_tables::begin_table(std::uint32_t number, const table_spec& spec, 
     t = &make(number, spec);
   }
   t->begun_empty = !same || !incomplete;
-  t->spec.indexes = spec.indexes;
+  if (!t->begun_empty) take_indexes(*t, spec);
   t->incomplete = incomplete;
 }
 
