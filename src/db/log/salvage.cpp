@@ -250,7 +250,11 @@ void salvaging::look_ahead(table_numbers& to, std::size_t piece, std::uint64_t a
     const std::uint64_t begin = i == piece ? at : pieces[i].records_at;
     each_record(i, begin, [&](std::uint64_t, const record_header& h, bytes_view body) {
       try {
-        if (h.kind == record_kind::create_table) to.made(h.sequence, read_table(body));
+        if (h.kind == record_kind::create_table) {
+          to.made(h.sequence, read_table(body));
+        } else if (h.kind != record_kind::transaction && h.kind != record_kind::cut) {
+          to.catalog_change(h.sequence, decoder(body).number<std::uint32_t>());
+        }
       } catch (const std::exception&) {
         return true;  // said when it is applied
       }

@@ -34,6 +34,15 @@ void table_numbers::change(std::uint64_t record, const change_header& c, bytes_v
   }
 }
 
+void table_numbers::catalog_change(std::uint64_t record, std::uint32_t number) {
+  if (number < known_ || number >= most_tables) return;
+  end_ = std::max(end_, number + 1);
+  first_named_.try_emplace(number, record);
+  for (group& g : groups_) {
+    for (new_table& t : g.tables) ++t.as[number].count;
+  }
+}
+
 /// If its first table has this number.
 table_numbers::worth table_numbers::of_group(const group& g, std::uint32_t from) const {
   std::uint64_t sum = 0;

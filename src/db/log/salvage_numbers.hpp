@@ -38,6 +38,8 @@ class table_numbers {
   void hole(std::uint64_t after, std::uint64_t missing);
   void made(std::uint64_t record, const table_spec& spec);
   void change(std::uint64_t record, const change_header& c, bytes_view row);
+  /// A change of the catalogue that names a table.
+  void catalog_change(std::uint64_t record, std::uint32_t number);
 
   /// The number of the first table that was made. True: another one would do, too.
   [[nodiscard]] std::pair<std::uint32_t, bool> first() const;
