@@ -186,7 +186,9 @@ void salvaged_tables::remove(std::unique_ptr<one>& t) {
 }
 
 void salvaged_tables::drop_table(std::uint32_t number) {
-  if (known(number) != nullptr) remove(tables_[number]);
+  const one* const t = known(number);
+  if (t != nullptr && t->doubtful) return;  // another one may have been meant
+  if (t != nullptr) remove(tables_[number]);
   lost_.erase(number);
 }
 
