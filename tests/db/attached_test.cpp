@@ -127,7 +127,7 @@ TEST_F(attached, goes_by_the_checkpoint_that_is_made_meanwhile) {
   EXPECT_GE(commits_in(there).value_or(-1), 10);
 }
 
-/// A directory is not listed in one moment: the older one had gone, the newer one was not there yet.
+/// A directory is not listed in one moment: the older one had gone, the newer was not there yet.
 TEST_F(attached, misses_no_checkpoint) {
   write(10);
   base_.checkpoint();
