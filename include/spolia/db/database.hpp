@@ -331,6 +331,8 @@ class SPOLIA_EXPORT database {
 
  private:
   explicit database(std::unique_ptr<engine> of) noexcept;
+  /// Of that age, whatever the options say.
+  [[nodiscard]] transaction begin(const transaction_options& o, std::uint64_t age);
   /// A null is none.
   static std::string_view text_of(const char* label) noexcept {
     return label != nullptr ? std::string_view(label) : std::string_view();
@@ -373,11 +375,11 @@ status database::try_once(F& f, transaction& tx) {
 
 template <class F>
 status database::try_until_done(F& f, const retries& how) {
-  transaction_options o = how.begin;
+  std::uint64_t age = how.begin.age;
   for (std::uint32_t n = 1;; ++n) {
     status s = [&] {
-      transaction tx = begin(o);
-      o.age = tx.age();  // so that each becomes the oldest at some time
+      transaction tx = begin(how.begin, age);
+      age = tx.age();  // so that each becomes the oldest at some time
       return try_once(f, tx);
     }();
     if (!try_again(s.code()) || n >= how.tries) return s;

@@ -42,8 +42,9 @@ void unlock(row_head& r, std::uint64_t birth) noexcept { r.lock.store_release(bi
 
 }  // namespace
 
-transaction::transaction(engine& of, const transaction_options& o, std::string_view label)
-    : reader(of, label), age_(o.age), longest_wait_(o.longest_wait) {
+transaction::transaction(engine& of, const transaction_options& o, std::string_view label,
+                         std::uint64_t age)
+    : reader(of, label), age_(age), longest_wait_(o.longest_wait) {
   is_transaction_ = true;
   notes_reads_ = o.isolation == isolation::serializable;
   if (longest_wait_.count() == 0) {
