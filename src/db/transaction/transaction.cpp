@@ -409,7 +409,7 @@ bool editor::set_word(std::uint32_t number, std::uint32_t first, std::uint32_t t
 /// Called in the checked build variant only.
 bool editor::has_ended() const noexcept {
   if (of_->turn.load_relaxed() == turn_) {
-    const reader::alone now(owner());
+    const transaction::alone now(owner());
     return false;
   }
   misuse::report("an editor is asked after the end of its transaction", threads::number());
