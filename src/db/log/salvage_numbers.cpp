@@ -101,8 +101,7 @@ std::pair<std::uint32_t, bool> table_numbers::first() const {
       best = k;
     }
   }
-  // A change of that number is what there is to be doubtful about.
-  return {known_ + best, possible != 1 && first_named_.contains(known_ + best)};
+  return {known_ + best, possible != 1};
 }
 
 }  // namespace db
