@@ -91,6 +91,7 @@ class salvaging {
   std::uint64_t at_ = 0;      // the last record that is in
   bool begun_ = false;        // something is in
   std::uint64_t hidden_ = 0;  // records that are missing since, each of which may have made a table
+  bool unsure_ = false;       // of the number of the last new table
   std::uint64_t done_ = 0;
   std::uint64_t total_ = 0;
 };
@@ -133,6 +134,7 @@ void salvaging::use_checkpoint(const log_piece& p, bool first) {
   const bool numbered = c.header().has_value();
   if (numbered) to_.number_up_to(std::min(c.header()->tables, most_tables));
   hidden_ = numbered ? 0 : most_tables;
+  unsure_ = unsure_ && !numbered;
   at_ = p.last;
   begun_ = true;
   report_.checkpoint_sequence = p.last;
@@ -229,12 +231,14 @@ void salvaging::make_table(std::size_t piece, std::uint64_t at, bytes_view body)
   const auto [number, doubtful] = number_of_next(piece, at);
   to_.number_up_to(number);
   hidden_ = 0;
+  unsure_ = doubtful;
   to_.create_table(number, read_table(body), doubtful);
 }
 
 /// True: more than one number would do.
 std::pair<std::uint32_t, bool> salvaging::number_of_next(std::size_t piece, std::uint64_t at) {
-  if (hidden_ == 0) return {to_.numbers(), false};
+  // Those that were made after one that is not certain are numbered after it.
+  if (hidden_ == 0) return {to_.numbers(), unsure_};
   table_numbers numbers(to_.numbers(), to_.named());
   numbers.hole(at_, hidden_);
   look_ahead(numbers, piece, at);
