@@ -231,8 +231,8 @@ void salvaging::make_table(std::size_t piece, std::uint64_t at, bytes_view body)
   const auto [number, doubtful] = number_of_next(piece, at);
   to_.number_up_to(number);
   hidden_ = 0;
-  unsure_ = doubtful;
-  to_.create_table(number, read_table(body), doubtful);
+  unsure_ = unsure_ || doubtful;
+  to_.create_table(number, read_table(body), unsure_);
 }
 
 /// True: more than one number would do.
