@@ -31,12 +31,14 @@ class commit_record : logged {
   /// row_budget::exceeded: there is no room for a record of that size.
   template <class DeletesOnly>
   outcome write(session& of, DeletesOnly&& deletes_only) {
-    std::uint64_t words = 0;
-    for (const pending_write& w : of.writes) words += w.changed ? 1 + w.words() : 0;
-    if (words == 0) return outcome::ok;
+    bool any = false;
+    for (const pending_write& w : of.writes) any |= w.changed;
+    if (!any) return outcome::ok;
     if (engine_.read_only) return outcome::read_only;
     if (log_ == nullptr) return outcome::ok;
     if (!log_->admit()) return outcome::storage_failed;
+    std::uint64_t words = 0;
+    for (const pending_write& w : of.writes) words += w.changed ? 1 + w.words() : 0;
     of.work.must_fit(words * sizeof(std::uint64_t));
     entry_ = log_->take(session_);
     for (pending_write& w : of.writes) {

@@ -101,14 +101,12 @@ auto transaction::change(F&& f) -> decltype(f()) {
   const step here(*this);
   if (!here) return fail(outcome::ended_by_policy);
   try {
-    try {
-      return f();
-    } catch (const row_budget::exceeded&) {  // NOLINT: what follows is done without it
-    }
-    if (look_for_memory()) {
+    // f has one place here, where it is inlined.
+    for (bool again = false; !again || look_for_memory(); again = true) {
       try {
         return f();
-      } catch (const row_budget::exceeded&) {  // NOLINT: the same
+      } catch (const row_budget::exceeded&) {  // NOLINT: what follows is done without it
+        if (again) break;
       }
     }
   } catch (const too_long& e) {  // before anything was changed
