@@ -54,7 +54,7 @@ class work_memory : public testing::Test {
   }
   [[nodiscard]] std::uint64_t told_of(const std::string& label) const {
     for (const db::reader_info& r : base.readers()) {
-      if (r.label != nullptr && label == r.label) return r.work_bytes;
+      if (r.label == label) return r.work_bytes;
     }
     ADD_FAILURE() << "there is no " << label;
     return 0;
