@@ -8,12 +8,14 @@
 // Order:       a call waits only for what comes later here than all that its thread has. So there
 //              is no circle, within one database:
 //                1. the lock of copies: a checkpoint, a backup       calls sinks, a layer of files
-//                2. the lock of changes of the catalogue             (a layer of files, by 4 and 5)
+//                2. the lock of changes of the catalogue             (a layer of files, by 5 and 6)
 //                3. a commit, which a change of the catalogue
 //                   waits for                                        calls on_slow_reader
-//                4. the lead of the log                              calls a layer of files
-//                5. the lock of the log's room                       calls a layer of files
-//              A copy waits for 4 and 5, so that 3 must not wait for it: a copy's sink may wait for
+//                4. engine::unsettled: alone while the log begins
+//                   again                                            calls a layer of files
+//                5. the lead of the log                              calls a layer of files
+//                6. the lock of the log's room                       calls a layer of files
+//              A copy waits for 5 and 6, so that 3 must not wait for it: a copy's sink may wait for
 //              2, which waits for 3. All other locks are held by no thread that calls the program,
 //              but those of rows, which are waited for as long as the program has said.
 // Threads:     the list is the thread's own. A thread that works for a query has the list of the

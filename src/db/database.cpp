@@ -208,6 +208,15 @@ checkpoint_report database::checkpoint(checkpoint_pace how) {
   const at_work now(of, at_work::copying, "checkpoint()");
   return files_of(of).checkpoint(how);
 }
+resume_report database::resume() {
+  const uncancelled whole;
+  engine& of = used();
+  at_work::must_not_wait(of, waits_for_copies, "resume()");
+  const at_work now(of, at_work::copying, "resume()");
+  resume_report report = files_of(of).resume();
+  if (of.shown) of.shown->publish();
+  return report;
+}
 backup_report database::backup(const std::filesystem::path& to) {
   const uncancelled whole;
   engine& of = used();

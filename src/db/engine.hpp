@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -413,6 +414,9 @@ class engine {
   value_blocks values{board, rows};
   mutable std::mutex catalog_lock;
   std::mutex changing;  // one long change of the catalogue at a time; before catalog_lock
+  // Shared: a change of the catalogue has its place in the log, and it is not known yet whether it
+  // holds. Alone: the log begins again. After `changing`, before catalog_lock.
+  std::shared_mutex unsettled;
   const index_set no_changes{.all = {}, .columns = 0, .closed = true};  // of closed tables
   table_list tables;                // also such as are gone, or not there yet
   std::uint32_t table_numbers = 0;  // so many have one, since the database was made

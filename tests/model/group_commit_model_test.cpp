@@ -45,6 +45,7 @@ struct disk {
   bool at_once_too = false;
   unsigned refused = 99;  // the n-th that is to be written at once
   plain<unsigned> asked;
+  plain<entry*> failed_ones;  // what was to be written by the write that has failed
 
   [[nodiscard]] bool in_place() const noexcept { return at_once_too; }
   bool at_once(entry& e) noexcept {
@@ -67,8 +68,11 @@ struct disk {
     const std::uint64_t nth = writes.read();
     writes.write(nth + 1);
     length.write(n);
-    if (nth == fails_at) return false;
-    if (nth < fails_at) durable.write(n);
+    if (nth == fails_at) {
+      failed_ones.write(first);
+      return false;
+    }
+    durable.write(n);
     return true;
   }
   template <class Queued>
@@ -79,6 +83,7 @@ struct disk {
     spin_wait();
   }
   static void wake() noexcept {}
+  static void give_way() noexcept { spin_wait(); }
 };
 
 struct parts {
@@ -170,6 +175,57 @@ void a_failing_disk(model::scenario& run) {
     });
   }
   run.finally([w] { model::check(w->files.writes.read() == 1, "it is not tried again"); });
+}
+
+/// The first write fails, and a thread begins again with a checkpoint of what it sees: what is
+/// acknowledged is in that, or in the log behind it; what is not is told.
+void begun_again(model::scenario& run) {
+  struct shared : parts {
+    std::array<plain<bool>, 3> covered;  // by the checkpoint
+    std::array<plain<bool>, 3> told;
+    std::array<bool, 3> good{};
+    std::uint64_t position = 0;
+
+    void commit_one(unsigned n) {
+      const std::uint64_t mine = append(n);
+      good[n] = queue.wait(mine);
+      if (!good[n] || durable_place(n, mine) == mine) return;
+      model::check(covered[n].read(), "acknowledged before it is durable");
+    }
+    void tell(const entry* first) {
+      for (const entry* e = first; e != nullptr; e = e->next) told[e->number - 1].write(true);
+    }
+    void begin_again() {
+      while (!queue.failed()) spin_wait();
+      tell(files.failed_ones.read());
+      tell(queue.part_here(position, [&] {
+        for (unsigned n = 0; n < 3; ++n) covered[n].write(visible[n].load_relaxed());
+        return std::uint64_t{1};
+      }));
+      const bool done = queue.begin_again(
+          position, [&] { files.length.write(position); },
+          [&](entry* first, std::uint64_t durable) {
+            tell(first);
+            return files.write(first, durable);
+          },
+          [] {});
+      model::check(done, "the second write does not fail");
+    }
+  };
+  auto w = std::make_shared<shared>();
+  w->files.fails_at = 0;
+  for (unsigned n = 0; n < 2; ++n) run.thread([w, n] { w->commit_one(n); });
+  run.thread([w] { w->begin_again(); });
+  run.finally([w] {
+    for (unsigned n = 0; n < 2; ++n) {
+      const bool behind = w->durable_place(n, w->files.length.read()) > w->position;
+      model::check(w->covered[n].read() != behind, "durable twice, or not at all");
+      model::check(w->good[n] || w->told[n].read(), "what was in doubt is not told");
+    }
+    model::check(!w->queue.failed() && w->queue.durable() == w->queue.last(), "all is well");
+    w->commit_one(2);
+    model::check(w->good[2], "and goes on");
+  });
 }
 
 /// A serializable commit, which has its time before it is decided, beside a cut: the snapshot sees
@@ -281,6 +337,13 @@ TEST(group_commit_model, a_cut_is_where_its_snapshot_is) {
 TEST(group_commit_model, what_is_acknowledged_is_durable) {
   expect_clean(two_commits, at_most(2));
   expect_clean(a_failing_disk, at_most(2));
+}
+
+TEST(group_commit_model, what_has_failed_begins_again) {
+  expect_clean(begun_again, at_most(2));
+  expect_found(begun_again, "group_commit.part_unlocked", at_most(2),
+               "durable twice, or not at all");
+  expect_found(begun_again, "group_commit.again_too_early", at_most(2), "data race");
 }
 
 TEST(group_commit_model, what_is_written_at_once_is_in_its_place) {

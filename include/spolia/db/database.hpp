@@ -307,6 +307,15 @@ class SPOLIA_EXPORT database {
   /// that is not needed any more. Throws std::invalid_argument also out of on_slow_reader, out of a
   /// sink of backup() and out of a layer of files; so does backup().
   checkpoint_report checkpoint(checkpoint_pace how = checkpoint_pace::shared);
+  /// After a write or a sync of the log has failed (stats().log.failed): writes all that memory
+  /// shows into a checkpoint, begins another segment of the log, and lets commits go on when both
+  /// are durable. What has failed is not tried again: the files that it was about are left, and
+  /// removed then. While this runs, all can be read, commits end in storage_failed as before, and
+  /// changes of tables and indexes wait. Throws storage_error or std::bad_alloc if it cannot be
+  /// done: then the log has failed as it had, and it can be called again. Does nothing if the log
+  /// has not failed. Throws std::invalid_argument where there is no log, and where checkpoint()
+  /// does.
+  resume_report resume();
   /// Writes a copy as of now into another directory, while all other threads go on. The copy can be
   /// opened like any database. If an earlier copy is there, adds what was logged since.
   backup_report backup(const std::filesystem::path& to);
@@ -323,8 +332,8 @@ class SPOLIA_EXPORT database {
   /// Shows what it does now, if options::publish_status was set. Commits do so now and then.
   void publish_status() noexcept;
   /// Why commits end in storage_failed; empty: all is well. If stats().log.failed, nothing is
-  /// acknowledged any more; else there was no room in the log for the last record that needed more
-  /// than it had, and that is tried again by each such commit.
+  /// acknowledged until resume() has returned; else there was no room in the log for the last
+  /// record that needed more than it had, and that is tried again by each such commit.
   [[nodiscard]] std::string storage_failure() const;
   /// Why the last checkpoint that the length of the log has started did not succeed; empty: it did.
   [[nodiscard]] std::string checkpoint_failure() const;

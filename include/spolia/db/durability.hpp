@@ -84,6 +84,18 @@ struct checkpoint_report {
   std::chrono::nanoseconds took{0};
 };
 
+/// What database::resume() has found in doubt: what was on its way to the log when that failed.
+struct resume_report {
+  /// Times of the commits that were in doubt, in ascending order, as transaction::commit_time() has
+  /// them. They are durable now, as all is that memory shows. A commit that is not here, and whose
+  /// commit() has ended in storage_failed, has no time: it has not happened.
+  std::vector<std::uint64_t> durable;
+  /// Changes of tables and indexes that were in doubt: memory does not show them, and no opening
+  /// will. A commit that has a time is visible, so none is ever undone.
+  std::uint64_t undone = 0;
+  checkpoint_report checkpoint;  ///< that was written; empty if the log had not failed
+};
+
 /// Takes what comes next of a stream. What it throws ends the backup. What it may call:
 /// database::backup().
 using byte_sink = std::function<void(std::span<const std::byte>)>;
@@ -99,7 +111,7 @@ struct backup_report {
 
 /// A part of statistics: approximate while others work.
 struct log_stats {
-  std::uint64_t epoch = 0;
+  std::uint64_t epoch = 0;             ///< of this opening; higher after database::resume()
   std::uint64_t sequence = 0;          ///< of the last change
   std::uint64_t durable = 0;           ///< the last change that is durable
   std::uint64_t bytes = 0;             ///< written since the database was opened
@@ -108,7 +120,7 @@ struct log_stats {
   std::chrono::nanoseconds longest_flush{0};
   std::uint64_t checkpoints = 0;
   std::uint64_t failed_checkpoints = 0;  ///< of those that the length of the log started
-  bool failed = false;  ///< nothing is acknowledged any more: database::storage_failure()
+  bool failed = false;  ///< nothing is acknowledged until database::resume(): storage_failure()
 };
 
 }  // namespace db

@@ -41,7 +41,7 @@ enum class outcome : std::uint8_t {
   ended,            ///< the transaction was rolled back or committed before
   stopped,          ///< a query was told to stop, or has taken as long as it may
   read_only,        ///< the database was opened to be read
-  storage_failed,   ///< the log has no room: nothing has happened; or has failed: durable or not
+  storage_failed,   ///< the log has no room, or has failed: see transaction::commit_time()
   schema_changed,   ///< a table or its indexes were changed since the transaction began: try again
   dropped,          ///< the table, or the index, does not exist any more
   refused,          ///< the program's own: refused()

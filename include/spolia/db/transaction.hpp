@@ -387,8 +387,13 @@ class SPOLIA_EXPORT transaction : public reader {
 
   /// Makes the changes permanent and visible, together. If it fails, there were none. With
   /// transaction_options::durable_reads it returns ok only when all that the transaction can have
-  /// seen is durable, too; storage_failed: the log has failed, and that may be lost.
+  /// seen is durable, too; storage_failed: the log has failed, and that may be lost. Where it is
+  /// this commit that is in doubt, the status has a reason, which says its commit_time().
   status commit();
+  /// When its changes became visible, as timestamps of readers count. 0: they did not, as they have
+  /// not been committed, or there were none. After storage_failed, 0 says that nothing has
+  /// happened, and any other time that the commit is in doubt until database::resume() names it.
+  [[nodiscard]] std::uint64_t commit_time() const noexcept { return commit_time_; }
   /// Throws std::invalid_argument out of a condition of its query and out of an on_slow_reader that
   /// is asked for it, as changes do; the transaction goes on then.
   void rollback();
@@ -475,6 +480,7 @@ class SPOLIA_EXPORT transaction : public reader {
   outcome only_read();
   bool settle(commit_record& record, std::uint64_t& commit) noexcept;
   outcome withdraw(std::uint64_t mark) noexcept;
+  [[nodiscard]] status in_doubt() const noexcept;
   std::uint64_t finish(std::uint64_t commit) noexcept;
   [[nodiscard]] bool is_done(const note& n, bool committed) noexcept;
   void undo(pending_write& w) noexcept;
@@ -484,6 +490,7 @@ class SPOLIA_EXPORT transaction : public reader {
   outcome state_ = outcome::ok;
   bool durable_reads_ = false;
   std::uint64_t seen_ = 0;  // record of the log up to which it sees; 0: it does not ask
+  std::uint64_t commit_time_ = 0;
 };
 
 }  // namespace db

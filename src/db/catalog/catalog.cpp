@@ -3,6 +3,8 @@
 #include "db/catalog/catalog.hpp"
 
 #include <algorithm>
+#include <memory>
+#include <shared_mutex>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -70,6 +72,9 @@ table& catalog::create_table(const table_spec& spec) {
                         [&](byte_buffer& to) { put_table(to, made->spec()); });
   if (record.refused()) engine_.log->throw_refusal();
   table& added = *made;
+  const auto free = [](note* n) { note::free(n); };
+  std::unique_ptr<note, decltype(free)> end_of_it(note::of_table(added), free);
+  const std::shared_lock not_settled(engine_.unsettled);
   {
     const std::lock_guard hold(engine_.catalog_lock);
     engine_.tables.strip_gone();
@@ -80,7 +85,16 @@ table& catalog::create_table(const table_spec& spec) {
     ++engine_.table_numbers;
     added.parts_->logged.made = record.place();
   }
-  if (!record.wait()) engine_.log->check();
+  if (!record.wait()) {
+    {
+      // It keeps its number: the log may have its record, and later ones count from there.
+      const std::lock_guard hold(engine_.catalog_lock);
+      added.parts_->logged.dropped = added.parts_->logged.made;
+      engine_.tables.give_name_up(added);
+    }
+    drop_later(end_of_it.release(), end(added.when_));
+    engine_.log->throw_refusal();
+  }
   added.when_.begin(0);
   return added;
 }

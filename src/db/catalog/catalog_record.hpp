@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <shared_mutex>
 #include <utility>
 
 #include "db/log/logged.hpp"
@@ -50,16 +51,22 @@ class catalog_record : logged {
     return place_.sequence;
   }
   /// Waits until it is durable. False: the log has failed, and the record may be durable or not.
+  /// From before place() until the caller has undone the change then, it holds `unsettled` of the
+  /// engine, shared.
   bool wait() noexcept {
     return is_durable([this](const auto& at) { return log_->wait(at); });
   }
-  /// place() and wait() in one; `number` is set under the lock.
+  /// place() and wait() in one; `number` is set under the lock, and never if that fails.
   bool write(std::uint64_t& number) noexcept {
+    const std::shared_lock not_settled(engine_.unsettled);
     {
       const std::lock_guard hold(engine_.catalog_lock);
       number = place();
     }
-    return wait();
+    if (wait()) return true;
+    const std::lock_guard hold(engine_.catalog_lock);
+    number = logged_span::never;
+    return false;
   }
 
  private:

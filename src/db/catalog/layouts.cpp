@@ -79,7 +79,7 @@ struct known_layout {
 // the checker looks at.
 constexpr std::size_t layout_parts = 8192;
 constinit std::array<std::atomic<known_layout*>, layout_parts> known_layouts{};
-constinit std::atomic<std::uint64_t> numbers{0};
+constinit std::atomic<std::uint64_t> numbers_given{0};
 
 std::string written_down(const table_spec& spec) {
   std::string all;
@@ -100,7 +100,7 @@ std::string written_down(const table_spec& spec) {
 }
 
 std::uint32_t next_number() {
-  const std::uint64_t n = numbers.fetch_add(1, std::memory_order_relaxed) + 1;
+  const std::uint64_t n = numbers_given.fetch_add(1, std::memory_order_relaxed) + 1;
   if (n > std::numeric_limits<std::uint32_t>::max()) {
     throw std::length_error("spolia::db: there were too many different tables");
   }

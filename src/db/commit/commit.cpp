@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <new>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -52,7 +53,8 @@ class commit_record : logged {
   /// Makes the commit visible, and gives it its place in the log; its timestamp.
   std::uint64_t publish(commit_board::record& r) noexcept {
     if (log_ == nullptr) return engine_.board.publish(r);
-    const auto commit = log_->append(*entry_, place_, [&] { return engine_.board.publish(r); });
+    const auto commit =
+        log_->append(*entry_, place_, [&] { return entry_->commit = engine_.board.publish(r); });
     if (!place_.written) entry_ = nullptr;  // it is the log's
     return commit;
   }
@@ -62,6 +64,7 @@ class commit_record : logged {
   std::uint64_t publish_if(commit_board::record& r, Valid&& valid) {
     if (log_ == nullptr) return engine_.board.publish_if(r, std::forward<Valid>(valid));
     const auto settle = [&](std::uint64_t drawn, auto& step) {
+      entry_->commit = drawn;
       if (!log_->append_if(*entry_, place_, drawn, step)) return false;
       if (!place_.written) entry_ = nullptr;  // it is the log's
       return true;
@@ -255,6 +258,7 @@ status transaction::commit() {
     return withdraw(mark);
   }
   s.commits.add(1);
+  commit_time_ = commit;
   const std::uint64_t left = finish(commit);
   engine_.old->published(me, commit);
   state_ = outcome::ended;
@@ -263,9 +267,22 @@ status transaction::commit() {
   const outcome durable = record.acknowledge();
   engine_.cleaner.after_commit(left, s.rested);
   if (engine_.shown) engine_.shown->after_commit();
-  if (seen_ != 0 && durable == outcome::ok) [[unlikely]]
+  if (durable != outcome::ok) [[unlikely]]
+    return in_doubt();
+  if (seen_ != 0) [[unlikely]]
     return seen_is_durable();
-  return durable;
+  return outcome::ok;
+}
+
+/// It has been published, and is not known to be durable.
+status transaction::in_doubt() const noexcept {
+  try {
+    return {outcome::storage_failed, "in doubt: the commit of time " +
+                                         std::to_string(commit_time_) +
+                                         " is visible, and is durable after database::resume()"};
+  } catch (const std::bad_alloc&) {
+    return outcome::storage_failed;
+  }
 }
 
 /// Ends without changes: there is nothing to undo but locks.

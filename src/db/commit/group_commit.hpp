@@ -27,8 +27,13 @@
 //              acknowledged proves all before it durable, for the log is in order and a failed log
 //              stays failed. A transaction that only reads, and has to know, asks visible() when
 //              its snapshot has begun, and waits for that number.
-// Failure:     the first write or sync that fails ends it. What was not durable then is never
+// Failure:     the first write or sync that fails ends it. What was not durable then is not
 //              acknowledged; nothing is tried again (see files.hpp).
+// Again:       what was published can still become durable by other means, as a checkpoint of all
+//              that memory shows. part_here() takes a position for that, behind all that was
+//              published before and with no entry of its own, and begin_again() goes on behind it
+//              with a sink that has been made new. Until then each thread that waits is told that
+//              the log has failed; one that looks later finds its entry durable.
 // Progress:    append(): a short lock. wait(): as long as the disk takes, twice.
 // Memory:      entries belong to the sink once they are appended.
 #pragma once
@@ -55,6 +60,7 @@ namespace db {
 ///   void sleep(ready, times) noexcept         until wake(), or not at all if ready(), or shorter;
 ///                                             for the times-th time, from 0
 ///   void wake() noexcept                      what ready() reads was changed before
+///   void give_way() noexcept                  while another thread has the lead
 template <class Entry, class Sink>
 class group_commit {
  public:
@@ -118,7 +124,7 @@ class group_commit {
   /// True: all changes up to this number are durable. False: the log has failed.
   bool wait(std::uint64_t sequence) noexcept {
     for (std::uint32_t times = 0;; ++times) {
-      // acquire, both ← the releases in lead(): what the leader has done.
+      // acquire, both ← the releases in lead() and begin_again(): what the leader has done.
       if (durable_.load_acquire() >= sequence) return true;
       if (failed_.load_acquire()) return false;
       if (take_lead()) {
@@ -136,6 +142,58 @@ class group_commit {
     }
   }
 
+  /// After a failure: a position behind all that was published, which no entry has. look() begins
+  /// a snapshot there and returns its time; 0: there is none, and nothing has happened. Returns
+  /// what was queued, which is the caller's and will not be written. One thread at a time.
+  template <class Look>
+  Entry* part_here(std::uint64_t& position, Look&& look) noexcept {
+    const bool early = SPOLIA_FAULT("group_commit.part_unlocked");
+    std::uint64_t seen = early ? look() : 0;
+    const std::lock_guard hold(lock_);
+    if (!early) seen = look();
+    if (seen == 0) return nullptr;
+    seen_at_cut_ = std::max<std::uint64_t>(seen_at_cut_, seen);
+    position = last_.load_relaxed() + 1;
+    last_.store_relaxed(position);
+    return take_all();
+  }
+  /// After a failure, when what was published up to a position that part_here() has given is
+  /// durable. make_new() has the lead of the log and lets the sink go on behind the position;
+  /// write(first, durable) is the sink's write(), for what was queued since. When all is durable,
+  /// the log has not failed any more; done() is called then, before another thread has the lead.
+  /// False: a write has failed. What make_new() throws comes out; then the log has failed as it had
+  /// before. One thread at a time.
+  template <class MakeNew, class Write, class Done>
+  bool begin_again(std::uint64_t position, MakeNew&& make_new, Write&& write, Done&& done) {
+    while (!take_lead()) sink_.give_way();
+    const lead_given_back whole(*this);
+    make_new();
+    // release → the acquire in wait(), as below.
+    if (SPOLIA_FAULT("group_commit.again_too_early")) durable_.store_release(last_.load_relaxed());
+    std::uint64_t before = position;
+    for (;;) {
+      Entry* first = nullptr;
+      std::uint64_t last = 0;
+      {
+        const std::lock_guard hold(lock_);
+        last = last_.load_relaxed();
+        first = take_all();
+        if (first == nullptr) {
+          // release → the acquire in wait(): what the sink has done.
+          durable_.store_release(last);
+          oldest_.store_relaxed(0);
+          // release → the acquires in failed() and wait(): the sink is new.
+          failed_.store_release(false);
+          break;
+        }
+      }
+      if (!write(first, before)) return false;
+      before = last;
+    }
+    done();
+    return true;
+  }
+
   /// What was queued and will not be written. No thread uses the queue any more.
   Entry* abandon() noexcept {
     tail_ = nullptr;
@@ -149,10 +207,29 @@ class group_commit {
   [[nodiscard]] std::uint64_t queued_bytes() const noexcept { return queued_.load_relaxed(); }
   /// `since` of the oldest entry that is not durable; 0: all are.
   [[nodiscard]] std::uint64_t oldest() const noexcept { return oldest_.load_relaxed(); }
-  // acquire ← the release in lead(): why it failed.
+  // acquire ← the releases in lead() and begin_again(): why it failed, or that the sink is new.
   [[nodiscard]] bool failed() const noexcept { return failed_.load_acquire(); }
 
  private:
+  struct lead_given_back {
+    explicit lead_given_back(group_commit& q) noexcept : of(q) {}
+    lead_given_back(const lead_given_back&) = delete;
+    lead_given_back& operator=(const lead_given_back&) = delete;
+    ~lead_given_back() {
+      // release → the acquire in take_lead(): the sink, for the next leader.
+      of.leading_.store_release(false);
+      of.sink_.wake();
+    }
+    group_commit& of;
+  };
+
+  /// Under the lock.
+  Entry* take_all() noexcept {
+    tail_ = nullptr;
+    queued_.store_relaxed(0);
+    return std::exchange(first_, nullptr);
+  }
+
   /// Under the lock. No thread waits for the one that has the lead meanwhile: all before is
   /// durable, and the last leader has woken all.
   bool write_at_once(Entry& e, place& where) noexcept {
@@ -212,11 +289,9 @@ class group_commit {
     {
       const std::lock_guard hold(lock_);
       if (failed_.load_relaxed()) return;
-      first = first_;
-      if (first == nullptr) return;
       last = last_.load_relaxed();
-      first_ = tail_ = nullptr;
-      queued_.store_relaxed(0);
+      first = take_all();
+      if (first == nullptr) return;
     }
     // release → the acquire in wait(), as below.
     if (SPOLIA_FAULT("group_commit.acknowledge_first")) durable_.store_release(last);

@@ -60,7 +60,9 @@ storage::storage(engine& of, const std::filesystem::path& directory, const optio
   if (!folder_.known()) folder_.make(random_id(), false);
   report_.guard = folder_.guard();
   nan_rows nans;
-  end_ = recovery(engine_, folder_, options_, report_).run(has, nans);
+  recovery found(engine_, folder_, options_, report_);
+  end_ = found.run(has, nans);
+  whole_from_ = found.whole_from();
   log_at_open_ = report_.log_bytes;
   // Each opening is an epoch of its own: of two histories that part, one has the higher number.
   if (!o.read_only) ++end_.epoch;
@@ -129,6 +131,17 @@ void storage::begin(const folder_content& has, const nan_rows& nans) {
   }
   folder_.note_data();
   if (!nans.changes().empty()) log_->write_alone(nans.changes());
+  if (!has.segments.empty() && has.segments.front() <= whole_from_) remove_what_parts();
+}
+
+/// Segments that do not lead up to the checkpoint: a process has ended before it removed them, or
+/// could not. What stays is passed by.
+void storage::remove_what_parts() noexcept {
+  try {
+    remove_up_to(folder_, whole_from_);
+  } catch (const std::exception&) {
+    return;
+  }
 }
 
 /// What is to be done before anything is logged, and after everything that can refuse the opening.
@@ -161,7 +174,8 @@ void storage::take_back(const folder_content& has, const nan_rows& nans) noexcep
 /// What the last process may have left in the system's memory is made durable before anything is
 /// built on it.
 void storage::repair_last(const folder_content& has) {
-  if (has.segments.empty()) return;
+  // Those before a checkpoint are not built on. The last of them may be one that has failed.
+  if (has.segments.empty() || has.segments.back() <= report_.checkpoint_sequence) return;
   const std::string name = file_name(file_kind::log, has.segments.back());
   const auto file = folder_.open(name, file_mode::write);
   if (report_.cut_file == folder_.path_of(name)) file->truncate(report_.cut_offset);

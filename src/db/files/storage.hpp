@@ -57,6 +57,7 @@ class storage {
   [[nodiscard]] journal* log() noexcept { return log_.get(); }
   [[nodiscard]] const recovery_report& recovered() const noexcept { return report_; }
   checkpoint_report checkpoint(checkpoint_pace how);
+  resume_report resume();
   backup_report backup(const std::filesystem::path& to);
   backup_report backup(const byte_sink& to);
   static void restore(storage_files& files, const byte_source& from,
@@ -77,6 +78,7 @@ class storage {
   void change_directory(const folder_content& has, const nan_rows& nans);
   void take_back(const folder_content& has, const nan_rows& nans) noexcept;
   void repair_last(const folder_content& has);
+  void remove_what_parts() noexcept;
   void write_left_out(const nan_rows& nans);
   void note_left_out(const nan_rows& nans);
   void note_left_out(const nan_rows::left_out& out, const std::string& where);
@@ -87,6 +89,9 @@ class storage {
   void keep_failure(const std::exception* why) noexcept;
   void step_without_record();
   log_end freeze(std::unique_ptr<reader>& view);
+  template <class Cut>
+  log_end freeze_at(Cut&& cut, std::unique_ptr<reader>& view);
+  void note_checkpoint(std::uint64_t log_bytes) noexcept;
   void freeze_tables(checkpoint_source& from) const;
   checkpoint_report write_checkpoint(folder& to, const checkpoint_source& from,
                                      checkpoint_pace how);
@@ -111,8 +116,11 @@ class storage {
   bool shown_ = false;  // there is a status of this opening
   std::unique_ptr<journal> log_;
 
-  std::mutex checkpoint_lock_;     // one checkpoint or backup at a time
-  log_end end_;                    // without a log: of the last checkpoint
+  std::mutex checkpoint_lock_;  // one checkpoint or backup at a time
+  log_end end_;                 // without a log: of the last checkpoint
+  // Segments that begin before this may not lead up to those that begin after it: a checkpoint at
+  // this record has no log before it.
+  std::uint64_t whole_from_ = 0;
   atomic<std::uint64_t> last_{0};  // end_.sequence, to be read without the lock
   atomic<std::uint64_t> checkpoints_{0};
   atomic<std::uint64_t> log_at_checkpoint_{0};  // bytes of log that need not be read again

@@ -152,6 +152,7 @@ bool storage::copy_segments(folder& to, const log_end& from, backup_report& repo
   if (from.sequence != end && (first == has.segments.end() || *first != from.sequence + 1)) {
     return false;
   }
+  if (from.sequence < whole_from_) return false;
   for (auto s = first; s != has.segments.end() && *s <= end; ++s) {
     const std::string file = file_name(file_kind::log, *s);
     if (s == first) fits(file, from, to);

@@ -136,8 +136,14 @@ log_end storage::freeze(std::unique_ptr<reader>& view) {
     if (!engine_.read_only) step_without_record();
     return end_;
   }
+  return freeze_at([this](auto&& look) { return log_->cut(look); }, view);
+}
+
+/// cut(look) calls look() at the moment where the snapshot is to begin.
+template <class Cut>
+log_end storage::freeze_at(Cut&& cut, std::unique_ptr<reader>& view) {
   std::exception_ptr failed;
-  const log_end end = log_->cut([&] {
+  const log_end end = cut([&] {
     try {
       view.reset(new reader(engine_, "checkpoint"));
     } catch (...) {
@@ -251,9 +257,73 @@ checkpoint_report storage::make_checkpoint(checkpoint_pace how) {
   checkpoint_report report = write_checkpoint(folder_, from, how);
   folder_.note_data();
   view.reset();
-  log_at_checkpoint_.store_relaxed(log_at_open_ + before);
-  checkpoints_.fetch_add_relaxed(1);
+  note_checkpoint(before);
   report.removed_files = remove_up_to(folder_, from.end.sequence);
+  return report;
+}
+
+/// It is durable. So many bytes of log were written when it began.
+void storage::note_checkpoint(std::uint64_t log_bytes) noexcept {
+  log_at_checkpoint_.store_relaxed(log_at_open_ + log_bytes);
+  checkpoints_.fetch_add_relaxed(1);
+}
+
+// After a failure of the log, and why each crash on the way leaves what was acknowledged, and
+// nothing that memory has not shown.
+//
+// What is on the disk: all that was acknowledged, and behind it whole records, or torn ones, of
+// commits that were published and are in doubt. So whatever an opening finds there is a prefix of
+// what memory shows.
+//
+//   1  a position behind all that was published, and a snapshot there
+//   2  the checkpoint of that snapshot is durable, and then its name: from here on an opening finds
+//      the snapshot, and looks at no older segment
+//   3  another segment, which begins behind the position
+//   4  what was published meanwhile, by commits that were past their check, is durable in it
+//   5  the log has not failed any more
+//   6  older files go
+//
+// The checkpoint comes before the segment: a segment behind a position that no older record leads
+// up to would be a gap. So the checkpoint cannot say that a segment follows it. The position is one
+// that no record has had, and each try has its own: so each file is new by name, and nothing of a
+// file that has failed is written, synced or replaced. Each try is an epoch with a chain of its
+// own, as an opening is: for the segment that has failed may have records with numbers of later
+// ones, and copies may have those.
+//
+// Changes of tables and indexes that have their place in the log and are in doubt hold `unsettled`
+// until their callers have undone them. So the checkpoint has none of them, and the others wait.
+resume_report storage::resume() {
+  if (log_ == nullptr) {
+    throw std::invalid_argument(
+        "spolia::db: resume() begins a log again that has failed, and there is none: the database "
+        "was opened read_only, or with durability_level::none");
+  }
+  const std::lock_guard hold(checkpoint_lock_);
+  if (!log_->failed()) return {};
+  const at_work now(engine_, at_work::writing, "resume()");  // commits may come to wait for this
+  const std::lock_guard settled(engine_.unsettled);
+  resume_report report;
+  std::unique_ptr<reader> view;
+  checkpoint_source from;
+  from.id = folder_.id();
+  from.end = freeze_at([this](auto&& look) { return log_->part_here(look); }, view);
+  from.view = view.get();
+  freeze_tables(from);
+  const std::uint64_t log_bytes = log_->bytes();
+  report.checkpoint = write_checkpoint(folder_, from, checkpoint_pace::full);
+  view.reset();
+  resumed_commits told = log_->begin_again(from.end);
+  report.durable = std::move(told.times);
+  report.undone = told.catalog_changes;
+  whole_from_ = from.end.sequence;
+  note_checkpoint(log_bytes);
+  not_before_.store_relaxed(0);
+  keep_failure(nullptr);
+  try {
+    report.checkpoint.removed_files = remove_up_to(folder_, from.end.sequence);
+  } catch (const std::exception&) {
+    return report;  // what stays goes with the next checkpoint
+  }
   return report;
 }
 

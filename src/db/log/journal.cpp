@@ -2,6 +2,9 @@
 // journal.cpp: commits on their way to the log.
 #include "db/log/journal.hpp"
 
+#include <algorithm>
+#include <random>
+
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
@@ -121,20 +124,22 @@ void journal::run() noexcept {
 
 void journal::check() const {
   if (!failed()) return;
-  if (const auto& why = writer_.failure()) throw storage_error(*why);
+  if (const auto why = writer_.failure()) throw storage_error(*why);
   throw storage_error("the log", storage_error::nowhere, "cannot be written");
 }
 
 void journal::throw_refusal() {
   check();
   if (const auto why = writer_.refusal()) throw storage_error(*why);
-  throw std::bad_alloc();  // for the reason, too
+  // There was no memory for the reason; or the log had failed, and has begun again by now.
+  throw storage_error("the log", storage_error::nowhere, "could not be written");
 }
 
 std::string journal::why_not() {
-  if (failed()) return writer_.failure() ? writer_.failure()->what() : "the log cannot be written";
-  const auto why = writer_.refusal();
-  return why ? why->what() : std::string();
+  const bool has_failed = failed();
+  const auto why = has_failed ? writer_.failure() : writer_.refusal();
+  if (why) return why->what();
+  return has_failed ? "the log cannot be written" : "";
 }
 
 /// The record of a cut, with its room.
@@ -152,6 +157,29 @@ log_entry* journal::begin_cut() {
   if (room) return e;
   writer_.give_back(e);
   throw_refusal();
+}
+
+/// The segment that has failed may have records behind what is durable, and two histories come to
+/// the same numbers there: so the one that begins has a chain of its own.
+std::uint32_t journal::another_chain() const {
+  std::random_device random;
+  std::uint32_t chain = 0;
+  while (chain == 0 || chain == writer_.chain()) chain = random();
+  return chain;
+}
+
+resumed_commits journal::begin_again(const log_end& end) {
+  resumed_commits told;
+  writer_.tell(told);
+  const auto make_new = [&] { writer_.begin_again(end); };
+  const auto write = [&](log_entry* first, std::uint64_t durable) {
+    return writer_.write_since(first, durable, told);
+  };
+  if (!queue_.begin_again(end.sequence, make_new, write, [&] { writer_.nothing_in_doubt(); })) {
+    check();
+  }
+  std::sort(told.times.begin(), told.times.end());  // of serializable ones the later may come first
+  return told;
 }
 
 void journal::fill(log_stats& s) const noexcept {

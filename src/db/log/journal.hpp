@@ -30,6 +30,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <spolia/base/at_home.hpp>
 #include <spolia/base/atomic.hpp>
@@ -61,7 +62,8 @@ struct log_entry {
   log_entry* next = nullptr;
   std::uint64_t sequence = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t since = 0;  // ticks
+  std::uint64_t since = 0;   // ticks
+  std::uint64_t commit = 0;  // the time of the commit that it is of; 0: of none
   record_kind kind = record_kind::transaction;
   cut_result* cut = nullptr;  // out, of a cut
   byte_buffer data;
@@ -71,6 +73,12 @@ struct log_entry {
     bytes = data.size();
     since = ticks::read();
   }
+};
+
+/// What was in doubt after a failure of the log.
+struct resumed_commits {
+  std::vector<std::uint64_t> times;   // of commits
+  std::uint64_t catalog_changes = 0;  // which their callers have undone
 };
 
 /// Where a log ends.
@@ -92,7 +100,9 @@ class log_writer {
   void start(const log_end& end, const std::function<void()>& before_name);
   /// Not so in a child of the process that has opened it: the file is its parent's.
   [[nodiscard]] bool at_home() const noexcept { return home_ == ::getpid(); }
-  bool write(log_entry* first, std::uint64_t durable) noexcept;
+  bool write(log_entry* first, std::uint64_t durable) noexcept {
+    return write(first, durable, nullptr);
+  }
   // What group_commit asks for.
   template <class Queued>
   void collect(Queued&& queued) noexcept {
@@ -135,6 +145,7 @@ class log_writer {
     }
     if ((round & asleep) != 0) round_.notify_all();
   }
+  static void give_way() noexcept { give_way(std::chrono::microseconds(100)); }
   /// Writes are over before a thread could have slept.
   [[nodiscard]] bool quick() const noexcept { return quick_.load_relaxed(); }
 
@@ -166,8 +177,31 @@ class log_writer {
   /// Why there was no room for the last record that asked for more than there is.
   [[nodiscard]] std::optional<storage_error> refusal();
 
-  /// Only after a failure.
-  [[nodiscard]] const std::optional<storage_error>& failure() const noexcept { return failure_; }
+  /// Why it has failed; empty if it has not, or there was no memory. Throws std::bad_alloc.
+  [[nodiscard]] std::optional<storage_error> failure() const {
+    const std::lock_guard hold(failure_lock_);
+    return failure_;
+  }
+
+  // After a failure, for the one thread that begins again. What was not acknowledged stays here,
+  // so that it can be told.
+
+  /// These are not going to be written.
+  void leave_out(log_entry* first) noexcept { keep_doubtful(first); }
+  /// Goes on in another segment after `end`, up to which all is durable otherwise. The segment
+  /// that has failed is not touched any more. Precondition: the caller has the lead. Throws
+  /// storage_error, std::bad_alloc.
+  void begin_again(const log_end& end);
+  /// Writes what was queued since, and keeps it as well.
+  bool write_since(log_entry* first, std::uint64_t durable, resumed_commits& told) noexcept {
+    return write(first, durable, &told);
+  }
+  /// Of its last record.
+  [[nodiscard]] std::uint32_t chain() const noexcept { return end_.chain; }
+  /// Adds what is kept so far. Throws std::bad_alloc.
+  void tell(resumed_commits& to) const { tell(doubtful_, to); }
+  /// It has not failed any more, and nothing is in doubt. Precondition: the caller has the lead.
+  void nothing_in_doubt() noexcept;
   void fill(log_stats& s) const noexcept;
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load_relaxed(); }
 
@@ -189,6 +223,10 @@ class log_writer {
     bool passing = false;    // the other name is nothing that stays
   };
 
+  bool write(log_entry* first, std::uint64_t durable, resumed_commits* told) noexcept;
+  static void tell(const log_entry* first, resumed_commits& to);
+  void keep_doubtful(log_entry* first) noexcept;
+  [[nodiscard]] std::uint64_t promised_room() const noexcept;
   std::uint64_t room_left();
   [[nodiscard]] byte_buffer next_header() const;
   [[nodiscard]] std::string next_name() const;
@@ -236,10 +274,14 @@ class log_writer {
   std::uint64_t company_ = 1;         // entries that come together
   const double ns_per_tick_;
   const bool collects_;
-  std::size_t used_ = 0;   // of it
-  bool dirty_ = false;     // something was written and not synced
-  bool in_doubt_ = false;  // it is not known whether the name of another segment is there
+  std::size_t used_ = 0;           // of it
+  bool dirty_ = false;             // something was written and not synced
+  bool in_doubt_ = false;          // it is not known whether the name of another segment is there
+  log_entry* doubtful_ = nullptr;  // since a failure; those that lie in a segment have 0 bytes
+  log_entry* last_doubtful_ = nullptr;
+  mutable std::mutex failure_lock_;
   std::optional<storage_error> failure_;
+  atomic<bool> broken_{false};  // the segment is not touched any more
   atomic<bool> quick_{true};
   atomic<bool> in_place_{false};
   atomic<std::uint64_t> longest_ns_{0};
@@ -339,6 +381,16 @@ class journal {
   template <class F>
   log_end cut(F&& f);
 
+  /// After a failure: takes a position behind all that was published, which no record has; calls
+  /// f() at that moment as cut() does. Where a log can go on, of a history of its own; sequence 0:
+  /// f() has returned 0. Throws what std::random_device does. One thread at a time, as the next.
+  template <class F>
+  log_end part_here(F&& f);
+  /// Goes on after that position, up to which all is durable by now: the log has not failed any
+  /// more then, and what was published since is durable, too. Throws storage_error, std::bad_alloc;
+  /// the log has failed as before then.
+  resumed_commits begin_again(const log_end& end);
+
   [[nodiscard]] std::uint64_t last() const noexcept { return queue_.last(); }
   [[nodiscard]] bool failed() const noexcept { return queue_.failed(); }
   /// Throws it, if the log has failed.
@@ -356,6 +408,7 @@ class journal {
   static constexpr std::uint64_t worth_a_flush = 256U << 10U;
 
   log_entry* begin_cut();
+  [[nodiscard]] std::uint32_t another_chain() const;
   void run() noexcept;
   void ask_for_flush(bool now) noexcept;
 
@@ -386,6 +439,14 @@ log_end journal::cut(F&& f) {
   if (done.reason) throw storage_error(*done.reason);
   if (!done.begun) throw std::bad_alloc();
   return {epoch_, where.sequence, done.crc};
+}
+
+template <class F>
+log_end journal::part_here(F&& f) {
+  log_end end{.epoch = epoch_ + 1, .sequence = 0, .chain = another_chain()};
+  writer_.leave_out(queue_.part_here(end.sequence, std::forward<F>(f)));
+  if (end.sequence != 0) epoch_ = end.epoch;
+  return end;
 }
 
 }  // namespace db

@@ -39,11 +39,12 @@ log_writer::log_writer(const engine& of, folder& where, const options& o)
 log_writer::~log_writer() {
   try {
     // Not after a failure: then nothing more is written.
-    if (at_home() && segment_ != nullptr && used_ == 0 && !dirty_) end_room();
+    if (at_home() && segment_ != nullptr && !broken_.load_relaxed()) end_room();
   } catch (const storage_error&) {
     // The zeros stay: the next opening cuts them off.
   }
   while (free_ != nullptr) delete std::exchange(free_, free_->next);
+  while (doubtful_ != nullptr) delete std::exchange(doubtful_, doubtful_->next);
   for (const spare& s : spare_) delete s.entry.load_relaxed();
 }
 
@@ -75,6 +76,7 @@ log_entry* log_writer::take() {
   made->data.resize(record_header::bytes);
   made->kind = record_kind::transaction;
   made->cut = nullptr;
+  made->commit = 0;
   return made.release();
 }
 
@@ -275,6 +277,66 @@ std::optional<storage_error> log_writer::begin_another() {
   return std::nullopt;
 }
 
+void log_writer::keep_doubtful(log_entry* first) noexcept {
+  if (first == nullptr) return;
+  (doubtful_ == nullptr ? doubtful_ : last_doubtful_->next) = first;
+  while (first->next != nullptr) first = first->next;
+  last_doubtful_ = first;
+}
+
+void log_writer::tell(const log_entry* first, resumed_commits& to) {
+  for (const log_entry* e = first; e != nullptr; e = e->next) {
+    if (e->commit != 0) {
+      to.times.push_back(e->commit);
+    } else if (e->kind != record_kind::transaction && e->kind != record_kind::cut) {
+      ++to.catalog_changes;
+    }
+  }
+}
+
+/// What another segment must have room for: all that is promised and will be written, and all that
+/// no record was promised. Under the lock of the room.
+std::uint64_t log_writer::promised_room() const noexcept {
+  std::uint64_t left = room_ - size_ - used_;
+  for (const log_entry* e = doubtful_; e != nullptr; e = e->next) left -= e->bytes;
+  return left;
+}
+
+void log_writer::begin_again(const log_end& end) {
+  const uncancelled whole;
+  const at_work now(engine_, at_work::writing, write_call);
+  end_ = end;
+  fresh_segment next(folder_);
+  std::uint64_t least = 0;
+  {
+    const std::lock_guard hold(room_lock_);
+    least = promised_room();
+  }
+  prepare_segment(next, least);
+  {
+    // No thread makes the segment that has failed longer: nothing is promised beyond `least`.
+    const std::lock_guard hold(room_lock_);
+    const at_work longer(engine_, at_work::lengthening, write_call);
+    name_segment(next);
+    used_ = 0;
+    dirty_ = false;
+    use_segment(next);
+    room_left_.made(next.room - least);
+    for (log_entry* e = doubtful_; e != nullptr; e = e->next) e->bytes = 0;
+    broken_.store_relaxed(false);
+    refusal_.reset();
+  }
+  epoch_.store_relaxed(end.epoch);
+  reserve_.refill();
+}
+
+void log_writer::nothing_in_doubt() noexcept {
+  give_back_all(std::exchange(doubtful_, nullptr));
+  last_doubtful_ = nullptr;
+  const std::lock_guard hold(failure_lock_);
+  failure_.reset();
+}
+
 /// Of this segment, for what is promised and what is not.
 std::uint64_t log_writer::room_left() {
   const std::lock_guard hold(room_lock_);
@@ -315,23 +377,31 @@ void log_writer::end_segment(cut_result& done) {
   }
 }
 
-bool log_writer::write(log_entry* first, std::uint64_t durable) noexcept {
+/// told: the log begins again, and what is written was in doubt.
+bool log_writer::write(log_entry* first, std::uint64_t durable, resumed_commits* told) noexcept {
   const uncancelled whole;  // others wait for it
   const at_work now(engine_, at_work::writing, write_call);
   bool done = false;
   try {
+    if (told != nullptr) tell(first, *told);
     write_all(first, durable);
     done = true;
     flushes_.store_relaxed(flushes_.load_relaxed() + 1);
   } catch (const std::exception& e) {
     keep_failure(e);
   }
-  give_back_all(first);
+  if (done && told == nullptr) {
+    give_back_all(first);
+  } else {
+    keep_doubtful(first);
+  }
   return done;
 }
 
 /// As much of it as there is memory for.
 void log_writer::keep_failure(const std::exception& why) noexcept {
+  broken_.store_relaxed(true);
+  const std::lock_guard hold(failure_lock_);
   try {
     if (const auto* const known = dynamic_cast<const storage_error*>(&why)) {
       failure_ = *known;
@@ -350,6 +420,7 @@ void log_writer::write_all(log_entry* first, std::uint64_t durable) {
     next_segment();
     seal(*e, durable);
     stage(e->data);
+    e->bytes = 0;  // it lies in its room
     if (e->kind == record_kind::cut) end_segment(*e->cut);
   }
   make_durable();
@@ -416,6 +487,7 @@ bool log_writer::make_room(std::size_t bytes, bool frees_room) {
 /// Under the lock of the room. True: by so many bytes at least, which are promised to the caller,
 /// and what is missing of those that are kept.
 bool log_writer::lengthen(std::size_t bytes) {
+  if (broken_.load_relaxed()) return false;
   const std::uint64_t least = bytes + room_left_.owed();
   std::uint64_t more = std::max(step_, least);
   try {
@@ -488,6 +560,7 @@ void log_writer::make_ahead() noexcept {
   const std::lock_guard hold(room_lock_);
   const at_work now(engine_, at_work::lengthening, write_call);
   if (!std::exchange(ask_, false)) return;  // the segment has come to its end, or was mapped
+  if (broken_.load_relaxed()) return;
   try {
     if (room_ - mapped_ < most_ahead) {
       segment_->reserve(room_, most_ahead);

@@ -264,6 +264,10 @@ class recovery {
   /// Where the log ends; log_end::epoch is that of the last writer. Changes no file. `nans` gets
   /// the rows that are left out.
   log_end run(const folder_content& has, nan_rows& nans);
+  /// Then: segments that begin before this, if there are any, are not known to lead up to it.
+  [[nodiscard]] std::uint64_t whole_from() const noexcept {
+    return log_follows_ ? 0 : report_.checkpoint_sequence;
+  }
 
  private:
   std::uint64_t begin_with(const folder_content& has, std::exception_ptr& failed);

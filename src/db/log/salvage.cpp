@@ -323,10 +323,10 @@ class new_directory {
 /// All of it, and the indexes. Afterwards the database is as it will be.
 void fill(const salvage_history& from, database& to, const salvage_options& o,
           salvage_report& report, const salvaged_tables::line_writer& write) {
-  salvaged_tables tables(to);
-  salvaging(from, tables, o.on_progress, report).run();
-  tables.make_indexes(o.on_progress);
-  tables.report(report, write);
+  salvaged_tables found(to);
+  salvaging(from, found, o.on_progress, report).run();
+  found.make_indexes(o.on_progress);
+  found.report(report, write);
 }
 
 }  // namespace

@@ -73,7 +73,8 @@ transaction::transaction(transaction&& from) noexcept
       state_(from.session_ != nullptr ? outcome::ended
                                       : std::exchange(from.state_, outcome::ended)),
       durable_reads_(from.durable_reads_),
-      seen_(from.seen_) {}
+      seen_(from.seen_),
+      commit_time_(from.commit_time_) {}
 
 transaction& transaction::operator=(transaction&& from) noexcept {
   if (this == &from || !may_move(*this, from)) return *this;
