@@ -5,14 +5,19 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
+#include <exception>
 #include <filesystem>
+#include <memory>
 #include <new>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "db/durable.hpp"
+#include "db/faulty_files.hpp"
 #include "support/faults.hpp"
 
 namespace {
@@ -127,6 +132,41 @@ TEST_P(durable_errors, opening_without_memory) {
   for_each_allocation_failure([&] { database base = database::open(root_, chosen()); });
   database again = database::open(root_, chosen());
   EXPECT_EQ(commits_in(again), 4);
+}
+
+TEST_P(durable_errors, resuming_without_memory) {
+  bool fails = false;
+  options o = chosen();
+  o.files = std::make_shared<faulty_files>(real_files(), [&](const file_step& s) {
+    const bool is_sync = s.what == file_step::kind::sync || s.what == file_step::kind::write;
+    return fails && is_sync && s.is_segment() ? EIO : 0;
+  });
+  {
+    database base = database::open(root_, o);
+    table& ledger = make_ledger(base);
+    for (std::int64_t n = 1; n <= 3; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+    ASSERT_TRUE(base.sync());
+    fails = true;
+    static_cast<void>(write_down(base, ledger, 4));
+    ASSERT_EQ(base.sync(), outcome::storage_failed);
+    fails = false;
+    resume_report report;
+    const std::uint64_t failures = for_each_allocation_failure([&] {
+      try {
+        resume_report now = base.resume();  // nothing to do where the last one has done it
+        if (now.checkpoint.sequence != 0) report = std::move(now);
+      } catch (const std::exception&) {  // of a write for which there is no memory: storage_error
+        EXPECT_TRUE(base.stats().log.failed);
+        throw std::bad_alloc();
+      }
+    });
+    EXPECT_GT(failures, 5U);
+    EXPECT_EQ(report.durable.size(), 1U);
+    EXPECT_FALSE(base.stats().log.failed);
+    EXPECT_TRUE(write_down(base, ledger, 5));
+  }
+  database again = database::open(root_, chosen());
+  EXPECT_EQ(commits_in(again), 5);
 }
 
 /// With rows of so many bytes.

@@ -662,9 +662,9 @@ TEST(resume, changes_of_the_catalogue_that_are_on_their_way) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));  // enough for one that waits not
   };
   const resume_report report = w.base->resume();
-  w.files->before_write = nullptr;
   other.join();
   w.join();
+  w.files->before_write = nullptr;
   EXPECT_TRUE(dropped);
   EXPECT_EQ(report.undone, 0U);
   expect_same_shape(*w.base, w.files->synced(), "after it");
