@@ -5,8 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -14,7 +12,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -807,43 +804,6 @@ class beside_commits {
 
 TEST(resume, beside_commits_sync) { beside_commits(durability_level::sync).run(); }
 TEST(resume, beside_commits_async) { beside_commits(durability_level::async).run(); }
-
-/// Files of the system's, which are memory on tmpfs: there a log fails where the name of its next
-/// segment is in doubt.
-TEST(resume, files_that_are_memory) {
-  const std::filesystem::path shm = "/dev/shm";
-  const auto base_of = std::filesystem::exists(shm) ? shm : std::filesystem::temp_directory_path();
-  const auto root = base_of / ("spolia-resume-" + std::to_string(::getpid()));
-  std::filesystem::remove_all(root);
-  const auto fails = std::make_shared<failing>();
-  options o = over(std::make_shared<faulty_files>(
-      real_files(), [fails](const file_step& s) { return (*fails)(s); }));
-  o.segment_bytes = 4096;
-  std::int64_t done = 0;
-  {
-    database base = database::open(root, o);
-    table& ledger = make_ledger(base);
-    for (int round = 0; round < 3; ++round) {
-      fails->from_now(1, false, EIO, [](const file_step& s) {
-        return s.what == step_kind::sync_directory || s.what == step_kind::remove;
-      });
-      while (write_down(base, ledger, done + 1)) ++done;
-      EXPECT_TRUE(base.stats().log.failed);
-      EXPECT_THROW(base.resume(), storage_error);
-      fails->from_now(0);
-      const std::int64_t shown = commits_in(base).value_or(-1);
-      EXPECT_EQ(base.resume().durable.size(), static_cast<std::size_t>(shown - done));
-      done = shown;
-      for (int i = 0; i < 40; ++i) ASSERT_TRUE(write_down(base, ledger, ++done));
-    }
-    EXPECT_EQ(fails->tried_again(), "");
-  }
-  {
-    database again = database::open(root, over(nullptr));
-    EXPECT_EQ(commits_in(again), done);
-  }
-  std::filesystem::remove_all(root);
-}
 
 TEST(resume, async_goes_on) {
   world w;
