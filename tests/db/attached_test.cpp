@@ -241,7 +241,9 @@ TEST_F(attached, has_all_that_was_acknowledged_beside_commits) {
     std::thread writer([&] {
       for (std::int64_t n = 1; !stop; ++n) {
         ASSERT_TRUE(write_down(base, ledger, n));
-        if (level == durability_level::async && n % 64 == 0) ASSERT_TRUE(base.sync());
+        if (level == durability_level::async && n % 64 == 0) {
+          ASSERT_TRUE(base.sync());
+        }
         if (level == durability_level::sync || n % 64 == 0) done = n;
       }
     });

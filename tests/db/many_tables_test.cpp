@@ -106,7 +106,9 @@ TEST(many_tables, that_come_and_go_leave_little) {
     base.create_table(narrow("keep"));
     const coming_and_going made(
         base, a_quarter, [&](std::uint64_t n) { return wide(same_name ? "t" : name_of(n)); });
-    if (tells_cost) EXPECT_LE(made.left, 200U) << same_name;
+    if (tells_cost) {
+      EXPECT_LE(made.left, 200U) << same_name;
+    }
     made.expect_one_speed();
     EXPECT_EQ(base.tables().size(), 1U);
     EXPECT_EQ(base.find_table("keep").name(), "keep");
@@ -133,7 +135,9 @@ TEST(many_tables, that_were_used_leave_little) {
   for (; n < 4 * a_quarter; ++n) make();
   base.collect();
   const std::uint64_t left = (std::max(resident_now(), before) - before) / (3 * a_quarter);
-  if (tells_cost) EXPECT_LE(left, 240U) << "it had two indexes";
+  if (tells_cost) {
+    EXPECT_LE(left, 240U) << "it had two indexes";
+  }
   EXPECT_EQ(base.stats().table_bytes, 0U);
   EXPECT_EQ(base.stats().index_bytes, 0U);
 }
@@ -150,11 +154,15 @@ TEST(many_tables, that_a_reader_holds_go_with_it) {
     const reader held = base.snapshot();
     const coming_and_going made(base, quarter, [&](std::uint64_t) { return narrow("t"); });
     made.expect_one_speed();
-    if (tells_cost) EXPECT_GT(made.left, 1000U) << "it may see them";
+    if (tells_cost) {
+      EXPECT_GT(made.left, 1000U) << "it may see them";
+    }
   }
   base.collect();
   const std::uint64_t left = (std::max(resident_now(), before) - before) / (4 * quarter);
-  if (tells_cost) EXPECT_LE(left, 200U);
+  if (tells_cost) {
+    EXPECT_LE(left, 200U);
+  }
 }
 
 TEST(many_tables, that_are_empty_take_little) {
@@ -214,7 +222,9 @@ TEST(many_tables, are_found_as_few_are) {
   };
   const double few = seconds_for(100);
   const double many = seconds_for(10'000 / fewer);
-  if (tells_cost) EXPECT_LE(many, 4 * few + 0.02);
+  if (tells_cost) {
+    EXPECT_LE(many, 4 * few + 0.02);
+  }
 }
 
 figures with_tables(std::uint64_t tables) {
@@ -258,7 +268,9 @@ TEST(many_tables, are_stored_and_opened_in_proportion) {
   const figures few = with_tables(few_tables);
   const figures many = with_tables(more_times * few_tables);
   const auto expect_linear = [](double f, double m, const char* what) {
-    if (tells_cost) EXPECT_LE(m, 2.0 * more_times * f + 0.02) << what;
+    if (tells_cost) {
+      EXPECT_LE(m, 2.0 * more_times * f + 0.02) << what;
+    }
   };
   expect_linear(few.made, many.made, "made");
   expect_linear(few.counted, many.counted, "counted");
@@ -376,7 +388,9 @@ TEST(many_tables, a_reader_that_was_ended_keeps_what_it_walks_on) {
       base.collect();
       base.collect();
       EXPECT_EQ(base.stats().cleaning, 0U);
-      if (drops_table) EXPECT_EQ(thrown([&] { static_cast<void>(t.layout()); }), outcome::dropped);
+      if (drops_table) {
+        EXPECT_EQ(thrown([&] { static_cast<void>(t.layout()); }), outcome::dropped);
+      }
     }
   }
 }
@@ -397,7 +411,9 @@ TEST(many_tables, beside_threads_that_use_them) {
       static_cast<void>(base.transact([&](transaction& tx) { return tx.insert(t, {k, k}); }));
       EXPECT_EQ(t.spec().indexes.size(), 1U);
       const reader now = base.snapshot();
-      if (const auto found = now.find(t, {k}, some)) EXPECT_EQ(found->get(v), k);
+      if (const auto found = now.find(t, {k}, some)) {
+        EXPECT_EQ(found->get(v), k);
+      }
       now.scan(by_v, {0}, {20}, [&](const db::row& r) { EXPECT_GE(r.get(v), 0); });
       now.for_each(t, [&](const db::row& r) { EXPECT_GE(r.get(v), 0); });
       EXPECT_FALSE(by_v.unique());

@@ -177,8 +177,12 @@ TEST_F(three_segments, one_was_overwritten) {
     SCOPED_TRACE(in_words(got.report));
     EXPECT_FALSE(got.report.complete());
     EXPECT_TRUE(says_place(got.report, segment(which), 100));
-    if (which == 6) EXPECT_EQ(got.rows, rows_of(10, 6, 8));
-    if (which == 9) EXPECT_EQ(got.rows, rows_of(7));
+    if (which == 6) {
+      EXPECT_EQ(got.rows, rows_of(10, 6, 8));
+    }
+    if (which == 9) {
+      EXPECT_EQ(got.rows, rows_of(7));
+    }
   }
 }
 

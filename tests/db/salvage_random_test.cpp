@@ -337,7 +337,9 @@ void compare(story& of, const disk& d, tally_of& met) {
     ASSERT_EQ(misses(r, n), !whole.contains(n)) << n;
     lost = lost || !whole.contains(n);
   }
-  if (lost) ASSERT_FALSE(r.complete());
+  if (lost) {
+    ASSERT_FALSE(r.complete());
+  }
   met.lost += lost ? 1 : 0;
   met.complete += r.complete() ? 1 : 0;
   met.lost_tables += r.lost_tables.empty() ? 0 : 1;

@@ -73,7 +73,9 @@ table& catalog::create_table(const table_spec& spec) {
   if (record.refused()) engine_.log->throw_refusal();
   table& added = *made;
   const auto free = [](note* n) { note::free(n); };
-  std::unique_ptr<note, decltype(free)> end_of_it(note::of_table(added), free);
+  // Only a record that is written can fail from here on.
+  std::unique_ptr<note, decltype(free)> end_of_it(
+      engine_.log != nullptr ? note::of_table(added) : nullptr, free);
   const std::shared_lock not_settled(engine_.unsettled);
   {
     const std::lock_guard hold(engine_.catalog_lock);
