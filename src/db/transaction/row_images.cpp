@@ -52,7 +52,7 @@ struct left_images {
   std::uint64_t count = 0;
   std::uint64_t next_look = few;
 };
-constinit left_images left;
+constinit left_images images_left;
 
 }  // namespace
 
@@ -77,8 +77,8 @@ void row_images::free(row_image* i) noexcept {
 }
 
 void row_images::collect() noexcept {
-  const std::lock_guard<detail::short_lock> hold(left.lock);
-  left.look();
+  const std::lock_guard<detail::short_lock> hold(images_left.lock);
+  images_left.look();
 }
 
 row_image& row_images::take_elsewhere(unsigned number, std::size_t words) {
@@ -131,7 +131,7 @@ void row_images::put_away(unsigned number) noexcept {
     row_image* const i = std::exchange(all, all->next);
     if (!is_free(*i)) {
       account_.give(bytes_of(i->room));
-      left.add(i);
+      images_left.add(i);
     } else if (s.count == most || i->room != s.room) {
       free(i);
     } else {
