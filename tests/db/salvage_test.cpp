@@ -334,8 +334,8 @@ TEST_F(damaged_checkpoint, and_what_the_log_after_it_says_of_lost_rows) {
   EXPECT_EQ(text.find("text"), std::string::npos) << "that is not known";
   const database base = database::open("new", over(files_));
   const table& a = base.find_table("a");
-  base.snapshot().for_each(a, [&](const row& r) {
-    EXPECT_EQ(r.get(a.column<std::int64_t>("n")), 1000 + r.get(a.column<std::int64_t>("k")));
+  base.snapshot().for_each(a, [&](const row& one) {
+    EXPECT_EQ(one.get(a.column<std::int64_t>("n")), 1000 + one.get(a.column<std::int64_t>("k")));
   });
 }
 
