@@ -71,12 +71,12 @@ db::database open_to_read(const fs::path& directory, db::options o, progress_mod
     throw usage_error(directory.string() + " is not the folder of a store");
   }
   o.read_only = true;
+  o.attach = true;  // a program may have it
   return open_old(directory, std::move(o), show);
 }
 
 db::database open_made(const fs::path& directory, db::options o, progress_mode show) {
   o.read_only = true;
-  o.attach = true;  // a program may have it
   return open_it(directory, std::move(o), show);
 }
 

@@ -234,7 +234,8 @@ void play(db::database& base, db::table& rows, std::uint64_t seed,
               outcome::conflict);
   }
   base.collect();
-  EXPECT_LE(base.stats().index_bytes, index_bytes + 2048) << "no entry is left";
+  // Indexes without keys have no arrays: they keep those that their first keys have made.
+  EXPECT_LE(base.stats().index_bytes, index_bytes + 24576) << "no entry is left";
 }
 
 TEST_P(held_readers, show_what_there_was) {

@@ -171,10 +171,10 @@ TEST(work_within_the_budget, is_what_one_transaction_gets) {
 
 /// Nothing of a call that is refused remains, whatever it was about to do.
 TEST(work_within_the_budget, refuses_calls_whole) {
-  db::database base = db::database::open({.budget = 5U << 19U, .on_slow_reader = {}});
+  db::database base = db::database::open({.budget = 9U << 20U, .on_slow_reader = {}});
   db::table& rows = base.create_table(rows_spec(1000));
   const auto g = rows.column<std::int64_t>("g");
-  constexpr std::int64_t count = 1000;
+  constexpr std::int64_t count = 6000;
   for (std::int64_t n = 0; n < count; ++n) {
     ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(rows, {n, n, n, ""}); }));
   }

@@ -288,7 +288,7 @@ class SPOLIA_EXPORT table {
     std::uint64_t expected = 0;  // about so many rows will come, while it is filled
     std::array<atomic<std::byte*>, most_segments> segments{};
     std::array<atomic<std::int64_t>, most_segments> without_memory{};  // chunks of each
-    std::unique_ptr<slot_chunks> slots;
+    std::unique_ptr<slot_chunks> chunks;
     atomic<std::uint64_t> bytes{0};
     atomic<std::uint64_t> index_bytes{0};
     logged_span logged;

@@ -180,7 +180,7 @@ bool catalog::fill(const reader& at, building& b) const {
   const schema& s = b.of.form();
   const selection key_only(s, b.columns);
   const column_set wanted = key_only.in(s);
-  const slot_chunks& slots = *b.of.parts_->slots;
+  const slot_chunks& slots = *b.of.parts_->chunks;
   const std::uint64_t end = slots.end();
   for (std::uint64_t slot = slots.next_shown(0, end, at.timestamp()); slot < end;
        slot = slots.step(slot, end, at.timestamp())) {

@@ -82,7 +82,7 @@ table::parts::parts(const table_spec& spec, atomic<std::uint64_t>& slots_end)
     : layout(spec),
       id(core::next_serial()),
       primary_kind(spec.primary),
-      slots(std::make_unique<slot_chunks>(slots_of_chunk(bytes_of_block(layout)), slots_end)) {}
+      chunks(std::make_unique<slot_chunks>(slots_of_chunk(bytes_of_block(layout)), slots_end)) {}
 table::parts::~parts() = default;
 
 table::table(const table_spec& spec, engine& of)
@@ -204,7 +204,7 @@ std::uint64_t table::index_bytes() const noexcept {
 
 void table::free_rows() noexcept {
   if (primary_ == nullptr) return;
-  const slot_chunks& slots = *parts_->slots;
+  const slot_chunks& slots = *parts_->chunks;
   const std::uint64_t end = form().apart() != 0 ? row_slots() : 0;
   for (std::uint64_t slot = slots.next_shown(0, end, not_yet); slot < end;
        slot = slots.step(slot, end, not_yet)) {
@@ -222,7 +222,7 @@ void table::free_rows() noexcept {
   engine_.rows.give(parts_->bytes.exchange_relaxed(0));
   say_indexes_take(0);
   primary_.reset();
-  parts_->slots.reset();
+  parts_->chunks.reset();
   for (secondary* const i : parts_->secondaries) i->entries_.reset();
 }
 
@@ -291,11 +291,11 @@ const secondary& table::index(std::string_view wanted) const {
 }
 
 std::uint64_t table::take_slot(std::uint64_t lock) {
-  const std::uint64_t slot = parts_->slots->take(
+  const std::uint64_t slot = parts_->chunks->take(
       [this](std::uint64_t from, std::uint64_t end) { return construct(from, end); },
       [this](std::uint32_t chunk) {
         charge(chunk_bytes());
-        count_without_memory(segment_of(parts_->slots->first_of(chunk)), -1);
+        count_without_memory(segment_of(parts_->chunks->first_of(chunk)), -1);
       });
   // No other thread takes the lock of a slot without a row.
   at(slot).head->lock.store_relaxed(lock);
@@ -303,36 +303,36 @@ std::uint64_t table::take_slot(std::uint64_t lock) {
 }
 
 std::uint64_t table::take_free(std::uint64_t lock) noexcept {
-  const std::uint64_t slot = parts_->slots->take_if_open(no_slot);
+  const std::uint64_t slot = parts_->chunks->take_if_open(no_slot);
   if (slot != no_slot) at(slot).head->lock.store_relaxed(lock);  // as above
   return slot;
 }
 
 void table::give_slot(std::uint64_t slot) noexcept {
   at(slot).head->lock.store_relaxed(free_slot);
-  const std::uint32_t empty = parts_->slots->give(slot, slot_chunks::what::no_row);
+  const std::uint32_t empty = parts_->chunks->give(slot, slot_chunks::what::no_row);
   if (empty != slot_chunks::none) give_back(empty);
 }
 
 void table::give_ended(std::uint64_t slot, row_head& head) noexcept {
   head.lock.store_relaxed(free_slot);
-  const std::uint32_t empty = parts_->slots->give(slot, slot_chunks::what::ended_row);
+  const std::uint32_t empty = parts_->chunks->give(slot, slot_chunks::what::ended_row);
   if (empty != slot_chunks::none) give_back(empty);
 }
 
 void table::give_back(std::uint32_t chunk) noexcept {
-  const std::uint64_t from = parts_->slots->first_of(chunk);
-  const std::uint64_t end = parts_->slots->first_of(chunk + 1);
+  const std::uint64_t from = parts_->chunks->first_of(chunk);
+  const std::uint64_t end = parts_->chunks->first_of(chunk + 1);
   const unsigned k = segment_of(from);
   const bool whole = k == segment_of(end - 1);  // not the first one, where segments are small
-  if (!gives_pages_back || !whole) return parts_->slots->kept(chunk);
+  if (!gives_pages_back || !whole) return parts_->chunks->kept(chunk);
   clear_slots(from, end);
   if (!give_pages_back(reinterpret_cast<std::byte*>(at(from).head), chunk_bytes()))
-    return parts_->slots->kept(chunk);
+    return parts_->chunks->kept(chunk);
   parts_->bytes.fetch_sub_relaxed(chunk_bytes());
   engine_.rows.give(chunk_bytes());
   count_without_memory(k, 1);
-  parts_->slots->gave_back(chunk);
+  parts_->chunks->gave_back(chunk);
 }
 
 void table::clear_slots(std::uint64_t from, std::uint64_t end) const noexcept {
@@ -352,7 +352,7 @@ void table::clear_slots(std::uint64_t from, std::uint64_t end) const noexcept {
 void table::count_without_memory(unsigned segment, std::int64_t more) noexcept {
   const std::size_t bytes = bytes_of(segment);
   if (bytes < huge_page) return;
-  const auto all = static_cast<std::int64_t>(size_of(segment) / parts_->slots->slots());
+  const auto all = static_cast<std::int64_t>(size_of(segment) / parts_->chunks->slots());
   const std::int64_t now = parts_->without_memory[segment].fetch_add_relaxed(more) + more;
   // Far from each other, so that it is seldom said. It is a hint: two may say it in either order.
   if (more > 0 && now == all / 2 + 1)
@@ -397,7 +397,7 @@ std::uint64_t table::take_room(std::uint64_t from, std::uint64_t end) {
 }
 
 std::size_t table::chunk_bytes() const noexcept {
-  return parts_->slots->slots() / rows_per_block * block_bytes_;
+  return parts_->chunks->slots() / rows_per_block * block_bytes_;
 }
 
 void table::charge(std::size_t bytes) {
@@ -408,7 +408,7 @@ void table::charge(std::size_t bytes) {
 }
 
 std::uint64_t table::take_bare(std::uint64_t& count) {
-  return parts_->slots->take_run(
+  return parts_->chunks->take_run(
       count, rows_per_block,
       [this](std::uint64_t from, std::uint64_t end) { return take_room(from, end); });
 }

@@ -425,13 +425,13 @@ std::uint64_t transaction::finish(std::uint64_t commit) noexcept {
       if (w.fresh) {
         w.birth = commit;
       } else if ((w.shape & row_exists) == 0) {
-        w.of->parts_->slots->row_ended(w.slot, commit);
+        w.of->parts_->chunks->row_ended(w.slot, commit);
       }
     } else if (w.fresh) {
       undo(w);
       continue;
     } else if (w.revives) {
-      w.of->parts_->slots->revive_no_more(w.slot);
+      w.of->parts_->chunks->revive_no_more(w.slot);
     }
     // release → the acquires in lock_row(): the row as it is now.
     w.place.head->lock.store_release(w.birth);
@@ -486,7 +486,7 @@ void transaction::undo(pending_write& w) noexcept {
     t.give_slot(w.slot);
   } else {
     // No memory to take the key out: it keeps its slot, without a row, for the next insertion.
-    t.parts_->slots->row_ended(w.slot, 0);
+    t.parts_->chunks->row_ended(w.slot, 0);
     w.place.head->lock.store_release(born_before_all);  // → the acquires in lock_row()
   }
 }
@@ -516,7 +516,7 @@ verdict transaction::reads_hold(std::uint64_t drawn) const {
   census::ticket now;  // announced when it is needed
   verdict v = verdict::holds;
   const auto look_at_rows = [&](const range_read& r, std::uint64_t below = table_read::all) {
-    const slot_chunks& slots = *r.of->parts_->slots;
+    const slot_chunks& slots = *r.of->parts_->chunks;
     const std::uint64_t end = std::min(below, slots.end());
     const std::uint64_t time = timestamp();
     for (std::uint64_t slot = slots.next_shown(0, end, time); slot < end;

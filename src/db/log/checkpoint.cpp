@@ -203,7 +203,7 @@ checkpoint_report storage::write_rows(storage_file& file, const checkpoint_sourc
   for (const frozen_table& t : from.tables) {
     put_table(out.body(), t.spec);
     out.end(
-        {.kind = block_kind::table, .table = t.of->number_, .rows = t.of->parts_->slots->taken()});
+        {.kind = block_kind::table, .table = t.of->number_, .rows = t.of->parts_->chunks->taken()});
   }
   pace slowly(engine_, how == checkpoint_pace::shared ? options_.checkpoint_share : 100);
   for (const frozen_table& frozen : from.tables) {

@@ -130,7 +130,7 @@ query_run::worker::worker(query_run& of) : groups(*of.plan_), of_(of) {
 }
 
 bool query_run::worker::take(std::uint64_t from, std::uint64_t end) {
-  const slot_chunks& slots = *of_.of_.parts_->slots;
+  const slot_chunks& slots = *of_.of_.parts_->chunks;
   for (;; from += rows_at_once()) {
     from = slots.next_shown(from, end, of_.at_.timestamp());
     if (from >= end) return !of_.at_.ended();  // then chunks may have been passed over that it saw
@@ -309,7 +309,7 @@ std::uint32_t query_run::helpers() const noexcept {
   const std::uint64_t morsels = (slots_ + options_.morsel - 1) / options_.morsel;
   std::uint64_t threads = options_.threads;
   if (threads == 0) {
-    const std::uint64_t rows = slots_ < rows_worth_a_thread ? slots_ : of_.parts_->slots->taken();
+    const std::uint64_t rows = slots_ < rows_worth_a_thread ? slots_ : of_.parts_->chunks->taken();
     threads = std::min<std::uint64_t>(processors(), 1 + rows / rows_worth_a_thread);
   }
   return static_cast<std::uint32_t>(std::max<std::uint64_t>(std::min(threads, morsels), 1) - 1);

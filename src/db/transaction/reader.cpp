@@ -351,7 +351,7 @@ void reader::scan_table(const table& t, const row_visitor& f, const selection& o
   if (notes) noted.begin({&t, 0});
   const scanning now(*this);
   const arena::mark here = session_->images.here();
-  const slot_chunks& slots = *t.parts_->slots;
+  const slot_chunks& slots = *t.parts_->chunks;
   const std::uint64_t end = slots.end();
   const bool old = is_old();
   for (std::uint64_t slot = slots.next_shown(0, end, timestamp()); slot < end;

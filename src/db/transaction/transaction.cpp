@@ -289,7 +289,7 @@ std::optional<outcome> transaction::take_over(table& t, std::uint64_t slot, cons
   }
   pending_write& w = touch(*number);
   if (!w.fresh && !w.revives && (place.head->shape.load_relaxed() & row_exists) == 0) {
-    t.parts_->slots->revive(slot);
+    t.parts_->chunks->revive(slot);
     w.revives = true;
   }
   const pending_write before = w;

@@ -22,12 +22,14 @@ bool engine::may_work_with(std::uint64_t own, std::uint64_t more,
                            bool commits_later) const noexcept {
   // About what a session keeps for its next transaction, whatever the budget is.
   constexpr std::uint64_t small = std::uint64_t{256} << 10U;
+  constexpr std::uint64_t least_beyond = std::uint64_t{4} << 20U;
   if (!rows.limited() || own + more <= small) return true;
   if (commits_later) more += (own + more) / 2;
   // Rows may have taken all but what is set aside for versions, and these all of that. Changes and
-  // deletions are to go on: so they have a sixteenth of the budget beyond it.
+  // deletions are to go on: so they have a sixteenth of the budget beyond it, or 4 MiB.
+  const std::uint64_t beyond = std::max(settings.budget / 16, least_beyond);
   const std::uint64_t beside = beside_rows_with(more);
-  return !rows.over(beside - std::min(beside, settings.budget / 16));
+  return !rows.over(beside - std::min(beside, beyond));
 }
 
 }  // namespace db

@@ -11,8 +11,10 @@ namespace db = spolia::db;
 std::string owner_of(db::database& base, db::table& accounts, std::int64_t id) {
   const auto owner = accounts.column<std::string_view>("owner");
 #if defined(REFUSED)
-  auto found =
-      base.transact([&](db::transaction& tx) { return tx.find(accounts, {id})->get(owner); });
+  auto found = base.transact([&](db::transaction& tx) {
+    const auto row = tx.find(accounts, {id});
+    return row->get(owner);
+  });
 #else
   auto found = base.transact(
       [&](db::transaction& tx) { return std::string(tx.find(accounts, {id})->get(owner)); });
