@@ -84,10 +84,12 @@ class against_maps : public testing::TestWithParam<spolia::test::storage_kind>,
   }
   /// Another transaction has it locked, or one has changed it since, if only to what it was.
   bool may_meet(const running& r, const key& k) const {
-    return must_meet(r, k) || since(touched_rows, k, r);
+    return must_meet(r, k) || since(changed_rows, k, r) || since(touched_rows, k, r);
   }
+  /// A row that has come and gone since the snapshot may have left nothing to meet.
   bool must_meet(const running& r, const key& k) const {
-    return since(changed_rows, k, r) ||
+    const bool nothing_left = !r.view.contains(k) && !history.back().contains(k);
+    return (!nothing_left && since(changed_rows, k, r)) ||
            another(r, [&](const running& other) { return other.locked.contains(k); });
   }
   /// Once a row had the value, and another transaction has a lock, or one has changed something

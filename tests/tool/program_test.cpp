@@ -234,7 +234,7 @@ TEST_F(tool_program, restores_what_it_has_backed_up) {
   EXPECT_EQ(good({"load", "other", "more.csv", "--table", "people", "--schema", "schema.json"}),
             "1 rows inserted\n");
   bad(1, "another database", {"backup", "bank", "other"});
-  bad(1, "open elsewhere", {"backup", "bank", "bank"});
+  bad(1, "has the database itself", {"backup", "bank", "bank"});
 }
 
 TEST_F(tool_program, knows_what_was_dropped) {

@@ -3,7 +3,9 @@
 #include "db/log/recovery.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include <spolia/base/processors.hpp>
@@ -283,12 +285,26 @@ void recovery::replay_segment(std::uint64_t first, bool last) {
 /// more.
 const char* recovery::look_again(file_stream& from, std::uint32_t epoch, record_header& h,
                                  const char* why) {
-  const bool damaged = proves_durable(from.look(from.left()), epoch, end_.sequence + 1);
-  from.forget();
-  const char* now = next_record(from, h);
-  if (now == nullptr) now = follows(h, epoch);
-  if (now != nullptr && !damaged) from.end_here();
-  return now == nullptr ? nullptr : why;
+  constexpr int most_looks = 5;
+  bool damaged = false;
+  for (int looks = 1;; ++looks) {
+    const bytes_view rest = from.look(from.left());
+    damaged = proves_durable(rest, epoch, end_.sequence + 1);
+    const bool torn = !damaged && !only_zeros(rest);
+    from.forget();
+    const char* now = next_record(from, h);
+    if (now == nullptr) now = follows(h, epoch);
+    if (now == nullptr) return nullptr;
+    if (!torn) break;
+    if (looks == most_looks) {  // no process is writing it
+      report_.cut_bytes = from.left();
+      report_.cut_why = why;
+      break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  if (!damaged) from.end_here();
+  return why;
 }
 
 const char* recovery::follows(const record_header& h, std::uint32_t epoch) const noexcept {
