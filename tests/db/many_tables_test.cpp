@@ -40,7 +40,7 @@ using db::status;
 using db::transaction;
 
 /// Sanitizers keep what is freed, and more besides; and they are slow at some things.
-constexpr bool tells_cost = !SPOLIA_ASAN && !SPOLIA_TSAN;
+constexpr bool tells_cost = !sanitized;
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 

@@ -21,6 +21,7 @@
 #include "db/log/log_format.hpp"
 
 #include "db/durable.hpp"
+#include "db/ledger_files.hpp"
 #include "db/salvaged.hpp"
 #include "db/seals.hpp"
 #include "support/sanitized.hpp"
@@ -30,25 +31,6 @@ namespace {
 using namespace spolia;
 using namespace spolia::db;
 using namespace spolia::test;
-
-std::string log_name(unsigned first) {
-  std::array<char, 32> name{};
-  std::snprintf(name.data(), name.size(), "log-%016x.spl", first);
-  return std::string(place) + "/" + name.data();
-}
-std::string checkpoint_name(unsigned last) {
-  std::array<char, 48> name{};
-  std::snprintf(name.data(), name.size(), "checkpoint-%016x.spl", last);
-  return std::string(place) + "/" + name.data();
-}
-
-/// Commits first..last; the table is there or is made.
-void work(const disk& files, std::int64_t first, std::int64_t last, bool checkpoint = false) {
-  database base = database::open(place, over(files));
-  table& ledger = base.tables().empty() ? make_ledger(base) : base.find_table("ledger");
-  for (std::int64_t n = first; n <= last; ++n) ASSERT_TRUE(write_down(base, ledger, n));
-  if (checkpoint) base.checkpoint();
-}
 
 /// The ledger after these commits, where record number n + 1 is commit n.
 ledger_model model_of(std::int64_t last, const std::function<bool(std::uint64_t)>& lost) {

@@ -5,8 +5,8 @@
 //
 // Idea:        whatever has a right checksum and fits to its neighbours is taken: records of the
 //              log in their order, over the last checkpoint that is whole, or over the blocks that
-//              are whole of one that is not. Where something is broken, the next record is looked
-//              for behind it.
+//              are whole of one that is not. Where something is broken, the next whole record
+//              after it is looked for.
 // Exact:       every value of the new database is one that a commit has put into that column of
 //              that row. No record that is whole and fits is left out. A record is a commit, so
 //              each commit is there wholly or not at all, but for changes of tables whose

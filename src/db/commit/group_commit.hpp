@@ -30,8 +30,8 @@
 // Failure:     the first write or sync that fails ends it. What was not durable then is not
 //              acknowledged; nothing is tried again (see files.hpp).
 // Again:       what was published can still become durable by other means, as a checkpoint of all
-//              that memory shows. part_here() takes a position for that, behind all that was
-//              published before and with no entry of its own, and begin_again() goes on behind it
+//              that memory shows. part_here() takes a position for that, after all that was
+//              published before and with no entry of its own, and begin_again() goes on after it
 //              with a sink that has been made new. Until then each thread that waits is told that
 //              the log has failed; one that looks later finds its entry durable.
 // Progress:    append(): a short lock. wait(): as long as the disk takes, twice.

@@ -280,9 +280,9 @@ void recovery::replay_segment(std::uint64_t first, bool last) {
   tell("log", from.at(), from.size());
 }
 
-/// The process that has the directory may have been writing this record. By what lay behind it
-/// before, it is damaged if it is not whole now; else it is the end, which is not looked at any
-/// more.
+/// The process that has the directory may have been writing this record, so it is read again. If it
+/// is not whole then either, and a later record had proved before that it was durable, it is
+/// damaged. Otherwise the log ends here, and what follows is not looked at any more.
 const char* recovery::look_again(file_stream& from, std::uint32_t epoch, record_header& h,
                                  const char* why) {
   constexpr int most_looks = 5;

@@ -58,7 +58,7 @@ table_numbers::worth table_numbers::of_group(const group& g, std::uint32_t from)
   return sum;
 }
 
-/// What each number is worth as the end of what comes before the group. `next`: the same behind it.
+/// What each number is worth as the end of what comes before the group. `next`: the same after it.
 std::vector<table_numbers::worth> table_numbers::before(const group& g,
                                                         const std::vector<worth>& next) const {
   const std::uint32_t size = end_ - known_;
