@@ -175,7 +175,7 @@ TEST(queries, groups_are_those_of_a_map) {
                       .aggregate(count(), count("price"), sum("qty"), min("price"), max("price"))
                       .aggregate(min("note"), max("note"), avg("price"));
   for (const std::uint32_t threads : {1U, 4U}) {
-    const answer a = std::move(q.run({.threads = threads, .morsel = 64}).value());
+    const answer a = q.run({.threads = threads, .morsel = 64}).value();
     ASSERT_EQ(a.size(), wanted.size());
     ASSERT_EQ(a.columns(), 10U);
     EXPECT_EQ(a.name(1), "qty");
