@@ -49,8 +49,8 @@ class row {
     return (shape_ >> c.number & 1U) != 0;
   }
   /// For programs that learn the columns while they run: schema::columns(). Texts and blobs stay as
-  /// the row does.
-  value get(const column_layout& c) const&& = delete;  // give the row a name
+  /// the row does; of a row without a name the value owns them.
+  [[nodiscard]] value get(const column_layout& c) const&& { return get(c).owned(); }
   [[nodiscard]] value get(const column_layout& c) const& noexcept {
     if (is_empty()) return {};
     is_of(c.of);
@@ -97,6 +97,7 @@ class row::unnamed {
   [[nodiscard]] typename owned<T>::type get(column<T> c) const {
     return std::move(of_).get(c);
   }
+  [[nodiscard]] value get(const column_layout& c) const { return std::move(of_).get(c); }
   template <class T>
   [[nodiscard]] bool null(column<T> c) const noexcept {
     return of_.null(c);

@@ -17,10 +17,12 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -30,6 +32,7 @@
 #include <spolia/db/columns.hpp>
 #include <spolia/db/decimal.hpp>
 #include <spolia/db/instant.hpp>
+#include <spolia/db/owned.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -134,10 +137,11 @@ constexpr std::int64_t as_integer(Int v) noexcept(always_fits<Int>) {
   return static_cast<std::int64_t>(v);
 }
 
-/// A value for a column. A null is std::monostate. Texts and blobs are not copied: they must live
-/// as long. A decimal may have other digits after the point than its column, if it is the same
-/// number with those of the column. Of doubles, -0 is stored as 0, and every NaN as the same one,
-/// which is equal to itself as a key and above all numbers.
+/// A value for a column. A null is std::monostate. What is made of a temporary std::string,
+/// owned_text or owned_blob owns it, and so do its copies. Other texts and blobs are not copied:
+/// they must live as long; owned() copies. A decimal may have other digits after the point than its
+/// column, if it is the same number with those of the column. Of doubles, -0 is stored as 0, and
+/// every NaN as the same one, which is equal to itself as a key and above all numbers.
 class value {
  public:
   value() noexcept = default;
@@ -154,13 +158,53 @@ class value {
   value(std::string_view v) noexcept : what_(v) {}                      // NOLINT
   value(const char* v) noexcept : what_(std::string_view(v)) {}         // NOLINT
   value(const std::string& v) noexcept : what_(std::string_view(v)) {}  // NOLINT
+  value(std::string&& v) { own_text(std::move(v)); }                    // NOLINT
+  value(const std::string&& v) { own_text(std::string(v)); }            // NOLINT
+  value(const owned_blob& v) noexcept : what_(blob_view(v)) {}          // NOLINT
+  value(owned_blob&& v) { own_blob(blob_view(v)); }                     // NOLINT
+  /// Throws std::bad_alloc if it owns its text.
+  value(const value& from) : what_(from.what_) {
+    if (from.own_ != nullptr) [[unlikely]]
+      *this = from.owned();
+  }
+  value(value&& from) noexcept
+      : what_(std::exchange(from.what_, std::monostate())), own_(std::move(from.own_)) {}
+  value& operator=(value from) noexcept {
+    what_ = from.what_;
+    own_ = std::move(from.own_);
+    return *this;
+  }
+  ~value() = default;
+
+  /// The same, with a copy of its text or blob. Throws std::bad_alloc.
+  [[nodiscard]] value owned() const {
+    value made;
+    if (const auto* const text = std::get_if<std::string_view>(&what_)) {
+      made.own_text(std::string(*text));
+    } else if (const auto* const blob = std::get_if<blob_view>(&what_)) {
+      made.own_blob(*blob);
+    } else {
+      made.what_ = what_;
+    }
+    return made;
+  }
   [[nodiscard]] bool null() const noexcept { return std::holds_alternative<std::monostate>(what_); }
   [[nodiscard]] const auto& what() const noexcept { return what_; }
 
  private:
+  void own_text(std::string&& text) {
+    own_ = std::make_unique<std::string>(std::move(text));
+    what_ = std::string_view(*own_);
+  }
+  void own_blob(blob_view blob) {
+    own_ = std::make_unique<std::string>(blob.chars());
+    what_ = blob_view(std::string_view(*own_));
+  }
+
   std::variant<std::monostate, std::int64_t, double, bool, std::string_view, decimal_number,
                instant, blob_view>
       what_;
+  std::unique_ptr<std::string> own_;  // which it refers to
 };
 
 using values = std::span<const value>;

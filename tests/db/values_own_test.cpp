@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// A value that is kept owns the text or blob of a temporary that it was made of, and so do its
+// copies; of what has a name it is a view, and nothing is copied.
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <spolia/db.hpp>
+
+namespace spolia::db {
+namespace {
+
+std::string long_text(char of) { return std::string(64, of); }
+std::string_view text_of(const value& v) { return std::get<std::string_view>(v.what()); }
+
+TEST(values_own, the_text_of_a_temporary) {
+  const value v = long_text('a');
+  const value small = std::string("b");
+  const std::string filler = long_text('x');  // where a text that was given back would lie
+  EXPECT_EQ(text_of(v), long_text('a'));
+  EXPECT_EQ(text_of(small), "b");
+}
+
+TEST(values_own, nothing_of_what_has_a_name) {
+  const std::string named = long_text('a');
+  std::string changing = long_text('b');
+  const value v = named;
+  const value w = changing;
+  const value copy = v;  // NOLINT(performance-unnecessary-copy-initialization)
+  EXPECT_EQ(text_of(v).data(), named.data());
+  EXPECT_EQ(text_of(w).data(), changing.data());
+  EXPECT_EQ(text_of(copy).data(), named.data());
+}
+
+TEST(values_own, and_their_copies_their_own) {
+  std::optional<value> first(long_text('a'));
+  const value copy = *first;
+  value assigned;
+  assigned = *first;
+  first.reset();
+  EXPECT_EQ(text_of(copy), long_text('a'));
+  EXPECT_EQ(text_of(assigned), long_text('a'));
+  const value& same = assigned;
+  assigned = same;
+  EXPECT_EQ(text_of(assigned), long_text('a'));
+  assigned = 7;
+  EXPECT_EQ(std::get<std::int64_t>(assigned.what()), 7);
+}
+
+TEST(values_own, what_was_moved_is_null) {
+  value from = std::string("short");
+  const value to = std::move(from);
+  EXPECT_TRUE(from.null());  // NOLINT(bugprone-use-after-move): said so
+  EXPECT_EQ(text_of(to), "short");
+}
+
+TEST(values_own, in_vectors_that_grow) {
+  std::vector<value> many;
+  for (char c = 'a'; c <= 'z'; ++c) many.emplace_back(long_text(c));
+  const std::vector<value> all = many;
+  many.clear();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(text_of(all[i]), long_text(static_cast<char>('a' + static_cast<int>(i))));
+  }
+}
+
+TEST(values_own, a_copy_on_request) {
+  std::string named = long_text('a');
+  const value kept = value(named).owned();
+  const value blob = value(blob_view(named)).owned();
+  named.assign(named.size(), 'z');
+  EXPECT_EQ(std::get<blob_view>(blob.what()).chars(), long_text('a'));
+  EXPECT_EQ(text_of(kept), long_text('a'));
+  EXPECT_TRUE(value().owned().null());
+  EXPECT_EQ(std::get<std::int64_t>(value(3).owned().what()), 3);
+}
+
+struct texts_and_blobs {
+  database base = database::open();
+  table& t = base.create_table(
+      {.name = "t", .columns = {{"k", int64, primary_key}, {"s", text(100)}, {"b", blob()}}});
+  column<std::string_view> s = t.column<std::string_view>("s");
+  column<blob_view> b = t.column<blob_view>("b");
+
+  texts_and_blobs() {
+    const std::string bytes = long_text('c');
+    const status done = base.transact(
+        [&](transaction& tx) { return tx.insert(t, {1, long_text('a'), blob_view(bytes)}); });
+    EXPECT_TRUE(done);
+  }
+};
+
+TEST(values_own, what_rows_without_a_name_gave) {
+  texts_and_blobs f;
+  const value name = f.base.snapshot().find(f.t, {1})->get(f.s);
+  const value blob = f.base.snapshot().find(f.t, {1})->get(f.b);
+  const value by_layout = f.base.snapshot().find(f.t, {1})->get(f.t.layout().columns()[1]);
+  const std::string filler = long_text('x');
+  EXPECT_EQ(text_of(name), long_text('a'));
+  EXPECT_EQ(std::get<blob_view>(blob.what()).chars(), long_text('c'));
+  EXPECT_EQ(text_of(by_layout), long_text('a'));
+}
+
+TEST(values_own, of_one_row_into_another) {
+  texts_and_blobs f;
+  const status done = f.base.transact([&](transaction& tx) {
+    return tx.insert(f.t, {2, tx.find(f.t, {1})->get(f.s), tx.find(f.t, {1})->get(f.b)});
+  });
+  ASSERT_TRUE(done);
+  const reader now = f.base.snapshot();
+  const auto found = now.find(f.t, {2});
+  EXPECT_EQ(found->get(f.s), long_text('a'));
+  EXPECT_EQ(found->get(f.b).chars(), long_text('c'));
+}
+
+}  // namespace
+}  // namespace spolia::db
