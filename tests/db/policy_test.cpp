@@ -153,6 +153,31 @@ TEST(policy, slow_readers_are_asked_about_now_and_then) {
   EXPECT_TRUE(old.find(s.t, {1}));
 }
 
+/// Programs that mostly read have slow readers, too.
+TEST(policy, commits_that_change_nothing_ask_about_slow_readers) {
+  bool throws = false;
+  int asked = 0;
+  shop s({.on_slow_reader =
+              [&](const slow_reader& r) {
+                EXPECT_EQ(r.label, "old");
+                ++asked;
+                if (throws) throw std::range_error("mine");
+                return slow_reader_action::leave;
+              },
+          .slow_after = 1ns});
+  ASSERT_TRUE(s.put(1));
+  const reader old = s.base.snapshot("old");
+  transaction looks = s.base.begin();
+  EXPECT_TRUE(looks.find(s.t, {1}));
+  EXPECT_TRUE(looks.commit());
+  EXPECT_EQ(asked, 1);
+  throws = true;
+  transaction last = s.base.begin();
+  EXPECT_THROW((void)last.commit(), std::range_error);
+  EXPECT_EQ(last.commit(), outcome::ended);
+  EXPECT_EQ(s.base.readers().size(), 1U);
+}
+
 TEST(policy, all_of_it_has_a_budget) {
   shop s({.budget = 2000000});
   status done;

@@ -466,6 +466,7 @@ class SPOLIA_EXPORT transaction : public reader {
   void make_room_for_asks();
   bool reserve();
   bool end_slow(bool pressed);
+  void look_after_slow_readers();
   bool look_for_memory();
   [[nodiscard]] bool changes() const noexcept;
   [[nodiscard]] bool deletes_only() const noexcept;
@@ -477,6 +478,7 @@ class SPOLIA_EXPORT transaction : public reader {
                                    census::ticket& now) const;
   void note_seen() noexcept;
   [[nodiscard]] outcome seen_is_durable() const;
+  outcome change_nothing();
   outcome only_read();
   bool settle(commit_record& record, std::uint64_t& commit) noexcept;
   outcome withdraw(std::uint64_t mark) noexcept;

@@ -117,11 +117,8 @@ void install_all(session& s, std::uint64_t mark) noexcept {
 }  // namespace
 
 /// Exactly, where they are many: to grow again and again takes three times as much.
-void transaction::make_room_for_asks() {
-  constexpr std::size_t many = 1024;
+SPOLIA_NOINLINE void transaction::make_room_for_asks() {
   session& s = *session_;
-  s.asks.clear();
-  if (s.writes.size() < many) return;
   const auto count = std::count_if(s.writes.begin(), s.writes.end(),
                                    [](const pending_write& w) { return w.changed && !w.fresh; });
   try {
@@ -137,7 +134,9 @@ void transaction::make_room_for_asks() {
 void transaction::prepare() {
   session& s = *session_;
   s.work.commits(true);
-  make_room_for_asks();
+  s.asks.clear();
+  constexpr std::size_t many = 1024;
+  if (s.writes.size() >= many) make_room_for_asks();
   for (pending_write& w : s.writes) {
     const bool existed = !w.fresh && (w.place.head->shape.load_relaxed() & row_exists) != 0;
     const bool exists = (w.shape & row_exists) != 0;
@@ -225,6 +224,7 @@ status transaction::commit() {
   const step here(*this);
   if (!here) return fail(outcome::ended_by_policy);
   session& s = *session_;
+  if (s.writes.empty()) return change_nothing();
   s.section.enter();
   if (!indexes_hold()) return fail(outcome::schema_changed);
   const std::uint32_t me = s.record->number();
@@ -285,6 +285,17 @@ status transaction::in_doubt() const noexcept {
   }
 }
 
+/// Commits what has asked for no change.
+outcome transaction::change_nothing() {
+  try {
+    look_after_slow_readers();
+  } catch (...) {
+    roll_back();
+    throw;
+  }
+  return only_read();
+}
+
 /// Ends without changes: there is nothing to undo but locks.
 outcome transaction::only_read() {
   roll_back();
@@ -299,10 +310,15 @@ outcome transaction::seen_is_durable() const {
   return engine_.log->wait(seen_) ? outcome::ok : outcome::storage_failed;
 }
 
+/// Ends those whose time is over, and has the program asked about others.
+void transaction::look_after_slow_readers() {
+  if (engine_.gates.due() || engine_.settings.slow_after.count() > 0) end_slow(false);
+}
+
 /// Room for the versions, which others may have to be ended for.
 bool transaction::reserve() {
   session& s = *session_;
-  if (engine_.gates.due() || engine_.settings.slow_after.count() > 0) end_slow(false);
+  look_after_slow_readers();
   const auto fits = [&](bool with_reserve) {
     const std::uint64_t most =
         s.asks.empty() ? 0 : engine_.most_for_versions(s.replaced.bytes, with_reserve);
