@@ -37,25 +37,20 @@ class row {
   }
   template <class T>
   [[nodiscard]] T get(column<T> c) const& noexcept {
-    if (is_empty()) return T{};
-    is_of(c.of);
-    was_read(c.number);
+    if (is_empty() || !is_of(c.of) || !was_read(c.number)) return T{};
     return value_in(c, words_ + c.first);
   }
   template <class T>
   [[nodiscard]] bool null(column<T> c) const noexcept {
-    if (is_empty()) return true;
-    is_of(c.of);
+    if (is_empty() || !is_of(c.of)) return true;
     return (shape_ >> c.number & 1U) != 0;
   }
   /// For programs that learn the columns while they run: schema::columns(). Texts and blobs stay as
   /// the row does; of a row without a name the value owns them.
   [[nodiscard]] value get(const column_layout& c) const&& { return get(c).owned(); }
   [[nodiscard]] value get(const column_layout& c) const& noexcept {
-    if (is_empty()) return {};
-    is_of(c.of);
-    if ((shape_ >> c.number & 1U) != 0) return {};
-    was_read(c.number);
+    if (is_empty() || !is_of(c.of)) return {};
+    if ((shape_ >> c.number & 1U) != 0 || !was_read(c.number)) return {};
     return c.decode(words_ + c.first);
   }
 
@@ -67,20 +62,21 @@ class row {
   row(const schema& of, const std::uint64_t* words, std::uint64_t shape, std::uint64_t has,
       image_share image = {}) noexcept
       : words_(words), shape_(shape), has_(has), of_(of.tag()), image_(std::move(image)) {}
+  // Checked: after a mistake that was reported, nothing is read that may not be there.
   [[nodiscard]] bool is_empty() const noexcept {
     if (!SPOLIA_CHECKS || words_ != nullptr) return false;
     misuse::report("an empty row is looked at", threads::number());
     return true;
   }
-  void is_of(std::uint32_t table) const noexcept {
-    if (SPOLIA_CHECKS && table != of_) {
-      misuse::report("a column of another table is looked at", threads::number());
-    }
+  [[nodiscard]] bool is_of(std::uint32_t table) const noexcept {
+    if (!SPOLIA_CHECKS || table == of_) return true;
+    misuse::report("a column of another table is looked at", threads::number());
+    return false;
   }
-  void was_read(std::uint32_t column) const noexcept {
-    if (SPOLIA_CHECKS && (has_ >> column & 1U) == 0) {
-      misuse::report("a column is looked at that was not selected", threads::number());
-    }
+  [[nodiscard]] bool was_read(std::uint32_t column) const noexcept {
+    if (!SPOLIA_CHECKS || (has_ >> column & 1U) != 0) return true;
+    misuse::report("a column is looked at that was not selected", threads::number());
+    return false;
   }
   const std::uint64_t* words_ =
       nullptr;  // of all columns, of which only those that it has are there
