@@ -12,7 +12,7 @@
 //
 // The smallest example
 //     namespace db = spolia::db;
-//     db::database base = db::database::open();  // in memory; open({.directory = "bank"}) lasts
+//     db::database base = db::database::open();  // in memory; open("bank") lasts
 //     db::table& accounts = base.create_table({
 //         .name = "accounts",
 //         .columns = {{"id", db::int64, db::primary_key}, {"balance", db::int64}}});

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstring>
 #include <new>
+#include <stdexcept>
 
 #include <spolia/base/atomic.hpp>
 
@@ -44,6 +45,12 @@ void status::give_back() const noexcept {
   told* const last = &there();
   last->~told();
   ::operator delete(last);
+}
+
+void refuse_ok_without_value() {
+  throw std::invalid_argument(
+      "spolia::db: a result is made of the outcome ok: a result that is ok has a value, so return "
+      "that");
 }
 
 namespace {

@@ -214,7 +214,7 @@ TEST_P(db_apart, own_values_are_seen_and_go_with_the_transaction) {
     const std::string three = made_of(3);
     auto e = tx.edit(rows, {1});
     ASSERT_TRUE(e);
-    const std::string_view before = e->get(words);
+    const auto before = e->get(words);
     ASSERT_TRUE(e->set(words, two));
     const auto found = tx.find(rows, {1});
     const std::string_view own = found->get(words);

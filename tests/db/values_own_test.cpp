@@ -2,7 +2,10 @@
 // A value that is kept owns the text or blob of a temporary that it was made of, and so do its
 // copies; of what has a name it is a view, and nothing is copied.
 #include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -82,6 +85,36 @@ TEST(values_own, a_copy_on_request) {
   EXPECT_EQ(std::get<std::int64_t>(value(3).owned().what()), 3);
 }
 
+TEST(values_own, bytes_of_a_temporary) {
+  const std::vector<std::byte> named(64, std::byte{'a'});
+  const value v = named;
+  const value w = std::vector<std::byte>(64, std::byte{'b'});
+  const value x = std::span<const std::byte>(named);
+  EXPECT_EQ(std::get<blob_view>(v.what()).data(), named.data());
+  EXPECT_EQ(std::get<blob_view>(x.what()).data(), named.data());
+  EXPECT_EQ(std::get<blob_view>(w.what()).chars(), long_text('b'));
+}
+
+TEST(values_own, what_may_be_missing) {
+  EXPECT_TRUE(value(std::nullopt).null());
+  EXPECT_TRUE(value(std::monostate()).null());
+  EXPECT_TRUE(value(static_cast<const char*>(nullptr)).null());
+  EXPECT_TRUE(value(std::optional<std::int64_t>()).null());
+  EXPECT_TRUE(value(std::optional<std::string>()).null());
+  EXPECT_EQ(std::get<std::int64_t>(value(std::optional<int>(3)).what()), 3);
+  EXPECT_EQ(std::get<bool>(value(std::optional<bool>(true)).what()), true);
+  const std::optional<std::string> named = long_text('a');
+  const value v = named;
+  const value w = std::optional<std::string>(long_text('b'));
+  EXPECT_EQ(text_of(v).data(), named->data());
+  EXPECT_EQ(text_of(w), long_text('b'));
+}
+
+// A pointer is no bool.
+static_assert(!std::is_constructible_v<value, const bool*>);
+static_assert(!std::is_constructible_v<value, const unsigned char*>);
+static_assert(!std::is_constructible_v<value, std::optional<void*>>);
+
 struct texts_and_blobs {
   database base = database::open();
   table& t = base.create_table(
@@ -118,6 +151,38 @@ TEST(values_own, of_one_row_into_another) {
   const auto found = now.find(f.t, {2});
   EXPECT_EQ(found->get(f.s), long_text('a'));
   EXPECT_EQ(found->get(f.b).chars(), long_text('c'));
+}
+
+/// Else the old text would become the new one under the view.
+TEST(values_own, what_an_editor_says) {
+  texts_and_blobs f;
+  const status done = f.base.transact([&](transaction& tx) -> status {
+    auto e = tx.edit(f.t, {1});
+    if (!e) return e.why();
+    const auto name = e->get(f.s);
+    const value by_layout = e->get(f.t.layout().columns()[1]);
+    static_assert(!std::is_convertible_v<decltype(e->get(f.s)), std::string_view>);
+    if (status s = e->set(f.s, "another one"); !s) return s;
+    EXPECT_EQ(name, long_text('a'));
+    EXPECT_EQ(text_of(by_layout), long_text('a'));
+    EXPECT_EQ(e->get(f.s), "another one");
+    return tx.insert(f.t, {2, name, e->get(f.b)});
+  });
+  ASSERT_TRUE(done);
+  EXPECT_EQ(f.base.snapshot().find(f.t, {2})->get(f.s), long_text('a'));
+}
+
+TEST(results, that_are_ok_have_a_value) {
+  texts_and_blobs f;
+  EXPECT_THROW((void)result<int>(outcome::ok), std::invalid_argument);
+  EXPECT_THROW((void)result<int>(status()), std::invalid_argument);
+  EXPECT_THROW((void)f.base.transact([&](transaction& tx) -> result<int> {
+    auto e = tx.edit(f.t, {1});
+    if (!e) return e.why();
+    return e->set(f.s, "written");  // the value was forgotten
+  }),
+               std::invalid_argument);
+  EXPECT_EQ(f.base.snapshot().find(f.t, {1})->get(f.s), long_text('a'));
 }
 
 }  // namespace

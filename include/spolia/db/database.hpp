@@ -159,6 +159,9 @@ struct retries {
   std::uint32_t tries = 1000;
   std::chrono::microseconds longest_pause{100000};
   transaction_options begin{};
+  /// Null, or where the time of the commit goes, as of transaction::commit_time(): 0 if there was
+  /// none. So a program knows which one is in doubt.
+  std::uint64_t* commit_time = nullptr;
 };
 
 /// Sums over all threads; approximate while these work.
@@ -385,11 +388,14 @@ status database::try_once(F& f, transaction& tx) {
 template <class F>
 status database::try_until_done(F& f, const retries& how) {
   std::uint64_t age = how.begin.age;
+  if (how.commit_time != nullptr) *how.commit_time = 0;
   for (std::uint32_t n = 1;; ++n) {
     status s = [&] {
       transaction tx = begin(how.begin, age);
       age = tx.age();  // so that each becomes the oldest at some time
-      return try_once(f, tx);
+      status done = try_once(f, tx);
+      if (how.commit_time != nullptr) *how.commit_time = tx.commit_time();
+      return done;
     }();
     if (!try_again(s.code()) || n >= how.tries) return s;
     pause(n, how);

@@ -104,7 +104,7 @@ inline measure count(query_column of) { return {measure::kind::present, std::mov
 inline measure sum(query_column of) { return {measure::kind::sum, std::move(of)}; }
 /// Always a double.
 inline measure avg(query_column of) { return {measure::kind::avg, std::move(of)}; }
-/// Of any type; texts compare as bytes.
+/// Of any type but text() and blob(); texts compare as bytes.
 // In parentheses, since <windows.h> has macros of these names.
 inline measure(min)(query_column of) { return {measure::kind::min, std::move(of)}; }
 inline measure(max)(query_column of) { return {measure::kind::max, std::move(of)}; }

@@ -155,13 +155,19 @@ class SPOLIA_EXPORT no_result : public std::runtime_error {
   status why_;
 };
 
+[[noreturn]] SPOLIA_EXPORT void refuse_ok_without_value();
+
 /// A T, or why there is none.
 template <class T>
 class [[nodiscard]] result {
  public:
   result(T value) : value_(std::move(value)) {}  // NOLINT: a T is a result
-  result(outcome why) noexcept : why_(why) {}    // NOLINT: so is a reason
-  result(status why) noexcept : why_(why) {}     // NOLINT
+  /// A reason is a result, too. Throws std::invalid_argument if that is ok: there is no T.
+  result(outcome why) : result(status(why)) {}  // NOLINT
+  result(status why) : why_(std::move(why)) {   // NOLINT
+    if (why_) [[unlikely]]
+      refuse_ok_without_value();
+  }
   explicit operator bool() const noexcept { return value_.has_value(); }
   [[nodiscard]] status why() const noexcept { return why_; }
   [[nodiscard]] outcome code() const noexcept { return why_.code(); }

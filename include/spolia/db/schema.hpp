@@ -146,22 +146,37 @@ class value {
  public:
   value() noexcept = default;
   value(std::nullptr_t) noexcept {}  // NOLINT: all of these are
+  value(std::monostate) noexcept {}  // NOLINT: values
+  value(std::nullopt_t) noexcept {}  // NOLINT
+  /// Null, or what it has.
+  template <class T>
+    requires std::constructible_from<value, const T&>
+  value(const std::optional<T>& v) : value(v ? value(*v) : value()) {}  // NOLINT
+  template <class T>
+    requires std::constructible_from<value, T&&>
+  value(std::optional<T>&& v) : value(v ? value(*std::move(v)) : value()) {}  // NOLINT
   /// Throws std::invalid_argument if it does not fit into 64 bits with a sign.
   template <std::integral Int>
     requires(!std::same_as<Int, bool>)
-  value(Int v) noexcept(always_fits<Int>) : what_(as_integer(v)) {}     // NOLINT: values
-  value(double v) noexcept : what_(v) {}                                // NOLINT
-  value(bool v) noexcept : what_(v) {}                                  // NOLINT
-  value(decimal_number v) noexcept : what_(v) {}                        // NOLINT
-  value(instant v) noexcept : what_(v) {}                               // NOLINT
-  value(blob_view v) noexcept : what_(v) {}                             // NOLINT
-  value(std::string_view v) noexcept : what_(v) {}                      // NOLINT
-  value(const char* v) noexcept : what_(std::string_view(v)) {}         // NOLINT
-  value(const std::string& v) noexcept : what_(std::string_view(v)) {}  // NOLINT
-  value(std::string&& v) { own_text(std::move(v)); }                    // NOLINT
-  value(const std::string&& v) { own_text(std::string(v)); }            // NOLINT
-  value(const owned_blob& v) noexcept : what_(blob_view(v)) {}          // NOLINT
-  value(owned_blob&& v) { own_blob(blob_view(v)); }                     // NOLINT
+  value(Int v) noexcept(always_fits<Int>) : what_(as_integer(v)) {}      // NOLINT: values
+  value(double v) noexcept : what_(v) {}                                 // NOLINT
+  value(std::same_as<bool> auto v) noexcept : what_(v) {}                // NOLINT: not pointers
+  value(decimal_number v) noexcept : what_(v) {}                         // NOLINT
+  value(instant v) noexcept : what_(v) {}                                // NOLINT
+  value(blob_view v) noexcept : what_(v) {}                              // NOLINT
+  value(std::span<const std::byte> v) noexcept : what_(blob_view(v)) {}  // NOLINT
+  value(std::string_view v) noexcept : what_(v) {}                       // NOLINT
+  /// A null pointer is a null.
+  value(const char* v) noexcept {  // NOLINT
+    if (v != nullptr) what_ = std::string_view(v);
+  }
+  value(const std::string& v) noexcept : what_(std::string_view(v)) {}      // NOLINT
+  value(std::string&& v) { own_text(std::move(v)); }                        // NOLINT
+  value(const std::string&& v) { own_text(std::string(v)); }                // NOLINT
+  value(const owned_blob& v) noexcept : what_(blob_view(v)) {}              // NOLINT
+  value(const std::vector<std::byte>& v) noexcept : what_(blob_view(v)) {}  // NOLINT
+  value(std::vector<std::byte>&& v) { own_blob(blob_view(v)); }             // NOLINT
+  value(owned_blob&& v) { own_blob(blob_view(v)); }                         // NOLINT
   /// Throws std::bad_alloc if it owns its text.
   value(const value& from) : what_(from.what_) {
     if (from.own_ != nullptr) [[unlikely]]
@@ -399,6 +414,9 @@ template <>
 inline constexpr std::optional<base_type> base_of<decimal_number> = base_type::decimal;
 template <>
 inline constexpr std::optional<base_type> base_of<instant> = base_type::timestamp;
+
+/// Throws std::invalid_argument: columns of that type are asked for.
+[[noreturn]] SPOLIA_EXPORT void refuse_to_read(const column_layout& c, base_type as);
 
 }  // namespace db
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -439,8 +439,7 @@ db::column<T> table::column(std::string_view wanted) const {
                 "decimal_number or instant");
   const bool long_text = std::same_as<T, std::string_view> && c.type.base == base_type::long_text;
   if (c.type.base != *base_of<T> && !long_text) {
-    throw std::invalid_argument("spolia::db: " + c.in_words() + " has type " + c.type_in_words() +
-                                ", and is read as another one");
+    refuse_to_read(c, *base_of<T>);
   }
   if constexpr (std::same_as<T, decimal_number>) {
     return {c.number, c.first, c.type.digits, c.of};

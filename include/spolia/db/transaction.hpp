@@ -271,16 +271,17 @@ class SPOLIA_EXPORT reader {
 /// variant names the mistake, and they say that the row has nothing.
 class SPOLIA_EXPORT editor {
  public:
+  /// Of texts and blobs a copy, an owned_text or owned_blob, since set() overwrites what is there.
+  /// Of these it throws std::bad_alloc.
   template <class T>
-  [[nodiscard]] T get(column<T> c) const noexcept {
-    if (is_over()) return T{};
+  [[nodiscard]] typename owned<T>::type get(column<T> c) const noexcept(in_one_word<T>) {
+    if (is_over()) return {};
     if constexpr (in_one_word<T>) {
       if constexpr (SPOLIA_CHECKS) is_of(c.of);
       const std::uint64_t w = word(c.number, c.first);
       return value_in(c, &w);
     } else {
-      const row is = now(std::uint64_t{1} << c.number);
-      return is.get(c);
+      return now(std::uint64_t{1} << c.number).get(c);
     }
   }
   template <class T>
@@ -303,10 +304,9 @@ class SPOLIA_EXPORT editor {
     if (set_word(c, double_word(v))) return outcome::ok;
     return set_column(c.number, c.of, v);
   }
-  [[nodiscard]] value get(const column_layout& c) const noexcept {
+  [[nodiscard]] value get(const column_layout& c) const {
     if (is_over()) return {};
-    const row is = now(std::uint64_t{1} << c.number);
-    return is.get(c);
+    return now(std::uint64_t{1} << c.number).get(c);
   }
   status set(const column_layout& c, const value& v) { return set_column(c.number, c.of, v); }
 

@@ -138,7 +138,7 @@ void look_at_type(const column_layout& c) {
   }
   if (c.type.base == base_type::text && (c.type.bytes == 0 || c.type.bytes > longest_text)) {
     refuse(c.in_words() + " has type " + c.type_in_words() +
-           ": from 1 to 60000 bytes are allowed, and text() has no limit");
+           ": from 1 to 60000 bytes are allowed, and text() takes up to 16 MiB");
   }
   if (c.type.base == base_type::decimal && c.type.digits > most_digits) {
     refuse(c.in_words() + " has type " + c.type_in_words() +
@@ -154,7 +154,34 @@ inline bool encode_integer(const column_layout& c, const value& v, std::uint64_t
   return true;
 }
 
+/// The type that C++ has for a column's.
+constexpr const char* cpp_type_of(base_type type) noexcept {
+  switch (type) {
+    case base_type::int64:
+      return "std::int64_t";
+    case base_type::float64:
+      return "double";
+    case base_type::boolean:
+      return "bool";
+    case base_type::text:
+    case base_type::long_text:
+      return "std::string_view";
+    case base_type::decimal:
+      return "decimal_number";
+    case base_type::timestamp:
+      return "instant";
+    case base_type::blob:
+      return "blob_view";
+  }
+  return "nothing";
+}
+
 }  // namespace
+
+void refuse_to_read(const column_layout& c, base_type as) {
+  refuse(c.in_words() + " has type " + c.type_in_words() + " and is read as " +
+         cpp_type_of(c.type.base) + ", not as " + cpp_type_of(as));
+}
 
 void refuse_integer() {
   refuse(
