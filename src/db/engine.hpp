@@ -55,6 +55,7 @@ struct pending_write {
   bool fresh = false;                     // the slot was taken for this row
   bool revives = false;                   // it had a row that was deleted: slot_chunks.hpp
   bool changed = false;
+  bool pinned = false;      // its number is known elsewhere, or a note leads to its slot
   std::uint32_t level = 0;  // that it was last changed on: savepoints.cpp
   std::uint32_t kept = 0;   // one more than where session::kept has what it was before; 0: nowhere
 
@@ -85,7 +86,8 @@ struct level_mark {
   std::uint32_t level = 0;
   std::size_t kept = 0;
   std::size_t writes = 0;
-  std::uint64_t id = 0;  // of a savepoint: no other one of the process has it
+  std::uint64_t notes = 0;  // so many had been made of entries
+  std::uint64_t id = 0;     // of a savepoint: no other one of the process has it
 };
 
 // A claim has, above these bits, the number of the session that made it; 0: the builder of the
@@ -127,6 +129,9 @@ struct alignas(cache_line) session {
   std::uint64_t note_bytes = 0;
   std::uint64_t counted_note_bytes = 0;   // so many of them are on the account
   kept_notes known{&work};                // of these, once they are many
+  std::uint64_t notes_made = 0;           // by the transaction, of entries that it has added
+  std::uint64_t level_notes = 0;          // so many when its level began
+  std::uint64_t taken_back = 0;           // notes of entries that are not there any more
   std::uint64_t claims = 0;               // that it has made so far, in all its transactions
   atomic<std::uint64_t> ended_claims{0};  // those of transactions that are over
   tally commits;
@@ -162,6 +167,7 @@ struct alignas(cache_line) session {
     notes = nullptr;
     note_count = 0;
     note_bytes = 0;
+    notes_made = level_notes = taken_back = 0;
     if (counted_note_bytes != 0) work.give(std::exchange(counted_note_bytes, 0));
     if (!known.empty()) known.clear();
   }
@@ -209,6 +215,11 @@ struct alignas(cache_line) session {
   }
   /// Where the transaction has many, and one of the same entry, that one stays, and this one goes.
   note& add_once(note* n) noexcept;
+  /// Null: there is none of an entry that the transaction has added.
+  [[nodiscard]] note* note_about(const note::subject& what) noexcept;
+  /// The entry has gone.
+  void takes_back(note& n) noexcept;
+  void free_taken_back() noexcept;
 };
 
 /// The note of a scan or query that runs. While it lives, the note is its own to change.
@@ -313,7 +324,8 @@ class reader::scanning {
   explicit scanning(const reader& of) noexcept : of_(of), now_(of), outer_(of.session_->scan) {
     ++of.in_use_;
     session& s = *of.session_;
-    before_ = {s.level, s.kept.size(), s.writes.size()};
+    before_ = {s.level, s.kept.size(), s.writes.size(), s.level_notes};
+    s.level_notes = s.notes_made;
     level_ = s.scan = s.level = ++s.levels;
   }
   ~scanning() {
@@ -332,6 +344,7 @@ class reader::scanning {
     // With a savepoint made in it, or after going back, later levels lie on it: it stays.
     if (s.level != level_) return;
     s.level = before_.level;
+    s.level_notes = before_.notes;
     if (s.levels == level_) --s.levels;
     if (s.writes.size() != before_.writes || s.kept.size() != before_.kept)
       give_changes_to_outer(s);

@@ -256,7 +256,7 @@ void upkeep::hang(note* n, std::uint64_t time, bool young) noexcept {
 /// Whether a note of an earlier end of the same thing, whose life has gone on, hangs: then it is
 /// that of this end, too.
 bool upkeep::merge(note& n) noexcept {
-  note* const there = kept_.find(n);
+  note* const there = kept_.find(n.about());
   if (there == nullptr) {
     kept_.put(n);
     return false;
@@ -314,15 +314,15 @@ burial upkeep::bury_row(note& n) noexcept {
   return b;
 }
 
-note* kept_notes::find(const note& like) const noexcept {
+note* kept_notes::find(const note::subject& what) const noexcept {
   if (count_ == 0) return nullptr;
-  std::size_t at = like.hash() & mask();
-  while (places_[at] != nullptr && !places_[at]->same(like)) at = (at + 1) & mask();
+  std::size_t at = what.hash() & mask();
+  while (places_[at] != nullptr && places_[at]->about() != what) at = (at + 1) & mask();
   return places_[at];
 }
 
 std::size_t kept_notes::free_for(const note& n) const noexcept {
-  std::size_t at = n.hash() & mask();
+  std::size_t at = n.about().hash() & mask();
   while (places_[at] != nullptr) at = (at + 1) & mask();
   return at;
 }
@@ -339,11 +339,11 @@ void kept_notes::put(note& n) noexcept {
 void kept_notes::take(note& n) noexcept {
   n.kept = false;
   if (--count_ == 0) return clear();  // what a reader has held may have been much
-  std::size_t gap = n.hash() & mask();
+  std::size_t gap = n.about().hash() & mask();
   while (places_[gap] != &n) gap = (gap + 1) & mask();
   for (std::size_t at = gap; (places_[gap] = places_[at = (at + 1) & mask()]) != nullptr;) {
     // One that is at home after the gap stays.
-    const std::size_t from_home = (at - places_[at]->hash()) & mask();
+    const std::size_t from_home = (at - places_[at]->about().hash()) & mask();
     if (from_home >= ((at - gap) & mask())) gap = at;
   }
 }

@@ -63,6 +63,7 @@ class note {
  public:
   enum class kind : std::uint8_t {
     added,       ///< an entry that the transaction has made
+    taken_back,  ///< one that it has taken out again
     superseded,  ///< what it replaces or deletes
     revived,     ///< a deleted row that it gives new contents; of use if these are taken back
     built,       ///< an entry of an index that is built, for a row that was changed meanwhile
@@ -98,20 +99,33 @@ class note {
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes(words_) + 8; }
   /// What would be free without it: the note, the slot of a row, and a place in a graveyard.
   [[nodiscard]] std::uint64_t weight() const noexcept;
-  /// Whether it is about the same row or entry.
-  [[nodiscard]] bool same(const note& other) const noexcept {
-    return slot() == other.slot() && of_ == other.of_ && words_ == other.words_ &&
-           (is_row() || std::equal(tail() + 1, tail() + words_, other.tail() + 1));
-  }
-  [[nodiscard]] std::uint64_t hash() const noexcept {
-    std::uint64_t h = hash_with(no_words_hash, slot());
-    h = hash_with(h, reinterpret_cast<std::uintptr_t>(of_));
-    for (std::uint32_t i = 1; i < words_; ++i) h = hash_with(h, tail()[i]);
-    return hash_of_all(h);
+  /// The row or entry that a note is about.
+  struct subject {
+    const void* of = nullptr;  // the index; of a row, the table
+    std::uint64_t slot = 0;
+    const std::uint64_t* key = nullptr;
+    std::uint32_t words = 0;  // of the key; of a row, there is none
+    bool is_row = false;
+
+    [[nodiscard]] bool operator==(const subject& other) const noexcept {
+      return slot == other.slot && of == other.of && words == other.words &&
+             is_row == other.is_row && std::equal(key, key + words, other.key);
+    }
+    [[nodiscard]] std::uint64_t hash() const noexcept {
+      std::uint64_t h = hash_with(no_words_hash, slot);
+      h = hash_with(h, reinterpret_cast<std::uintptr_t>(of));
+      for (std::uint32_t i = 0; i < words; ++i) h = hash_with(h, key[i]);
+      return hash_of_all(h);
+    }
+  };
+  [[nodiscard]] subject about() const noexcept {
+    if (is_row()) return {.of = of_, .slot = slot(), .is_row = true};
+    return {.of = of_, .slot = slot(), .key = tail() + 1, .words = words_ - 1U};
   }
 
   note* next = nullptr;
   std::uint64_t since = 0;  // its life
+  // While its transaction goes on: of an entry that this has added, which of its notes it is.
   std::uint64_t until = 0;
 
  private:
@@ -142,6 +156,7 @@ class note {
   kind what = kind::added;
   bool kept : 1 = false;
   bool buried : 1 = false;
+  bool made : 1 = false;  // of an entry that was added: that is there for its transaction alone
 };
 static_assert(sizeof(note) == 5 * sizeof(std::uint64_t));
 
@@ -183,7 +198,7 @@ class kept_notes {
   explicit kept_notes(work_account* of = nullptr) : places_(counted<note*>(of)) {}
 
   /// Null: there is none.
-  [[nodiscard]] note* find(const note& like) const noexcept;
+  [[nodiscard]] note* find(const note::subject& what) const noexcept;
   void put(note& n) noexcept;
   void take(note& n) noexcept;
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }

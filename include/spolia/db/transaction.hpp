@@ -378,11 +378,11 @@ class SPOLIA_EXPORT transaction : public reader {
   /// A moment that rollback_to() leads back to, any number of times. Where nothing was changed
   /// since the last one, both are one. std::bad_alloc out of it has changed nothing.
   db::savepoint savepoint();
-  /// Takes back all changes since. Locks stay, and so does what a serializable transaction has
-  /// read. Savepoints made since are gone: throws std::invalid_argument for one that is, and for
-  /// one of another transaction, an earlier try of the same among them. Out of the
-  /// function of a scan that began after the savepoint it may throw std::bad_alloc, and has rolled
-  /// the transaction back then.
+  /// Takes back all changes since. Locks of rows that are there stay, and so does what a
+  /// serializable transaction has read. Savepoints made since are gone: throws
+  /// std::invalid_argument for one that is, and for one of another transaction, an earlier try of
+  /// the same among them. Out of the function of a scan that began after the savepoint it may throw
+  /// std::bad_alloc, and has rolled the transaction back then.
   status rollback_to(const db::savepoint& to);
 
   /// Makes the changes permanent and visible, together. If it fails, there were none. With
@@ -448,6 +448,12 @@ class SPOLIA_EXPORT transaction : public reader {
   bool begins_late(const table& t, row_head& row);
   write_number lock_key(table& t, values key);
   outcome index_row(std::uint32_t number, std::uint64_t changed);
+  outcome add_entries(std::uint32_t number, std::uint64_t changed);
+  static bool takes_entry_out(note& n) noexcept;
+  void take_entry_back(note& n) noexcept;
+  void take_back_since(std::uint64_t notes) noexcept;
+  void take_back_former(pending_write& w, std::uint64_t* then, std::uint64_t columns) noexcept;
+  void give_up_last_rows() noexcept;
   [[nodiscard]] outcome unique_in(const pending_write& w, const secondary& i, const key_words& key);
   [[nodiscard]] bool has_now(const secondary& i, std::uint64_t slot, const key_words& key) const;
   pending_write& touch(std::uint32_t number);

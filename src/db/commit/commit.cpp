@@ -427,11 +427,14 @@ std::uint64_t transaction::finish(std::uint64_t commit) noexcept {
     note* const n = s.notes;
     s.notes = n->next;
     n->kept = false;
-    if (is_done(*n, commit != 0)) {
+    if (is_done(*n, commit != 0) || takes_entry_out(*n)) {
       note::free(n);
       continue;
     }
-    if (n->until == 0) n->until = commit != 0 ? commit : engine_.board.clock.now();
+    if (n->what == note::kind::added || n->until == 0) {
+      n->until = commit != 0 ? commit : engine_.board.clock.now();
+    }
+    if (n->made) n->since = n->until;  // no snapshot needs it
     left.push(n);
   }
   s.forget_notes();
@@ -472,6 +475,8 @@ bool transaction::is_done(const note& n, bool committed) noexcept {
       return !committed;  // a rollback takes nothing away
     case note::kind::revived:
       return n.until == 0;
+    case note::kind::taken_back:
+      break;
     case note::kind::built:
     case note::kind::dropped:
       break;  // no transaction makes them

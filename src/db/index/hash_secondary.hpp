@@ -63,17 +63,17 @@ class hash_secondary final : public secondary_index {
     keys_.for_each([](std::uint64_t number) { row_set::free_all(row_set::of(number)); });
   }
 
-  std::uint64_t add(const key_words& key, std::uint64_t slot, index_entry e) override {
+  index_addition add(const key_words& key, std::uint64_t slot, index_entry e) override {
     tally& mine = bytes_.of(threads::number());
     auto guard = nodes_.enter();
     const key_lock hold(*this, key);
     row_set* const s = find(key);
     if (place* const there = place_in(s, slot)) {
       there->claim.write(e.claim);
-      return there->birth.read();
+      return {there->birth.read(), false};
     }
     put_new(s, key, slot, e, guard, mine);
-    return e.birth;
+    return {e.birth, true};
   }
 
   std::uint64_t add_once(const key_words& key, std::uint64_t slot, index_entry e) override {

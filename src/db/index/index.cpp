@@ -249,12 +249,12 @@ class ordered_secondary final : public secondary_index {
  public:
   explicit ordered_secondary(domain<>& nodes) : tree_(nodes), dead_(nodes) {}
 
-  std::uint64_t add(const key_words& key, std::uint64_t slot, index_entry e) override {
+  index_addition add(const key_words& key, std::uint64_t slot, index_entry e) override {
     const std::lock_guard hold(lock_of(slot));
-    if (tree_.insert(with(key, slot), e)) return e.birth;
+    if (tree_.insert(with(key, slot), e)) return {e.birth, true};
     e.birth = entry_in(key, slot).birth;
     tree_.insert_or_assign(with(key, slot), e);
-    return e.birth;
+    return {e.birth, false};
   }
   std::uint64_t add_once(const key_words& key, std::uint64_t slot, index_entry e) override {
     const std::lock_guard hold(lock_of(slot));

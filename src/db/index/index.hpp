@@ -204,11 +204,17 @@ struct index_entry {
   std::uint64_t birth;
 };
 
+/// What secondary_index::add() has done.
+struct index_addition {
+  std::uint64_t birth;  ///< that the pair has now
+  bool made;            ///< it was not there
+};
+
 class secondary_index {
  public:
   virtual ~secondary_index() = default;
-  /// Adds the pair, or gives it another claim; the birth that it has then.
-  virtual std::uint64_t add(const key_words& key, std::uint64_t slot, index_entry e) = 0;
+  /// Adds the pair, or gives it another claim.
+  virtual index_addition add(const key_words& key, std::uint64_t slot, index_entry e) = 0;
   /// Adds the pair, unless it is there; the claim that it has then. For callers that have not
   /// locked the row: a transaction that has may rely on its claim.
   virtual std::uint64_t add_once(const key_words& key, std::uint64_t slot, index_entry e) = 0;

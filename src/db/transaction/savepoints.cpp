@@ -4,8 +4,16 @@
 // Each savepoint begins a level, and so does each scan. The first change of a row on a level that
 // the row was locked before keeps the row's image, and goes on with a copy. Going back puts the
 // kept images in place again, the newest first; rows that were locked since become what they were
-// when they were locked. Locks stay, and so do index entries: finish() removes those that lead
-// nowhere.
+// when they were locked. Locks of rows that are there stay.
+// Entries:     those of indexes that were made since, and that no image has any more, go at once:
+//              no other transaction could see them. So do those of a value that is replaced, or of
+//              a row that is erased, on the level on which they were made: no image that is kept
+//              has that value. What is not sure to be of no use to others goes when the transaction
+//              ends: entries that were there before, and those that the builder of an index may
+//              rely on. A serializable transaction has seen that a value of a unique index was
+//              free, and keeps its entry, as it keeps the slots of its insertions.
+// Slots:       of rows that were inserted and are not to be, those which were locked last go at
+//              once, with their writes: others have numbers of writes, which stay what they are.
 // Scans:       what a scan shows of a row is the newest image from before the scan's level; each
 //              image knows where the one before it is kept. Of a row that was locked since, it is
 //              what is committed. Where a scan that runs began after the savepoint that is led back
@@ -35,14 +43,18 @@ savepoint transaction::savepoint() {
   // made in the scan, and no image from before is wanted for it.
   if (level_mark* const last = s.savepoints.empty() ? nullptr : &s.savepoints.back();
       last != nullptr && last->kept == s.kept.size() && last->writes == s.writes.size()) {
-    if (last->level <= s.scan) last->level = s.level = ++s.levels;
+    if (last->level <= s.scan) {
+      last->level = s.level = ++s.levels;
+      last->notes = s.level_notes = s.notes_made;
+    }
     made.number_ = s.savepoints.size();
     made.id_ = last->id;
     return made;
   }
   const std::uint64_t id = last_id.fetch_add_relaxed(1) + 1;
-  s.savepoints.push_back({s.levels + 1, s.kept.size(), s.writes.size(), id});
+  s.savepoints.push_back({s.levels + 1, s.kept.size(), s.writes.size(), s.notes_made, id});
   s.level = ++s.levels;
+  s.level_notes = s.notes_made;
   made.number_ = s.savepoints.size();
   made.id_ = id;
   return made;
@@ -92,10 +104,18 @@ status transaction::rollback_to(const db::savepoint& to) {
   for (; s.kept.size() > mark.kept; s.kept.pop_back()) {
     pending_write& w = s.writes[s.kept.back().number];
     s.changes.give(w.image, w.words());
+    const bool pinned = w.pinned;
     w = s.kept.back().was;
+    w.pinned = pinned;
   }
-  for (std::size_t n = mark.writes; n < s.writes.size(); ++n) forget_changes(s.writes[n]);
   s.level = ++s.levels;
+  for (std::size_t n = mark.writes; n < s.writes.size(); ++n) {
+    forget_changes(s.writes[n]);
+    s.writes[n].level = s.level;
+  }
+  take_back_since(mark.notes);
+  s.level_notes = s.notes_made;
+  give_up_last_rows();
   return outcome::ok;
 }
 
@@ -104,6 +124,7 @@ status transaction::rollback_to(const db::savepoint& to) {
 void transaction::change_back(const level_mark& to) {
   session& s = *session_;
   s.level = ++s.levels;
+  s.level_notes = s.notes_made;
   try {
     for (std::size_t i = to.kept, end = s.kept.size(); i < end; ++i) {
       const kept_write then = s.kept[i];
@@ -164,6 +185,105 @@ void transaction::forget_changes(pending_write& w) noexcept {
   w.has = w.sets = 0;
   const std::uint64_t shape = w.place.head->shape.load_relaxed();
   if ((shape & row_exists) != 0) w.shape = shape;
+}
+
+// --- what is taken back before the end ---
+
+note* session::note_about(const note::subject& what) noexcept {
+  if (!known.empty()) return known.find(what);
+  note* n = notes;
+  while (n != nullptr && (n->what == note::kind::taken_back || n->about() != what)) n = n->next;
+  return n;
+}
+
+void session::takes_back(note& n) noexcept {
+  if (n.kept) known.take(n);
+  n.what = note::kind::taken_back;
+  n.made = false;
+  ++taken_back;
+}
+
+/// Once they are half of all, so that each is met about twice.
+void session::free_taken_back() noexcept {
+  if (2 * taken_back < note_count || taken_back == 0) return;
+  for (note** at = &notes; *at != nullptr;) {
+    note* const n = *at;
+    if (n->what != note::kind::taken_back) {
+      at = &n->next;
+      continue;
+    }
+    *at = n->next;
+    --note_count;
+    note_bytes -= n->bytes();
+    note::free(n);
+  }
+  taken_back = 0;
+  if (note_bytes < counted_note_bytes) {
+    work.give(counted_note_bytes - note_bytes);
+    counted_note_bytes = note_bytes;
+  }
+}
+
+/// If the entry is there for this transaction alone. False: it is not, or there was no memory.
+bool transaction::takes_entry_out(note& n) noexcept {
+  return n.made && n.index().entries_->remove(n.key(), n.slot(), n.claim());
+}
+
+/// Before the end. Where it cannot be done, finish() sees to it.
+void transaction::take_entry_back(note& n) noexcept {
+  if (!n.made || (notes_reads_ && n.index().parts_->unique)) return;
+  if (takes_entry_out(n)) {
+    session_->takes_back(n);
+  } else if (pending_write* const w = own(*n.of().at(n.slot()).head)) {
+    w->pinned = true;
+  }
+}
+
+/// All entries since there were so many notes.
+void transaction::take_back_since(std::uint64_t notes) noexcept {
+  for (note* n = session_->notes; n != nullptr && n->until >= notes; n = n->next)
+    take_entry_back(*n);
+  session_->free_taken_back();
+}
+
+/// Entries of values that a row had on this level, in these columns of `then`, and has no more. The
+/// other columns of that image are made those that the row has.
+void transaction::take_back_former(pending_write& w, std::uint64_t* then,
+                                   std::uint64_t columns) noexcept {
+  session& s = *session_;
+  const schema& form = w.form();
+  for (const secondary* const i : w.indexes->all) {
+    const secondary::parts& its = *i->parts_;
+    if ((its.mask & columns) == 0) continue;
+    w.fetch(its.mask);
+    if (then != w.image) {
+      each_column(its.mask & ~columns, [&](std::uint32_t c) {
+        const column_span span = form.span_of(c);
+        std::copy_n(w.image + span.first, span.words, then + span.first);
+      });
+    }
+    const key_words key = form.key_of(its.columns, then);
+    if ((w.shape & row_exists) != 0 && key == form.key_of(its.columns, w.image)) continue;
+    note* const n = s.note_about(
+        {.of = i, .slot = w.slot, .key = key.data(), .words = its.key_length, .is_row = false});
+    if (n != nullptr && n->until >= s.level_notes) take_entry_back(*n);
+  }
+  s.free_taken_back();
+}
+
+/// The slots of rows that are not to be, of the writes that were made last, on this level. A
+/// serializable transaction has seen that their keys were free, and keeps them.
+void transaction::give_up_last_rows() noexcept {
+  session& s = *session_;
+  while (!notes_reads_ && !s.writes.empty()) {
+    pending_write& w = s.writes.back();
+    const bool wanted = !w.fresh || (w.shape & row_exists) != 0 || w.pinned;
+    if (wanted || w.level != s.level || w.kept != 0) return;
+    undo(w);
+    s.changes.give(w.image, w.words());
+    s.writes.pop_back();
+    s.looked = true;  // at their keys: so its snapshot stays
+  }
 }
 
 }  // namespace db

@@ -206,6 +206,7 @@ outcome transaction::insert_row(table& t, values v) {
   const auto take_back = [&] {
     session_->writes[number].changed = false;
     session_->writes[number].shape = 0;
+    give_up_last_rows();
   };
   try {
     outcome s = outcome::duplicate_key;
@@ -315,6 +316,7 @@ result<editor> transaction::edit(table& t, values key) {
   return change([&]() -> result<editor> {
     const write_number number = lock_key(t, key);
     if (!number) return number.why();
+    session_->writes[*number].pinned = true;
     return editor(*session_, *number);
   });
 }
@@ -359,7 +361,9 @@ status transaction::erase(table& t, values key) {
     if (!number) return number.why();
     pending_write& w = touch(*number);
     w.shape = 0;
+    if (w.changed && (w.sets & w.indexes->columns) != 0) take_back_former(w, w.image, w.sets);
     w.changed = true;
+    if (w.fresh) give_up_last_rows();
     return outcome::ok;
   });
 }
@@ -515,6 +519,9 @@ outcome transaction::assign(std::uint32_t number, std::span<const column_value> 
   try {
     const outcome s = indexed ? index_row(number, bits) : outcome::ok;
     if (s == outcome::ok) made.keep();
+    if (s == outcome::ok && (before.sets & w.indexes->columns & bits) != 0) {
+      take_back_former(w, old, bits);
+    }
     if (s == outcome::duplicate_key) take_back();
     return s;
   } catch (const row_budget::exceeded&) {
@@ -715,22 +722,37 @@ void transaction::drop_apart(const value_block* down_to) noexcept {
 
 note& session::add_once(note* n) noexcept {
   constexpr std::uint64_t many = 64;
-  if (note_count >= many) {
-    if (known.empty()) {
-      for (note* each = notes; each != nullptr; each = each->next) known.put(*each);
+  if (known.empty() && note_count >= many) {
+    for (note* each = notes; each != nullptr; each = each->next) {
+      if (each->what != note::kind::taken_back) known.put(*each);
     }
-    if (note* const there = known.find(*n); there != nullptr) {
+  }
+  if (!known.empty()) {
+    if (note* const there = known.find(n->about()); there != nullptr) {
       note::free(n);
       return *there;
     }
     known.put(*n);
   }
+  n->until = notes_made++;
   return add(n);
 }
 
-/// Adds entries to the secondary indexes over these columns. Throws std::bad_alloc and
-/// row_budget::exceeded: some are there then, which lead nowhere.
+/// Adds entries to the secondary indexes over these columns. Throws std::bad_alloc, and
+/// row_budget::exceeded: as after duplicate_key, there are none then which lead nowhere.
 outcome transaction::index_row(std::uint32_t number, std::uint64_t changed) {
+  const std::uint64_t before = session_->notes_made;
+  try {
+    const outcome s = add_entries(number, changed);
+    if (s == outcome::duplicate_key) take_back_since(before);
+    return s;
+  } catch (const row_budget::exceeded&) {
+    take_back_since(before);
+    throw;
+  }
+}
+
+outcome transaction::add_entries(std::uint32_t number, std::uint64_t changed) {
   pending_write& w = session_->writes[number];
   for (secondary* const i : w.indexes->all) {
     const secondary::parts& its = *i->parts_;
@@ -739,9 +761,16 @@ outcome transaction::index_row(std::uint32_t number, std::uint64_t changed) {
     const key_words key = w.form().key_of(its.columns, w.image);
     // So that what the entries take is known when the next ones want room.
     if (session_->count_notes() && engine_.rows.limited()) w.of->count_indexes();
+    const std::uint64_t before = session_->notes_made;
     note& n = session_->add_once(i->note_of(w.slot, key));
     n.claim() = session_->next_claim();
-    n.since = i->entries_->add(key, w.slot, {n.claim(), timestamp() + 1});
+    const index_addition done = i->entries_->add(key, w.slot, {n.claim(), timestamp() + 1});
+    n.since = done.birth;
+    if (session_->notes_made != before) {
+      // The builder of an index may rely on an entry that it finds.
+      n.made = done.made && i->when_.begun(timestamp());
+      w.pinned = w.pinned || !n.made;
+    }
     if (!its.unique) continue;
     if (const outcome s = unique_in(w, *i, key); s != outcome::ok) return s;
   }
