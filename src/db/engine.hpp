@@ -375,6 +375,10 @@ class engine {
   /// Of what options::version_budget bounds beside versions. True: something has gone.
   bool collect_beside_versions() noexcept;
   bool may_look_for_memory() noexcept;
+  /// Whether keeps_too_much() is to be asked: once in a while.
+  bool may_look_at_what_is_kept() noexcept;
+  /// Whether options::budget is used up, and not by rows alone: readers hold a sixteenth of it.
+  [[nodiscard]] bool keeps_too_much() const noexcept;
   /// Without what the catalogue says, and without waiting for any thread.
   [[nodiscard]] statistics sums() const noexcept;
   /// What options::budget bounds beside rows and their values. Room for versions is set aside, so
@@ -450,6 +454,7 @@ class engine {
   std::uint64_t ask_about_slow(const gate* but, bool pressed);
 
   atomic<std::uint64_t> looked_for_memory_{0};  // in ticks
+  atomic<std::uint64_t> looked_at_kept_{0};     // the same
   alignas(cache_line) atomic<std::uint64_t> claims_{0};
 };
 

@@ -62,12 +62,28 @@ std::uint64_t engine::ask_about_slow(const gate* but, bool pressed) {
   return gates.end_overdue(but, g.id);
 }
 
-/// Whether it is worth to look for memory once more. Each look costs a walk over what is kept.
-bool engine::may_look_for_memory() noexcept {
+namespace {
+
+/// Once in a while, by when it was so last.
+bool is_time_again(atomic<std::uint64_t>& was) noexcept {
   constexpr std::chrono::milliseconds pause{10};
   const std::uint64_t now = ticks::read();
-  std::uint64_t last = looked_for_memory_.load_relaxed();
-  return now - last >= in_ticks(pause) && looked_for_memory_.cas_strong_relaxed(last, now);
+  std::uint64_t last = was.load_relaxed();
+  return now - last >= in_ticks(pause) && was.cas_strong_relaxed(last, now);
+}
+
+}  // namespace
+
+/// Whether it is worth to look for memory once more. Each look costs a walk over what is kept.
+bool engine::may_look_for_memory() noexcept { return is_time_again(looked_for_memory_); }
+
+bool engine::may_look_at_what_is_kept() noexcept {
+  return rows.limited() && settings.on_slow_reader && is_time_again(looked_at_kept_);
+}
+
+bool engine::keeps_too_much() const noexcept {
+  const std::uint64_t kept = old->stats().bytes + values.waiting_bytes() + cleaner.waiting_bytes();
+  return kept > settings.budget / 16 && is_full();
 }
 
 }  // namespace db

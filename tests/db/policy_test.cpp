@@ -598,6 +598,67 @@ TEST(policy, an_insertion_that_is_refused_for_want_of_room_has_looked_for_its_ke
 }
 
 /// Though it be the oldest one of all.
+/// Rows with an indexed column, which changes of them lead on and on.
+struct touched_rows {
+  static constexpr std::int64_t count = 20000;
+
+  explicit touched_rows(const options& o)
+      : base(database::open(o)),
+        t(base.create_table({.name = "t",
+                             .columns = {{"k", int64, primary_key}, {"touched", int64}},
+                             .indexes = {{.name = "by_touched", .columns = {"touched"}}}})) {
+    for (std::int64_t k = 0; k < count; ++k) {
+      EXPECT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {k, k}); }));
+    }
+  }
+  /// What its rows and entries take.
+  std::uint64_t bytes() const { return base.stats().table_bytes + base.stats().index_bytes; }
+  status touch(std::int64_t n, std::int64_t of) {
+    return base.transact(
+        [&](transaction& tx) { return tx.update(t, {n % of}, {{"touched", count + n}}); });
+  }
+
+  database base;
+  table& t;
+};
+
+// Versions, and entries and notes that wait, take more than there is, and no insertion is refused.
+TEST_P(budgets, what_is_kept_for_readers_beyond_all_is_asked_about) {
+  options o{.versions = GetParam()};
+  o.budget = touched_rows(o).bytes() + (std::uint64_t{1} << 20U);
+  std::uint64_t asked = 0;
+  o.on_slow_reader = [&](const slow_reader& about) {
+    ++asked;
+    return about.label == "held" ? slow_reader_action::end : slow_reader_action::leave;
+  };
+  touched_rows rows(o);
+  const reader held = rows.base.snapshot("held");
+  for (std::int64_t n = 0; n < 5 * touched_rows::count && asked == 0; ++n) {
+    ASSERT_TRUE(rows.touch(n, touched_rows::count));
+  }
+  EXPECT_EQ(asked, 1U);
+  EXPECT_EQ(held.find(rows.t, {1}).code(), outcome::ended_by_policy);
+  EXPECT_LE(rows.base.stats().cleaning, 1U) << "but for what that commit has left";
+}
+
+// Rows alone use it up: to end a reader would be of no use.
+TEST(policy, what_is_not_kept_for_readers_is_not_asked_about) {
+  options o{.versions = version_storage::steam_eager};
+  o.budget = touched_rows(o).bytes() + (std::uint64_t{64} << 10U);
+  std::uint64_t asked = 0;
+  o.on_slow_reader = [&](const slow_reader&) {
+    ++asked;
+    return slow_reader_action::end;
+  };
+  touched_rows rows(o);
+  const reader held = rows.base.snapshot("held");
+  const auto start = std::chrono::steady_clock::now();
+  for (std::int64_t n = 0; std::chrono::steady_clock::now() - start < 100ms; ++n) {
+    ASSERT_TRUE(rows.touch(n, 100));
+  }
+  EXPECT_EQ(asked, 0U);
+}
+
 TEST(policy, a_commit_is_not_asked_about_itself) {
   std::string asked;
   shop s({.version_budget = 400000, .on_slow_reader = [&](const slow_reader& r) {

@@ -94,8 +94,9 @@ struct options {
   /// Asked by commits, on their threads, about the oldest reader or transaction but their own. That
   /// is when a commit's versions do not fit, and, unless slow_after is 0, about each that has lived
   /// for `slow_after`, and again after as long. Also asked by insertions and changes for which
-  /// `budget` has no room. It must not use the reader or transaction that asks. create_index,
-  /// drop_index, drop_table, checkpoint and backup out of it are refused with
+  /// `budget` has no room, and by commits while it is used up and a sixteenth of it is kept for
+  /// snapshots, every 10 ms at most. It must not use the reader or transaction that asks.
+  /// create_index, drop_index, drop_table, checkpoint and backup out of it are refused with
   /// std::invalid_argument: they may wait for the commit that asks. What it throws comes out of
   /// commit(), which has not happened, or out of the change, and the transaction goes on.
   std::function<slow_reader_action(const slow_reader&)> on_slow_reader{};

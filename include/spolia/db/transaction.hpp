@@ -471,6 +471,7 @@ class SPOLIA_EXPORT transaction : public reader {
   void prepare();
   void make_room_for_asks();
   bool reserve();
+  void ask_about_what_is_kept();
   bool end_slow(bool pressed);
   void look_after_slow_readers();
   bool look_for_memory();

@@ -319,6 +319,7 @@ void transaction::look_after_slow_readers() {
 bool transaction::reserve() {
   session& s = *session_;
   look_after_slow_readers();
+  if (engine_.may_look_at_what_is_kept()) ask_about_what_is_kept();
   const auto fits = [&](bool with_reserve) {
     const std::uint64_t most =
         s.asks.empty() ? 0 : engine_.most_for_versions(s.replaced.bytes, with_reserve);
@@ -336,6 +337,17 @@ bool transaction::reserve() {
     if (!ended) return has_room();
   } while (!has_room());
   return true;
+}
+
+/// What is kept for readers goes on beyond options::budget, where version_budget does not bound it.
+/// So the program is asked about them, even if there is room for this commit. Throws what
+/// on_slow_reader throws.
+void transaction::ask_about_what_is_kept() {
+  table* last = nullptr;
+  for (const pending_write& w : session_->writes) {
+    if (w.of != last) (last = w.of)->count_indexes();
+  }
+  if (engine_.keeps_too_much() && end_slow(true)) engine_.collect();
 }
 
 /// Whether the changes went to all indexes that there are, and the tables are there.
