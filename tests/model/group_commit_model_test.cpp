@@ -177,6 +177,24 @@ void a_failing_disk(model::scenario& run) {
   run.finally([w] { model::check(w->files.writes.read() == 1, "it is not tried again"); });
 }
 
+/// The second write fails: what the first one has written is durable, at whatever time a thread
+/// looks.
+void a_failure_after_it(model::scenario& run) {
+  auto w = std::make_shared<parts>();
+  w->files.fails_at = 1;
+  const auto commit = [w](unsigned n) {
+    const std::uint64_t mine = w->append(n);
+    if (w->queue.wait(mine)) return;
+    model::check(w->queue.durable() < mine, "what is durable is said to be in doubt");
+    model::check(w->queue.in_doubt(mine), "and by the other call, too");
+  };
+  run.thread([commit] { commit(0); });
+  run.thread([commit] {
+    commit(1);
+    commit(2);
+  });
+}
+
 /// The first write fails, and a thread begins again with a checkpoint of what it sees: what is
 /// acknowledged is in that, or in the log behind it; what is not is told.
 void begun_again(model::scenario& run) {
@@ -337,6 +355,9 @@ TEST(group_commit_model, a_cut_is_where_its_snapshot_is) {
 TEST(group_commit_model, what_is_acknowledged_is_durable) {
   expect_clean(two_commits, at_most(2));
   expect_clean(a_failing_disk, at_most(2));
+  expect_clean(a_failure_after_it, at_most(2));
+  expect_found(a_failure_after_it, "group_commit.failure_last", at_most(2),
+               "what is durable is said to be in doubt");
 }
 
 TEST(group_commit_model, what_has_failed_begins_again) {

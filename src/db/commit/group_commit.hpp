@@ -124,9 +124,14 @@ class group_commit {
   /// True: all changes up to this number are durable. False: the log has failed.
   bool wait(std::uint64_t sequence) noexcept {
     for (std::uint32_t times = 0;; ++times) {
-      // acquire, both ← the releases in lead() and begin_again(): what the leader has done.
+      // acquire, both ← the releases in lead() and begin_again(): what the leader has done. Whether
+      // it has failed comes first: what was durable before the failure is not in doubt, and
+      // the thread that begins again is not told of it.
+      const bool late = SPOLIA_FAULT("group_commit.failure_last");
+      bool failed = !late && failed_.load_acquire();
       if (durable_.load_acquire() >= sequence) return true;
-      if (failed_.load_acquire()) return false;
+      if (late) failed = failed_.load_acquire();
+      if (failed) return false;
       if (take_lead()) {
         lead();
         // release → the acquire in take_lead(): the sink, for the next leader.
@@ -209,6 +214,11 @@ class group_commit {
   [[nodiscard]] std::uint64_t oldest() const noexcept { return oldest_.load_relaxed(); }
   // acquire ← the releases in lead() and begin_again(): why it failed, or that the sink is new.
   [[nodiscard]] bool failed() const noexcept { return failed_.load_acquire(); }
+  /// The log has failed, and this entry was not durable before. In this order: see wait().
+  [[nodiscard]] bool in_doubt(std::uint64_t sequence) const noexcept {
+    // acquire ← the release in begin_again(): it is durable by that.
+    return failed() && durable_.load_acquire() < sequence;
+  }
 
  private:
   struct lead_given_back {

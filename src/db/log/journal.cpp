@@ -73,7 +73,7 @@ bool journal::acknowledge(const queue::place& where) noexcept {
   if (oldest != 0 && now > oldest && now - oldest > window_ticks_) {
     return queue_.wait(where.sequence);
   }
-  return !queue_.failed();
+  return !queue_.in_doubt(where.sequence);
 }
 
 void journal::write_alone(bytes_view changes) {
