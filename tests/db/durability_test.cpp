@@ -227,6 +227,47 @@ TEST(durability, a_failed_sync_ends_acknowledgements_and_is_not_tried_again) {
   }
 }
 
+/// The system has forgotten what it could not write, and a process that reads the file still finds
+/// it: to sync the file once more does not put it onto the disk.
+TEST(durability, what_a_failed_sync_has_left_in_memory_is_written_again_by_the_next_opening) {
+  const disk files = new_disk();
+  {
+    database base = database::open(place, over(files));
+    table& ledger = make_ledger(base);
+    for (std::int64_t n = 1; n <= 3; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+    files->sync_fails_at = files->syncs + 1;
+    ASSERT_EQ(write_down(base, ledger, 4), outcome::storage_failed);
+  }
+  EXPECT_EQ(reopened(files->synced()), 3) << "it is not on the disk";
+  {
+    database base = database::open(place, over(files));
+    ASSERT_EQ(commits_in(base), 4) << "it is in the system's memory";
+    ASSERT_TRUE(write_down(base, base.find_table("ledger"), 5));
+  }
+  EXPECT_EQ(reopened(files->synced()), 5);
+}
+
+/// What is read of a file may be in the system's memory alone, and gone when it is read again.
+TEST(durability, an_opening_that_finds_other_records_when_it_writes_them_again_is_refused) {
+  const disk files = new_disk();
+  {
+    database base = database::open(place, over(files));
+    table& ledger = make_ledger(base);
+    for (std::int64_t n = 1; n <= 3; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+  }
+  const disk as_it_was = files->copy();
+  int times = 0;
+  files->after_read = [&](const std::string& name, std::span<std::byte> got) {
+    if (name.find("log-") == std::string::npos || ++times != 2) return;
+    std::fill(got.begin() + static_cast<std::ptrdiff_t>(got.size()) - 8, got.end(), std::byte{0});
+  };
+  EXPECT_THROW(database::open(place, over(files)), storage_error);
+  files->after_read = nullptr;
+  EXPECT_EQ(times, 2);
+  EXPECT_EQ(files->names(), as_it_was->names());
+  EXPECT_EQ(reopened(files), 3);
+}
+
 TEST(durability, a_full_disk_is_told_and_what_was_acknowledged_is_there) {
   const disk files = new_disk();
   std::int64_t acknowledged = 0;

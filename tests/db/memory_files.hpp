@@ -139,7 +139,7 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
     bytes now;
     bytes synced;
     std::vector<write> pending;
-    bool differs = false;        // from what is synced in more than what is pending
+    bool differs = false;        // a test has changed it by hand
     std::uint64_t reserved = 0;  // the file's end as to the room that it takes
     int shared = 0;
     bool exclusive = false;
@@ -153,8 +153,16 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
         synced = now;
       } else {
         for (const write& w : pending) write_to(synced, w.offset, w.data);
+        synced.resize(now.size());
       }
       pending.clear();
+    }
+    void truncate(std::uint64_t size) {
+      now.resize(size);
+      reserved = size;
+      synced.resize(std::min<std::size_t>(synced.size(), size));
+      std::erase_if(pending, [&](const write& w) { return w.offset >= size; });
+      for (write& w : pending) w.data.resize(std::min<std::size_t>(w.data.size(), size - w.offset));
     }
   };
   struct naming {
@@ -238,9 +246,9 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
       ++of_->syncs;
       of_->step(name_);
       if (of_->sync_fails_at == of_->syncs) {
-        // As Linux does it: what was to be written is taken for written from now on.
+        // As Linux does it: what was to be written is taken for written from now on, and no later
+        // sync writes it.
         node_->pending.clear();
-        node_->differs = true;
         fail(name_, EIO);
       }
       if (of_->lies) return;
@@ -261,11 +269,7 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
     void truncate(std::uint64_t size) override {
       const std::lock_guard hold(of_->lock_);
       of_->step(name_);
-      node_->now.resize(size);
-      node_->reserved = size;
-      node_->synced.resize(std::min<std::size_t>(node_->synced.size(), size));
-      node_->pending.clear();
-      node_->differs = true;
+      node_->truncate(size);
     }
     std::uint64_t size() override {
       const std::lock_guard hold(of_->lock_);

@@ -63,6 +63,7 @@ storage::storage(engine& of, const std::filesystem::path& directory, const optio
   recovery found(engine_, folder_, options_, report_);
   end_ = found.run(has, nans);
   whole_from_ = found.whole_from();
+  unproven_from_ = found.unproven_from();
   log_at_open_ = report_.log_bytes;
   // Each opening is an epoch of its own: of two histories that part, one has the higher number.
   if (!o.read_only) ++end_.epoch;
@@ -172,14 +173,49 @@ void storage::take_back(const folder_content& has, const nan_rows& nans) noexcep
 }
 
 /// What the last process may have left in the system's memory is made durable before anything is
-/// built on it.
+/// built on it. A sync alone does not do that. Where one has failed before, the system has taken
+/// for written what the disk does not have, and the next one says nothing about it. So the records
+/// that nothing proves to be on the disk are written again, byte for byte where they are, which
+/// needs no room, and whatever of that a loss of power leaves out is as it was.
 void storage::repair_last(const folder_content& has) {
   // Those before a checkpoint are not built on. The last of them may be one that has failed.
   if (has.segments.empty() || has.segments.back() <= report_.checkpoint_sequence) return;
   const std::string name = file_name(file_kind::log, has.segments.back());
   const auto file = folder_.open(name, file_mode::write);
   if (report_.cut_file == folder_.path_of(name)) file->truncate(report_.cut_offset);
+  write_again(*file, folder_.path_of(name), unproven_from_);
   file->sync();
+}
+
+/// From there to the end. What was read first may have been in the system's memory alone, and gone
+/// since: then the records do not lead up to the same one any more.
+void storage::write_again(storage_file& file, const std::filesystem::path& name,
+                          std::uint64_t from) const {
+  constexpr std::size_t enough = 1U << 20U;
+  read_buffers buffers;
+  file_stream records(buffers, file, from);
+  std::uint32_t chain = end_.chain;
+  byte_buffer some;
+  const auto write_some = [&] {
+    file.write(records.at() - some.size(), some);
+    some.clear();
+  };
+  while (records.left() != 0) {
+    record_header h;
+    if (const char* const why = next_record(records, h)) {
+      throw storage_error(name, records.at(), std::string("it has changed meanwhile: ") + why);
+    }
+    chain = h.crc;
+    const std::size_t bytes = record_header::bytes + h.length;
+    const bytes_view record = records.look(bytes).first(bytes);
+    some.insert(some.end(), record.begin(), record.end());
+    records.pass(bytes);
+    if (some.size() >= enough) write_some();
+  }
+  if (!some.empty()) write_some();
+  if (chain != end_.chain) {
+    throw storage_error(name, from, "it has changed meanwhile: its last record is another one");
+  }
 }
 
 /// Rows that are left out go to files.

@@ -78,6 +78,7 @@ class storage {
   void change_directory(const folder_content& has, const nan_rows& nans);
   void take_back(const folder_content& has, const nan_rows& nans) noexcept;
   void repair_last(const folder_content& has);
+  void write_again(storage_file& file, const std::filesystem::path& name, std::uint64_t from) const;
   void remove_what_parts() noexcept;
   void write_left_out(const nan_rows& nans);
   void note_left_out(const nan_rows& nans);
@@ -121,7 +122,8 @@ class storage {
   // Segments that begin before this may not lead up to those that begin after it: a checkpoint at
   // this record has no log before it.
   std::uint64_t whole_from_ = 0;
-  atomic<std::uint64_t> last_{0};  // end_.sequence, to be read without the lock
+  std::uint64_t unproven_from_ = 0;  // in the last segment that the opening has found
+  atomic<std::uint64_t> last_{0};    // end_.sequence, to be read without the lock
   atomic<std::uint64_t> checkpoints_{0};
   atomic<std::uint64_t> log_at_checkpoint_{0};  // bytes of log that need not be read again
   std::uint64_t log_at_open_ = 0;               // bytes that were read

@@ -37,7 +37,8 @@ bool proves_durable(bytes_view all, std::uint32_t epoch, std::uint64_t sequence)
   return false;
 }
 
-/// The next record, whole unless the file ends before.
+}  // namespace
+
 const char* next_record(file_stream& from, record_header& out) {
   bytes_view all = from.look(record_header::bytes);
   if (all.size() >= record_header::bytes) {
@@ -45,8 +46,6 @@ const char* next_record(file_stream& from, record_header& out) {
   }
   return read_record(all, out);
 }
-
-}  // namespace
 
 recovery::recovery(engine& of, folder& where, const options& o, recovery_report& report)
     : engine_(of),
@@ -250,6 +249,7 @@ void recovery::replay_segment(std::uint64_t first, bool last) {
   many_nans_ = many_nans_ || header.format < first_with_one_nan;
   const std::uint32_t epoch = header.epoch;
   end_.epoch = std::max(end_.epoch, epoch);
+  unproven_from_ = from.at();
   while (from.left() != 0) {
     record_header h;
     const char* why = next_record(from, h);
@@ -265,6 +265,7 @@ void recovery::replay_segment(std::uint64_t first, bool last) {
       }
       break;
     }
+    if (h.durable == end_.sequence) unproven_from_ = from.at();
     end_.sequence = h.sequence;
     end_.chain = h.crc;
     const std::size_t bytes = record_header::bytes + h.length;

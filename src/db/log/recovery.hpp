@@ -159,11 +159,11 @@ class read_ahead {
   std::uint64_t expected_ = 0;  // up to here
 };
 
-/// Reads a file from the beginning to the end.
+/// Reads a file from some place, the beginning, to the end.
 class file_stream {
  public:
-  file_stream(read_buffers& from, storage_file& file)
-      : buffers_(from), file_(file), size_(file.size()), ahead_(file) {}
+  file_stream(read_buffers& from, storage_file& file, std::uint64_t at = 0)
+      : buffers_(from), file_(file), size_(file.size()), ahead_(file), begin_(at) {}
 
   /// What follows, `bytes` of it at least unless the file ends before. There are decoder::spare
   /// bytes more.
@@ -197,8 +197,8 @@ class file_stream {
   std::uint64_t size_;
   read_ahead ahead_;
   read_buffers::handle now_;
-  std::uint64_t begin_ = 0;  // of the buffer, in the file
-  std::size_t used_ = 0;     // of the buffer
+  std::uint64_t begin_;   // of the buffer, in the file
+  std::size_t used_ = 0;  // of the buffer
 };
 
 /// Changes that one thread makes, all from one file; or a block of a checkpoint, which that thread
@@ -258,6 +258,9 @@ class loading_pool {
   std::vector<std::unique_ptr<worker>> workers_;  // none: alone
 };
 
+/// The next record, whole unless the file ends before; or what is wrong.
+const char* next_record(file_stream& from, record_header& out);
+
 class recovery {
  public:
   recovery(engine& of, folder& where, const options& o, recovery_report& report);
@@ -268,6 +271,9 @@ class recovery {
   [[nodiscard]] std::uint64_t whole_from() const noexcept {
     return log_follows_ ? 0 : report_.checkpoint_sequence;
   }
+  /// Where the records of the last segment begin that nothing proves to be on the disk. Each group
+  /// of records says that all before it was durable when it was written.
+  [[nodiscard]] std::uint64_t unproven_from() const noexcept { return unproven_from_; }
 
  private:
   std::uint64_t begin_with(const folder_content& has, std::exception_ptr& failed);
@@ -317,6 +323,7 @@ class recovery {
   std::vector<change_batch> batches_;
   std::vector<table*> numbered_;  // by their numbers; null: gone
   std::filesystem::path name_;    // of the segment that is read
+  std::uint64_t unproven_from_ = 0;
 };
 
 }  // namespace db
