@@ -68,4 +68,21 @@ TEST(checksum, goes_on) {
   }
 }
 
+TEST(checksum, of_parts_is_that_of_their_bytes) {
+  std::mt19937_64 random(3);
+  std::vector<std::byte> bytes(5000);
+  for (std::byte& b : bytes) b = static_cast<std::byte>(random());
+  for (const std::size_t size : {0U, 1U, 255U, 256U, 257U, 1024U, 5000U}) {
+    const auto all = std::span(bytes).first(size);
+    const part_checksums parts(all);
+    for (int i = 0; i < 300; ++i) {
+      const std::size_t begin = random() % (size + 1);
+      const std::size_t end = i == 0 ? begin : begin + random() % (size - begin + 1);
+      ASSERT_EQ(parts.of(begin, end), bit_by_bit(all.subspan(begin, end - begin)))
+          << begin << " to " << end << " of " << size;
+    }
+    ASSERT_EQ(parts.of(0, size), bit_by_bit(all));
+  }
+}
+
 }  // namespace

@@ -131,7 +131,53 @@ SPOLIA_CRC_TARGET std::uint32_t by_instruction(std::span<const std::byte> bytes,
 }
 #endif
 
+constexpr std::size_t step_of_parts = 256;
+
+/// The product of two polynomials, modulo that of the checksum. The highest bit is x to the 0.
+constexpr std::uint32_t product(std::uint32_t a, std::uint32_t b) noexcept {
+  std::uint32_t p = 0;
+  for (; a != 0; a <<= 1U) {
+    if ((a & 0x80000000U) != 0) p ^= b;
+    b = b >> 1U ^ ((b & 1U) != 0 ? polynomial : 0);
+  }
+  return p;
+}
+/// [k]: x to the power of the bits in 2^k bytes.
+constexpr std::array<std::uint32_t, 64> make_powers() noexcept {
+  std::array<std::uint32_t, 64> p{};
+  p[0] = 0x80000000U >> 8U;
+  for (std::size_t k = 1; k < p.size(); ++k) p[k] = product(p[k - 1], p[k - 1]);
+  return p;
+}
+constexpr std::array<std::uint32_t, 64> powers = make_powers();
+
+/// What a checksum is after so many bytes more, but for what these are.
+std::uint32_t behind(std::uint32_t c, std::size_t bytes) noexcept {
+  for (std::size_t k = 0; bytes != 0; bytes >>= 1U, ++k) {
+    if ((bytes & 1U) != 0) c = product(powers[k], c);
+  }
+  return c;
+}
+
 }  // namespace
+
+part_checksums::part_checksums(std::span<const std::byte> all) : all_(all) {
+  up_to_.reserve(all.size() / step_of_parts + 1);
+  up_to_.push_back(0);
+  for (std::size_t at = 0; at + step_of_parts <= all.size(); at += step_of_parts) {
+    up_to_.push_back(crc32c(all.subspan(at, step_of_parts), up_to_.back()));
+  }
+}
+
+std::uint32_t part_checksums::up_to(std::size_t end) const noexcept {
+  const std::size_t before = end / step_of_parts;
+  return crc32c(all_.subspan(before * step_of_parts, end % step_of_parts), up_to_[before]);
+}
+
+/// The checksum of two parts is that of the first, moved over the second, with that of the second.
+std::uint32_t part_checksums::of(std::size_t begin, std::size_t end) const noexcept {
+  return up_to(end) ^ behind(up_to(begin), end - begin);
+}
 
 std::uint32_t crc32c_by_table(std::span<const std::byte> bytes, std::uint32_t before) noexcept {
   std::uint32_t c = ~before;

@@ -23,6 +23,18 @@ constexpr std::string_view prefix_of(file_kind kind) noexcept {
 }
 constexpr std::string_view suffix = ".spl";
 constexpr std::size_t sequence_digits = 16;
+constexpr const char* wrong_checksum = "the checksum of a record is wrong";
+
+/// The header of a record that has its place, whatever its checksum.
+const char* read_head(bytes_view from, record_header& out) noexcept {
+  if (from.size() < record_header::bytes) return "the file ends within the header of a record";
+  if (from_little<std::uint32_t>(from.data()) != record_header::magic) {
+    return "here should be a record";
+  }
+  out = parse_record(from);
+  if (from.size() - record_header::bytes < out.length) return "the file ends within a record";
+  return nullptr;
+}
 
 }  // namespace
 
@@ -52,16 +64,19 @@ record_header parse_record(bytes_view from) noexcept {
 }
 
 const char* read_record(bytes_view from, record_header& out) noexcept {
-  if (from.size() < record_header::bytes) return "the file ends within the header of a record";
-  if (from_little<std::uint32_t>(from.data()) != record_header::magic) {
-    return "here should be a record";
-  }
-  out = parse_record(from);
-  if (from.size() - record_header::bytes < out.length) return "the file ends within a record";
-  if (crc32c(from.subspan(8, record_header::bytes - 8 + out.length)) != out.crc) {
-    return "the checksum of a record is wrong";
-  }
-  return nullptr;
+  if (const char* const why = read_head(from, out)) return why;
+  const bytes_view summed = from.subspan(8, record_header::bytes - 8 + out.length);
+  return crc32c(summed) == out.crc ? nullptr : wrong_checksum;
+}
+
+const char* read_record(bytes_view all, std::size_t at, const part_checksums& sums,
+                        record_header& out) noexcept {
+  constexpr std::size_t quickly_read = 4096;
+  const bytes_view from = all.subspan(at);
+  if (const char* const why = read_head(from, out)) return why;
+  if (out.length <= quickly_read) return read_record(from, out);
+  const std::size_t end = at + record_header::bytes + out.length;
+  return sums.of(at + 8, end) == out.crc ? nullptr : wrong_checksum;
 }
 
 bool only_zeros(bytes_view from) noexcept {

@@ -226,6 +226,8 @@ struct record_header {
   record_kind kind = record_kind::transaction;
 };
 
+class part_checksums;
+
 inline constexpr std::size_t longest_record = 0xffffffffU;
 
 /// Fills the header of a record that is complete otherwise. Returns its checksum.
@@ -234,6 +236,10 @@ std::uint32_t seal_record(std::span<std::byte> record, record_header h) noexcept
 record_header parse_record(bytes_view from) noexcept;
 /// The record at the beginning of `from`; why there is none (null: there is).
 const char* read_record(bytes_view from, record_header& out) noexcept;
+/// The same of the one at `at`. It takes about one time for any length, so that a caller can ask at
+/// as many places as there are bytes that look like a record.
+const char* read_record(bytes_view all, std::size_t at, const part_checksums& sums,
+                        record_header& out) noexcept;
 
 /// What stands after the last record of a segment that was made longer beforehand.
 bool only_zeros(bytes_view from) noexcept;

@@ -7,8 +7,6 @@
 #include <span>
 #include <utility>
 
-#include "db/log/checksum.hpp"
-
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
@@ -62,7 +60,9 @@ std::size_t read_what_can_be(storage_file& from, std::uint64_t offset, std::span
 }
 
 bool segment_scan::whole_at(std::size_t at, record_header& out) const noexcept {
-  if (read_record(all_.subspan(at), out) != nullptr) return false;
+  const char* const why = sums_ ? read_record(all_, at, *sums_, out)  // it may be one of many
+                                : read_record(all_.subspan(at), out);
+  if (why != nullptr) return false;
   if (!is_record_kind(out.kind) || out.sequence == 0 || out.durable >= out.sequence) return false;
   return header_ == nullptr || (out.epoch == header_->epoch && out.sequence >= header_->sequence);
 }
@@ -117,6 +117,7 @@ std::size_t segment_scan::find(std::size_t from, Wanted&& wanted) const {
 }
 
 std::size_t segment_scan::next_after(std::size_t hole) {
+  if (!sums_) sums_.emplace(all_);
   const log_piece* const before = open();
   const std::uint64_t after_next = before != nullptr ? before->last + 2 : 0;
   const auto b = header_at(hole);

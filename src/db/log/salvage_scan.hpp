@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "db/log/checksum.hpp"
 #include "db/log/log_format.hpp"
 #include "db/log/salvage.hpp"
 
@@ -45,6 +46,7 @@ class segment_scan {
   std::size_t find(std::size_t from, Wanted&& wanted) const;
 
   bytes_view all_;
+  std::optional<part_checksums> sums_;  // since the first hole
   const file_header* header_;
   std::size_t file_;
   std::vector<log_piece>& to_;
