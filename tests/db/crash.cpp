@@ -53,6 +53,7 @@
 #include <spolia/db.hpp>
 
 #include "db/crash_support.hpp"
+#include "db/crash_world.hpp"
 #include "db/faulty_files.hpp"
 
 namespace {
@@ -60,10 +61,6 @@ namespace {
 namespace db = spolia::db;
 using namespace spolia::test;
 
-constexpr std::int64_t threads = 4;
-constexpr std::int64_t kept = 50;  // rows of a thread: it erases older ones
-constexpr std::int64_t accounts = 16;
-constexpr std::int64_t money = 1000;
 constexpr std::int64_t most_tables = 2000;  // of a thread, besides the common ones
 
 /// What the outside knows of one thread.
@@ -87,116 +84,6 @@ struct shared_record {
 /// Whether it is worth another try: a step of files has failed, and nothing came of it.
 bool only_refused(const db::database& base) { return !base.stats().log.failed; }
 
-struct world {
-  db::database base;
-  db::table* rows = nullptr;      // thread * 2^40 + n
-  db::table* counters = nullptr;  // how many of each thread
-  db::table* bank = nullptr;
-
-  world(const std::filesystem::path& directory, const db::options& o)
-      : base(db::database::open(directory, o)) {
-    for (db::table* const t : base.tables()) {
-      if (t->name() == "rows") rows = t;
-      if (t->name() == "counters") counters = t;
-      if (t->name() == "bank") bank = t;
-    }
-  }
-  void make() {
-    const auto columns = std::vector<db::column_spec>{
-        {"k", db::int64, db::primary_key}, {"v", db::int64}, {"text", db::text(60), db::nullable}};
-    if (rows == nullptr) {
-      rows = &base.create_table({.name = "rows", .columns = columns, .indexes = {{"by_v", {"v"}}}});
-    }
-    if (counters == nullptr) {
-      counters = &base.create_table({.name = "counters", .columns = columns});
-    }
-    if (bank == nullptr) bank = &base.create_table({.name = "bank", .columns = columns});
-    const db::status s = base.transact([&](db::transaction& tx) -> db::status {
-      if (tx.find(*bank, {0})) return db::outcome::ok;
-      for (std::int64_t a = 0; a < accounts; ++a) {
-        if (auto done = tx.insert(*bank, {a, money, nullptr}); !done) return done;
-      }
-      for (std::int64_t t = 0; t < threads; ++t) {
-        if (auto done = tx.insert(*counters, {t, 0, nullptr}); !done) return done;
-      }
-      return db::outcome::ok;
-    });
-    if (!s) wrong(std::string("the first rows: ") + std::string(s.message()));
-  }
-};
-
-constexpr std::int64_t key_of(std::int64_t thread, std::int64_t n) { return thread << 40 | n; }
-std::string text_of(std::int64_t n) {
-  return std::string(static_cast<std::size_t>(n % 60), static_cast<char>('a' + n % 26));
-}
-
-/// The table that comes and goes; null: it is gone.
-db::table* coming_table(const db::database& base) {
-  for (db::table* const t : base.tables()) {
-    if (t->name() == "coming") return t;
-  }
-  return nullptr;
-}
-
-/// What there is after so many changes of the catalogue.
-struct catalog_state {
-  bool table = false;
-  bool index_of_it = false;
-  bool index_of_rows = false;
-  bool operator==(const catalog_state&) const = default;
-};
-constexpr catalog_state state_after(std::uint64_t changes) {
-  constexpr std::array<catalog_state, 6> states{{{false, false, false},
-                                                 {true, false, false},
-                                                 {true, true, false},
-                                                 {true, true, true},
-                                                 {true, false, true},
-                                                 {false, false, true}}};
-  return states[changes % states.size()];
-}
-bool has_index(const db::table& t, const char* name) {
-  const db::table_spec s = t.spec();
-  return std::any_of(s.indexes.begin(), s.indexes.end(),
-                     [&](const db::index_spec& i) { return i.name == name; });
-}
-catalog_state state_of(const world& w) {
-  const db::table* const t = coming_table(w.base);
-  return {t != nullptr, t != nullptr && has_index(*t, "one"), has_index(*w.rows, "more")};
-}
-
-/// The change that follows so many.
-db::status change_catalog(world& w, std::uint64_t changes) {
-  const catalog_state now = state_after(changes);
-  const catalog_state next = state_after(changes + 1);
-  db::table* const t = coming_table(w.base);
-  if (next.table && !now.table) {
-    w.base.create_table(
-        {.name = "coming", .columns = {{"k", db::int64, db::primary_key}, {"v", db::int64}}});
-    return {};
-  }
-  if (now.table && !next.table) return w.base.drop_table(*t);
-  if (next.index_of_it && !now.index_of_it) {
-    return w.base.create_index(
-        *t, {.name = "one",
-             .columns = {"v"},
-             .unique = true,
-             .kind = changes % 4 < 2 ? db::index_kind::hash : db::index_kind::ordered});
-  }
-  if (now.index_of_it && !next.index_of_it) return w.base.drop_index(*t, "one");
-  if (next.index_of_rows)
-    return w.base.create_index(*w.rows, {.name = "more", .columns = {"v", "k"}});
-  return w.base.drop_index(*w.rows, "more");
-}
-
-/// The same, also where a table cannot be made.
-db::status change_catalog_once(world& w, std::uint64_t changes) {
-  try {
-    return change_catalog(w, changes);
-  } catch (const db::storage_error&) {
-    return db::outcome::storage_failed;
-  }
-}
-
 void change_catalog_for_ever(world& w, shared_record& record, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const std::uint64_t longest = random() % 2 == 0 ? 500 : 20000;
@@ -211,36 +98,12 @@ void change_catalog_for_ever(world& w, shared_record& record, std::uint64_t seed
   }
 }
 
-/// Two rows for the table that comes and goes, if it is there.
-db::status write_to_coming(world& w, db::transaction& tx, std::int64_t key) {
-  db::table* const t = coming_table(w.base);
-  if (t == nullptr) return {};
-  if (auto s = tx.insert(*t, {key, key}); !s) return s;
-  return tx.insert(*t, {-key, -key});
-}
-
-/// The n-th commit of a thread: a row, the counter, the bank, and a row of long ago.
 db::status commit_one(world& w, std::int64_t thread, std::int64_t n, std::mt19937_64& random) {
-  const auto v = w.bank->column<std::int64_t>("v");
   const auto from = static_cast<std::int64_t>(random() % accounts);
   const auto to = static_cast<std::int64_t>(random() % accounts);
-  const auto all = [&](db::transaction& tx) -> db::status {
-    const std::string text = text_of(n);
-    if (auto s = tx.insert(*w.rows, {key_of(thread, n), n, text}); !s) return s;
-    if (auto s = tx.update(*w.counters, {thread}, {{"v", n}}); !s) return s;
-    if (auto s = write_to_coming(w, tx, key_of(thread, n)); !s) return s;
-    if (n > kept) {
-      if (auto s = tx.erase(*w.rows, {key_of(thread, n - kept)}); !s) return s;
-    }
-    auto giver = tx.edit(*w.bank, {from});
-    if (!giver) return giver.why();
-    if (auto s = giver->set(v, giver->get(v) - 1); !s) return s;
-    auto taker = tx.edit(*w.bank, {to});
-    if (!taker) return taker.why();
-    return taker->set(v, taker->get(v) + 1);
-  };
   // A thread that has a row may be kept off the processor for longer than the usual tries take.
-  return w.base.transact(all, {.tries = 1000000});
+  return w.base.transact([&](db::transaction& tx) { return write(w, tx, {thread, n, from, to}); },
+                         {.tries = 1000000});
 }
 
 std::string table_name(std::int64_t thread, std::int64_t n) {
@@ -365,27 +228,7 @@ std::int64_t tables_of(const world& w, std::int64_t thread) {
 
 void check_thread(const world& w, const db::reader& now, std::int64_t thread,
                   const account_of_work& known) {
-  const auto v = w.rows->column<std::int64_t>("v");
-  const auto text = w.rows->column<std::string_view>("text");
   const auto name = "thread " + std::to_string(thread) + ": ";
-  const auto counter = now.find(*w.counters, {thread});
-  if (!counter) wrong(name + "no counter");
-  const std::int64_t last = counter->get(w.counters->column<std::int64_t>("v"));
-  if (last < known.acknowledged.load_relaxed()) {
-    wrong(name + "commit " + std::to_string(known.acknowledged.load_relaxed()) +
-          " was acknowledged, the last that is there is " + std::to_string(last));
-  }
-  if (last > known.attempted.load_relaxed()) wrong(name + "a commit that no thread has made");
-  std::int64_t next = std::max<std::int64_t>(last - kept + 1, 1);
-  now.scan(w.rows->index("by_v"), {}, {}, [&](const db::row& r) {
-    const std::int64_t k = r.get(w.rows->column<std::int64_t>("k"));
-    if (k >> 40 != thread) return;
-    if (k != key_of(thread, next) || r.get(v) != next || r.get(text) != text_of(next)) {
-      wrong(name + "row " + std::to_string(next) + " is missing or wrong");
-    }
-    ++next;
-  });
-  if (next != last + 1) wrong(name + "rows are missing");
   const std::int64_t tables = tables_of(w, thread);
   for (std::int64_t n = 1; n <= tables; ++n) {
     const bool there = static_cast<bool>(now.find(w.base.find_table(table_name(thread, n)), {n}));
@@ -399,23 +242,6 @@ void check_thread(const world& w, const db::reader& now, std::int64_t thread,
   }
 }
 
-/// The rows of a thread in the table that comes and goes: all since the first, in pairs.
-void check_coming(const world& w, const db::reader& now, std::int64_t thread, std::int64_t last) {
-  const db::table* const t = coming_table(w.base);
-  if (t == nullptr) return;
-  const auto name = "thread " + std::to_string(thread) + ": ";
-  const auto k = t->column<std::int64_t>("k");
-  std::int64_t first = last + 1;
-  std::int64_t found = 0;
-  now.for_each(*t, [&](const db::row& r) {
-    if (r.get(k) < 0 || r.get(k) >> 40 != thread) return;
-    if (!now.find(*t, {-r.get(k)})) wrong(name + "half of a commit");
-    first = std::min(first, r.get(k) - key_of(thread, 0));
-    ++found;
-  });
-  if (found != last - first + 1) wrong(name + "rows of the table that comes and goes are missing");
-}
-
 /// Tables and indexes, and the entries of these.
 void check_catalog(const world& w, const db::reader& now, shared_record& record) {
   const std::uint64_t known = record.changes_acknowledged.load_relaxed();
@@ -426,11 +252,7 @@ void check_catalog(const world& w, const db::reader& now, shared_record& record)
   } else if (found != state_after(known)) {
     wrong("the catalogue is not as change " + std::to_string(known) + " has left it");
   }
-  if (!found.index_of_rows) return;
-  std::int64_t rows = 0;
-  now.for_each(*w.rows, [&](const db::row&) { ++rows; });
-  now.scan(w.rows->index("more"), {}, {}, [&](const db::row&) { --rows; });
-  if (rows != 0) wrong("an index has not all rows");
+  if (found.index_of_rows) check_index(w, now);
 }
 
 /// Looks at what is there, and corrects the record by it.
@@ -448,19 +270,12 @@ void check(const std::filesystem::path& directory, shared_record& record, bool r
     }
     const db::reader now = w.base.snapshot();
     check_catalog(w, now, record);
-    std::int64_t sum = 0;
-    std::int64_t rows = 0;
-    now.for_each(*w.bank, [&](const db::row& r) {
-      ++rows;
-      sum += r.get(w.bank->column<std::int64_t>("v"));
-    });
-    if (rows == 0) return;
-    if (rows != accounts || sum != accounts * money) wrong("money was lost or made");
+    if (!check_bank(w, now)) return;
     for (std::int64_t t = 0; t < threads; ++t) {
       account_of_work& a = record.of[static_cast<std::size_t>(t)];
+      const std::int64_t last =
+          check_rows(w, now, t, a.acknowledged.load_relaxed(), a.attempted.load_relaxed());
       check_thread(w, now, t, a);
-      const auto counter = now.find(*w.counters, {t});
-      const std::int64_t last = counter->get(w.counters->column<std::int64_t>("v"));
       check_coming(w, now, t, last);
       if (read_only) continue;
       a.acknowledged.store_relaxed(last);

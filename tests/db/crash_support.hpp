@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// What crash.cpp needs besides its database: steps of files that fail, processes, arguments.
+/// What the programs that are killed need besides their database: steps of files that fail,
+/// processes, arguments.
 #pragma once
 
 #include <fcntl.h>
@@ -110,7 +111,7 @@ inline arguments parse(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
     if (name == "--help" || i + 1 == argc) {
-      std::printf("usage: spolia-crash [--seconds N] [--seed N] [--directory D]\n");
+      std::printf("usage: PROGRAM [--seconds N] [--seed N] [--directory D]\n");
       std::exit(name == "--help" ? 0 : 2);
     }
     const char* const v = argv[++i];

@@ -20,25 +20,6 @@
 
 namespace spolia::test {
 
-struct record_place {
-  std::uint64_t number = 0;
-  std::size_t begin = 0;
-  std::size_t end = 0;
-  std::uint32_t kind = 0;
-};
-/// The records of a segment that is whole.
-inline std::vector<record_place> records_of(const bytes& log) {
-  std::vector<record_place> all;
-  for (std::size_t at = file_head; at + record_head <= log.size();) {
-    if (number_at<std::uint32_t>(log, at) == 0) break;
-    const std::size_t end = at + record_head + number_at<std::uint32_t>(log, at + 8);
-    all.push_back(
-        {number_at<std::uint64_t>(log, at + 16), at, end, number_at<std::uint32_t>(log, at + 36)});
-    at = end;
-  }
-  return all;
-}
-
 /// Rows of the ledger: n, note, even, memo. A column that is not known is "?".
 using ledger_row = std::vector<std::string>;
 using ledger_rows = std::map<std::int64_t, ledger_row>;

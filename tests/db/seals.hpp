@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <vector>
 
 #include "db/memory_files.hpp"
 
@@ -33,6 +34,25 @@ void put_at(bytes& to, std::size_t at, T v) {
 }
 inline constexpr std::size_t file_head = 64;
 inline constexpr std::size_t record_head = 40;
+
+struct record_place {
+  std::uint64_t number = 0;
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::uint32_t kind = 0;
+};
+/// The records of a segment that is whole.
+inline std::vector<record_place> records_of(const bytes& log) {
+  std::vector<record_place> all;
+  for (std::size_t at = file_head; at + record_head <= log.size();) {
+    if (number_at<std::uint32_t>(log, at) == 0) break;
+    const std::size_t end = at + record_head + number_at<std::uint32_t>(log, at + 8);
+    all.push_back(
+        {number_at<std::uint64_t>(log, at + 16), at, end, number_at<std::uint32_t>(log, at + 36)});
+    at = end;
+  }
+  return all;
+}
 
 /// Seals the records of a log, or the blocks of a checkpoint, again, in front of which `change` may
 /// change their bodies.

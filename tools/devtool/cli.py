@@ -163,7 +163,7 @@ def _add_check_commands(add) -> None:
     command = add(
         "crash",
         commands.crash,
-        "kill a process that writes to a database again and again, and check what is there",
+        "kill processes that use a database again and again, and check what is there",
         "crash --seconds 60",
         "crash --seconds 3600 --directory build/crash",
     )

@@ -65,14 +65,17 @@ def bench(args: argparse.Namespace) -> int:
 
 
 def crash(args: argparse.Namespace) -> int:
-    _build("release", "spolia-crash")
-    program = BUILD / "release" / "tests" / "db" / "spolia-crash"
-    command = [str(program), "--seconds", str(args.seconds)]
-    if args.seed is not None:
-        command += ["--seed", str(args.seed)]
-    if args.directory:
-        command += ["--directory", args.directory]
-    process.replace(command)
+    """Half of the time each: a disk that refuses, and one that fails."""
+    programs = ("spolia-crash", "spolia-crash-failures")
+    _build("release", *programs)
+    for name in programs:
+        program = BUILD / "release" / "tests" / "db" / name
+        command = [str(program), "--seconds", str(args.seconds / len(programs))]
+        if args.seed is not None:
+            command += ["--seed", str(args.seed)]
+        if args.directory:
+            command += ["--directory", args.directory]
+        plain(command)
     return 0
 
 
