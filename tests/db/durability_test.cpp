@@ -247,6 +247,32 @@ TEST(durability, what_a_failed_sync_has_left_in_memory_is_written_again_by_the_n
   EXPECT_EQ(reopened(files->synced()), 5);
 }
 
+/// An opening that one sync has failed is followed by one that goes well, and then the power goes.
+TEST(durability, whichever_sync_of_an_opening_has_failed_the_next_one_makes_all_durable) {
+  constexpr std::uint64_t enough = 8;
+  for (std::uint64_t nth = 1; nth <= enough; ++nth) {
+    SCOPED_TRACE(nth);
+    const disk files = new_disk();
+    files->sync_fails_at = nth;
+    try {
+      database base = database::open(place, over(files));
+    } catch (const storage_error&) {
+      EXPECT_LT(nth, enough) << "an opening has fewer syncs";
+    }
+    files->sync_fails_at = 0;
+    {
+      database base = database::open(place, over(files));
+      ASSERT_TRUE(write_down(base, make_ledger(base), 1));
+    }
+    const disk later = files->synced();
+    EXPECT_EQ(reopened(later->copy()), 1);
+    for (const std::string& name : later->names()) {
+      if (name.find("SPOLIA") == std::string::npos) later->remove(name);
+    }
+    EXPECT_THROW(database::open(place, over(later)), storage_error) << "it has lost all data";
+  }
+}
+
 /// What is read of a file may be in the system's memory alone, and gone when it is read again.
 TEST(durability, an_opening_that_finds_other_records_when_it_writes_them_again_is_refused) {
   const disk files = new_disk();

@@ -267,11 +267,21 @@ void folder::make(const database_id& id, bool data) {
 
 /// Before the file is durable by its name this would have a loss of power leave an empty directory
 /// that is refused; after something in it was acknowledged, one that has lost that and is not.
+///
+/// Where it cannot be made durable, it goes again: the next opening would find it in the system's
+/// memory, and take it for durable.
 void folder::note_data() {
   if (had_data_) return;
   still_ours();
-  locked_->write(format_at, std::as_bytes(std::span(&with_data, 1)));
-  locked_->sync();
+  char before = without_data;
+  locked_->read(format_at, std::as_writable_bytes(std::span(&before, 1)));
+  try {
+    locked_->write(format_at, std::as_bytes(std::span(&with_data, 1)));
+    locked_->sync();
+  } catch (const storage_error&) {
+    locked_->write(format_at, std::as_bytes(std::span(&before, 1)));
+    throw;
+  }
   had_data_ = true;
 }
 
