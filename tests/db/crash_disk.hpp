@@ -267,7 +267,7 @@ class crash_disk {
   [[nodiscard]] name_table names_after(std::mt19937_64& random) const {
     const name_table before = durable_names();
     const name_table after = names_now();
-    const std::uint64_t how = random() % 3;
+    const std::uint64_t how = random() % 4;
     if (how == 0) return before;
     if (how == 1) return after;
     std::map<std::uint64_t, bool> done;  // of a file: it is as it is now

@@ -93,7 +93,7 @@ class writer {
       all.emplace_back([this, t, seed = random_()] { commit_for_ever(t, seed); });
     }
     all.emplace_back([this, seed = random_()] { change_catalog_for_ever(seed); });
-    if (random_() % 3 == 0) {
+    if (record_.next.load_relaxed() == plan::anything && random_() % 3 == 0) {
       all.emplace_back([this, seed = random_()] { checkpoint_for_ever(seed); });
     }
     resume_for_ever();
@@ -104,13 +104,14 @@ class writer {
   void open() {
     db::options o;
     o.segment_bytes = 4096U << random_() % 6;
-    o.checkpoint_log_bytes = random_() % 3 != 0 ? 0 : 100000;
+    const plan how = record_.next.load_relaxed();
+    o.checkpoint_log_bytes = how != plan::anything || random_() % 3 != 0 ? 0 : 100000;
     o.checkpoint_share = random_() % 2 == 0 ? 100 : 20;
     sync_ = random_() % 4 != 0;
     o.durability = sync_ ? db::durability_level::sync : db::durability_level::async;
     o.loss_window = std::chrono::milliseconds(1 + random_() % 10);
     o.files = at_.files(random_(), [this](const file_step& s) { return fails_(s); });
-    const bool with_failures = random_() % 8 != 0;
+    const bool with_failures = how == plan::anything ? random_() % 8 != 0 : how == plan::to_fail;
     for (int tries = 0; w_ == nullptr; ++tries) {
       const std::uint64_t failed = record_.failed_syncs.load_relaxed();
       fails_.turn(with_failures && tries < 4);
@@ -127,7 +128,7 @@ class writer {
     w_->make();
     if (!w_->base.sync()) wrong("a database cannot be synced: " + w_->base.storage_failure());
     fails_.turn(with_failures);
-    record_.resumes.store_relaxed(random_() % 6 != 0);
+    record_.resumes.store_relaxed(how != plan::to_fail && random_() % 8 != 0);
     record_.open.store_relaxed(true);
   }
 
@@ -664,8 +665,11 @@ class rounds {
     while (clock_type::now() < end) {
       if (random_() % 12 == 0) begin_life();
       if (attacher_ == 0 && random_() % 2 == 0) begin_attaching();
+      record_.next.store_relaxed(next_plan());
+      const std::uint64_t at_steps = record_.seen.kills_at_a_step.load_relaxed();
       work_and_kill();
-      if (at_.tracked && random_() % 3 == 0) {
+      const bool at_step = record_.seen.kills_at_a_step.load_relaxed() != at_steps;
+      if (at_.tracked && loses_power(at_step)) {
         end_attaching();
         at_.disk.lose_power(random_);
         record_.seen.power_losses.fetch_add_relaxed(1);
@@ -693,6 +697,18 @@ class rounds {
     record_.forget();
   }
 
+  /// One that has failed is followed by one that goes on well, and then the power goes.
+  plan next_plan() {
+    const plan before = record_.next.load_relaxed();
+    if (before == plan::to_fail) return plan::to_go_on_well;
+    return random_() % 8 == 0 ? plan::to_fail : plan::anything;
+  }
+  bool loses_power(bool at_step) {
+    const plan now = record_.next.load_relaxed();
+    if (now != plan::anything) return now == plan::to_go_on_well;
+    return random_() % 6 < (at_step ? 4 : 2);
+  }
+
   void begin_attaching() {
     attacher_ = in_child([this, seed = random_()] { attach_for_ever(at_, record_, seed); });
   }
@@ -710,12 +726,14 @@ class rounds {
     record_.open.store_relaxed(false);
     record_.resuming.store_relaxed(false);
     const pid_t worker = in_child([this, seed = random_()] { writer(at_, record_, seed).run(); });
-    const std::uint64_t longest = random_() % 4 == 0 ? 5000 : 150000;
+    // A database that is new is killed within its first opening, too.
+    const bool young = !has_identity(at_.disk.base()) && random_() % 2 == 0;
+    const std::uint64_t longest = young ? 3000 : random_() % 4 == 0 ? 5000 : 150000;
     // Where processors are scarce, all kills would hit the opening.
-    if (longest > 5000) wait_for(record_.open, std::chrono::seconds(4));
+    if (longest > 5000) wait_for(record_.open, std::chrono::seconds(4), worker);
     if (longest > 5000 && random_() % 4 == 0) stop_attacher(worker);
-    sleep_up_to(random_, longest);
-    if (random_() % 3 == 0 && wait_for(record_.resuming, std::chrono::milliseconds(30))) {
+    wait_for_end(worker, std::chrono::microseconds(random_() % longest));
+    if (random_() % 3 == 0 && wait_for(record_.resuming, std::chrono::milliseconds(30), worker)) {
       sleep_up_to(random_, 1500);
     }
     const bool within = record_.resuming.load_relaxed();
@@ -742,10 +760,11 @@ class rounds {
     const auto end = clock_type::now() + patience;
     while (record_.seen.commits.load_relaxed() < before + 2) {
       if (clock_type::now() > end) fail("one who attaches has stopped commits");
-      if (::waitpid(worker, nullptr, WNOHANG) != 0) fail("a process that works");
+      if (has_ended(worker)) break;
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
     ::kill(attacher_, SIGCONT);
+    if (has_ended(worker)) return;
     record_.seen.stopped_while_attaching.fetch_add_relaxed(1);
   }
 
@@ -756,7 +775,7 @@ class rounds {
     if (random_() % 3 == 0) {
       record_.salvaging.store_relaxed(false);
       const pid_t child = in_child([&] { salvage_whole(at_, record_, to); });
-      wait_for(record_.salvaging, std::chrono::seconds(4));
+      wait_for(record_.salvaging, std::chrono::seconds(4), child);
       sleep_up_to(random_, 2000);
       ::kill(child, SIGKILL);
       int how = 0;
@@ -778,11 +797,23 @@ class rounds {
   void in_process(const char* what, F&& f) {
     if (!went_well(in_child(std::forward<F>(f)))) fail(what);
   }
-  template <class Duration>
-  static bool wait_for(const spolia::atomic<bool>& what, Duration at_most) {
+  /// It can be waited for all the same.
+  static bool has_ended(pid_t process) {
+    siginfo_t how{};
+    return ::waitid(P_PID, static_cast<id_t>(process), &how, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           how.si_pid == process;
+  }
+  static void wait_for_end(pid_t process, clock_type::duration at_most) {
+    const auto end = clock_type::now() + at_most;
+    while (clock_type::now() < end && !has_ended(process)) {
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  }
+  static bool wait_for(const spolia::atomic<bool>& what, clock_type::duration at_most,
+                       pid_t process) {
     const auto end = clock_type::now() + at_most;
     while (!what.load_relaxed()) {
-      if (clock_type::now() > end) return false;
+      if (clock_type::now() > end || has_ended(process)) return false;
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
     return true;

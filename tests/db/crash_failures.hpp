@@ -4,9 +4,12 @@
 /// fail.
 #pragma once
 
+#include <unistd.h>
+
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <mutex>
 #include <random>
@@ -41,7 +44,7 @@ struct met {
   std::array<std::array<count, failure_reasons.size()>, step_names.size()> failed;
   count short_writes;
   count commits, in_doubt, checkpoints, changes;
-  count kills, kills_in_opening, kills_in_resume, power_losses;
+  count kills, kills_at_a_step, kills_in_opening, kills_in_resume, power_losses;
   count openings_failed, resumes, resumes_failed, told_durable, undone;
   count attaches, attaches_beside_commits, attaches_told_to_wait, stopped_while_attaching;
   count salvages, salvages_torn, salvages_killed, salvages_of_damage, whole_records_beside_damage;
@@ -55,9 +58,17 @@ enum class salvaged : std::uint8_t {
   more              ///< beyond what is torn there are whole records, which an opening cuts off
 };
 
+/// What the next process is for.
+enum class plan : std::uint8_t {
+  anything,
+  to_fail,       ///< is killed when its log has failed, which is not resumed
+  to_go_on_well  ///< nothing fails, and no checkpoint replaces the log that it has found
+};
+
 struct shared_record {
   std::array<thread_record, threads> of;
-  spolia::atomic<bool> open{false};       // the opening was over
+  spolia::atomic<bool> open{false};  // the opening was over
+  spolia::atomic<plan> next{plan::anything};
   spolia::atomic<bool> resumes{false};    // else a kill finds a log that has failed
   spolia::atomic<bool> resuming{false};   // within resume()
   spolia::atomic<bool> salvaging{false};  // within salvage()
@@ -93,16 +104,27 @@ inline void raise(spolia::atomic<std::int64_t>& to, std::int64_t least) {
   }
 }
 
-/// Makes steps fail: one in so many, and sometimes all for some milliseconds.
+/// Makes steps fail: one in so many, and sometimes all for some milliseconds. Of some processes it
+/// ends one at a step: between two steps of files there is often less time than a kill from outside
+/// would hit.
 class failing_steps {
  public:
   failing_steps(shared_record& record, std::uint64_t seed) : record_(record), random_(seed) {
     constexpr std::array<std::uint64_t, 4> rates{20, 60, 200, 1000};
     one_in_ = rates[random_() % rates.size()];
+    counts_ = static_cast<counted>(random_() % 3);
+    constexpr std::array<std::uint64_t, 3> most{400, 400, 20};
+    if (random_() % 2 == 0) {
+      last_ = 1 + random_() % (random_() % 2 == 0 ? 20 : most[static_cast<std::size_t>(counts_)]);
+    }
   }
   int operator()(const file_step& s) {
     using kind = file_step::kind;
     const std::lock_guard hold(lock_);
+    if (last_ != 0 && does_count(s.what) && --last_ == 0) {
+      record_.seen.kills_at_a_step.fetch_add_relaxed(1);
+      ::kill(::getpid(), SIGKILL);
+    }
     if (!on_ || s.what == kind::open_directory) return 0;
     const auto now = std::chrono::steady_clock::now();
     if (now >= all_until_) {
@@ -123,10 +145,21 @@ class failing_steps {
   }
 
  private:
+  /// Which steps count until the process ends.
+  enum class counted : std::uint8_t { all, names, removes };
+  [[nodiscard]] bool does_count(file_step::kind what) const {
+    using kind = file_step::kind;
+    const bool remove = what == kind::remove || what == kind::sync_directory;
+    if (counts_ == counted::removes) return remove;
+    return counts_ == counted::all || remove || what == kind::rename || what == kind::open;
+  }
+
   shared_record& record_;
   std::mutex lock_;
   std::mt19937_64 random_;
   std::uint64_t one_in_;
+  counted counts_;
+  std::uint64_t last_ = 0;  // so many are left; 0: it does not end
   bool on_ = false;
   std::chrono::steady_clock::time_point all_until_{};
 };
@@ -170,6 +203,7 @@ inline std::vector<std::string> tell(const met& m) {
   one("checkpoints", m.checkpoints);
   one("changes of tables and indexes", m.changes);
   one("kills", m.kills);
+  one("kills at a step of a file", m.kills_at_a_step);
   one("kills within an opening", m.kills_in_opening);
   one("kills within resume()", m.kills_in_resume);
   one("losses of power", m.power_losses);
