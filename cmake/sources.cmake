@@ -52,6 +52,7 @@ set(SPOLIA_SOURCES
     src/db/log/salvage_scan.cpp
     src/db/log/salvage_tables.cpp
     src/db/log/table_format.cpp
+    src/db/log/verify.cpp
     src/db/other_flavour.cpp
     src/db/query/json.cpp
     src/db/query/query.cpp

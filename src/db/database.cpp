@@ -230,6 +230,12 @@ backup_report database::backup(const byte_sink& to) {
   const at_work now(of, at_work::copying, "backup()");
   return files_of(of).backup(to);
 }
+verify_report database::verify(const verify_options& how) const {
+  const uncancelled whole;
+  engine& of = used();
+  at_work::must_not_wait(of, waits_for_copies, "verify()");
+  return files_of(of).verify(how);
+}
 void database::restore(const byte_source& from, const std::filesystem::path& directory,
                        const std::shared_ptr<storage_files>& files) {
   storage::restore(files != nullptr ? *files : *real_files(), from, directory);

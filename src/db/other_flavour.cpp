@@ -41,6 +41,7 @@
 #include "db/log/salvage_scan.cpp"
 #include "db/log/salvage_tables.cpp"
 #include "db/log/table_format.cpp"
+#include "db/log/verify.cpp"
 #include "db/query/json.cpp"
 #include "db/query/query.cpp"
 #include "db/query/query_groups.cpp"

@@ -275,6 +275,33 @@ void a_commit_beside_a_cut(model::scenario& run) {
   });
 }
 
+/// The same commit beside a snapshot for which no record is written.
+void a_commit_beside_a_look(model::scenario& run) {
+  struct shared : parts {
+    commit_board board;
+    std::uint64_t committed = 0;
+    std::uint64_t seen = 0;
+    std::uint64_t last = 0;
+    group_commit<entry, disk>::place commit;
+  };
+  auto w = std::make_shared<shared>();
+  run.thread([w] {
+    commit_board::record& mine = w->board.take();
+    commit_board::begin(mine);
+    const auto settle = [&](std::uint64_t drawn, auto& step) {
+      return w->queue.append_if(w->entries[0], w->commit, drawn, step);
+    };
+    w->committed = w->board.publish_if(mine, [](std::uint64_t) { return verdict::holds; }, settle);
+    w->board.give_back(mine);
+  });
+  run.thread([w] { w->last = w->queue.look_here([&] { return w->seen = w->board.clock.now(); }); });
+  run.finally([w] {
+    model::check(w->committed != 0, "no other thread takes its time away as often");
+    model::check((w->commit.sequence <= w->last) == (w->committed <= w->seen),
+                 "what the snapshot sees is not what comes up to the record");
+  });
+}
+
 /// A thread that has only read, and waits for what it may have seen, though it wrote nothing.
 void a_reader_beside_a_commit(model::scenario& run) {
   auto w = std::make_shared<parts>();
@@ -349,6 +376,9 @@ TEST(group_commit_model, changes_of_the_catalogue_have_their_place) {
 TEST(group_commit_model, a_cut_is_where_its_snapshot_is) {
   expect_clean(a_commit_beside_a_cut, at_most(3));
   expect_found(a_commit_beside_a_cut, "group_commit.behind_the_cut", at_most(2),
+               "what the snapshot sees");
+  expect_clean(a_commit_beside_a_look, at_most(3));
+  expect_found(a_commit_beside_a_look, "group_commit.behind_the_cut", at_most(2),
                "what the snapshot sees");
 }
 

@@ -331,6 +331,21 @@ class SPOLIA_EXPORT database {
   /// tells the opening of the database. Null: the system's files. Throws storage_error.
   static void restore(const byte_source& from, const std::filesystem::path& directory,
                       const std::shared_ptr<storage_files>& files = nullptr);
+  /// Compares what memory shows at one snapshot with what an opening would make of the files, while
+  /// all other threads go on: tables with their numbers, columns and indexes; rows by their keys,
+  /// both ways; and whether memory's indexes lead to all rows. It makes durable what was committed
+  /// before it was called, opens the files that lead up to there, and reads them into a second
+  /// copy of the database; checkpoints and backups wait only until the files are open. The copy
+  /// takes as much memory as tables and indexes do, beside options::budget, and for a while the
+  /// distinct keys of one hash index; the report is bounded. Takes a processor for as long as an
+  /// opening, and two look-ups for each row and index entry. The snapshot holds versions meanwhile
+  /// as that of any reader does. Several threads may call it at once.
+  /// Throws storage_error for files that an opening would refuse, and if the log has failed;
+  /// no_result with outcome::ended_by_policy if its snapshot was ended; std::bad_alloc; and
+  /// std::invalid_argument for a database that is only in memory, or has durability_level::none,
+  /// and where checkpoint() does. A database that is read_only is compared with the files that it
+  /// was read from.
+  [[nodiscard]] verify_report verify(const verify_options& how = {}) const;
   /// What opening it has found.
   [[nodiscard]] const recovery_report& recovered() const;
   /// Shows what it does now, if options::publish_status was set. Commits do so now and then.

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <spolia/base/config.hpp>
+#include <spolia/base/export.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -107,6 +108,59 @@ struct backup_report {
   std::uint64_t sequence = 0;  ///< of the last change that is in it
   std::uint64_t files = 0;     ///< written
   std::uint64_t bytes = 0;
+};
+
+/// For database::verify().
+struct verify_options {
+  /// Differences that are described; all are counted.
+  std::uint64_t most_shown = 20;
+  /// Also whether each index of memory leads to all rows of its table, and to no others.
+  bool indexes = true;
+  /// When its snapshot has lived for so long, others may end it: reader_options.
+  std::chrono::nanoseconds deadline{0};
+  /// Threads that put the rows of the copy in place; 0: as many as there are processors.
+  std::uint32_t threads = 1;
+};
+
+/// Something that memory and the files do not have in common.
+struct verify_difference {
+  enum class kind : std::uint8_t {
+    end_of_log,          ///< the files end before a change that was durable
+    table,               ///< one of the two lacks it, or describes it in another way
+    row_only_in_memory,  ///< the files lack it
+    row_only_in_files,   ///< memory lacks it, or its primary index does not lead to it
+    row,                 ///< other values
+    index                ///< of memory
+  };
+  kind what = kind::row;
+  std::string table;    ///< its name; empty: of none
+  std::string key;      ///< of the row, as JSON, its columns with commas between them
+  std::string details;  ///< in words; long values are cut
+};
+
+/// What database::verify() has found.
+struct verify_report {
+  std::uint64_t timestamp = 0;       ///< of the snapshot: all commits up to this time are compared
+  std::uint64_t sequence = 0;        ///< of the last change of these
+  std::uint64_t found_sequence = 0;  ///< to which the files lead; the same, unless they end before
+  std::uint64_t tables = 0;
+  std::uint64_t rows = 0;  ///< of memory
+  std::uint64_t different_tables = 0;
+  std::uint64_t rows_only_in_memory = 0;
+  std::uint64_t rows_only_in_files = 0;
+  std::uint64_t different_rows = 0;
+  std::uint64_t different_indexes = 0;
+  std::vector<verify_difference> shown;  ///< the first ones
+  std::chrono::nanoseconds took{0};
+
+  /// Differences of all kinds.
+  [[nodiscard]] std::uint64_t differences() const noexcept {
+    return different_tables + rows_only_in_memory + rows_only_in_files + different_rows +
+           different_indexes + (found_sequence != sequence ? 1U : 0U);
+  }
+  [[nodiscard]] bool equal() const noexcept { return differences() == 0; }
+  /// A line with the figures, and one for each difference that is shown. Throws std::bad_alloc.
+  [[nodiscard]] SPOLIA_EXPORT std::string text() const;
 };
 
 /// A part of statistics: approximate while others work.

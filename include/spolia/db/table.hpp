@@ -142,6 +142,7 @@ class SPOLIA_EXPORT secondary {
   friend class loader;
   friend class nan_rows;
   friend class catalog;
+  friend class storage;
   struct parts {
     std::string name;
     std::vector<std::uint32_t> columns;
@@ -391,8 +392,10 @@ class SPOLIA_EXPORT table {
   secondary& make_index(const index_spec& i);
   /// As it was made, but without indexes.
   [[nodiscard]] table_spec bare_spec() const;
-  /// As it is after a record of the log. Under the lock of the catalogue.
+  /// As it is after a record of the log. Under the lock of the catalogue, and so is the next.
   [[nodiscard]] table_spec spec_after(std::uint64_t last) const;
+  /// The indexes that the description has, in its order.
+  [[nodiscard]] std::vector<const secondary*> indexes_after(std::uint64_t last) const;
   /// From now on these are the indexes.
   void show(std::unique_ptr<const index_set> next);
   /// From now on nothing of the table may be changed; older snapshots find its indexes.

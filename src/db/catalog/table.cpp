@@ -265,10 +265,16 @@ table_spec table::spec() const {
 
 table_spec table::spec_after(std::uint64_t last) const {
   table_spec s = bare_spec();
-  for (const secondary* const i : parts_->secondaries) {
-    if (i->parts_->logged.covers(last)) s.indexes.push_back(i->spec());
-  }
+  for (const secondary* const i : indexes_after(last)) s.indexes.push_back(i->spec());
   return s;
+}
+
+std::vector<const secondary*> table::indexes_after(std::uint64_t last) const {
+  std::vector<const secondary*> all;
+  for (const secondary* const i : parts_->secondaries) {
+    if (i->parts_->logged.covers(last)) all.push_back(i);
+  }
+  return all;
 }
 
 std::string table::names_of_indexes() const {

@@ -112,6 +112,13 @@ class group_commit {
     seen_at_cut_ = std::max<std::uint64_t>(seen_at_cut_, look());
     queue(e, where);
   }
+  /// The same without an entry: the number of the last one before the snapshot.
+  template <class Look>
+  std::uint64_t look_here(Look&& look) noexcept {
+    const std::lock_guard hold(lock_);
+    seen_at_cut_ = std::max<std::uint64_t>(seen_at_cut_, look());
+    return last_.load_relaxed();
+  }
 
   /// The last entry whose commit a snapshot that was begun before this can see.
   [[nodiscard]] std::uint64_t visible() noexcept {

@@ -44,8 +44,9 @@ class attached_file final : public storage_file {
 
 class attached_directory final : public storage_directory {
  public:
-  explicit attached_directory(std::unique_ptr<storage_directory> to)
-      : storage_directory(to->path()), to_(std::move(to)) {
+  /// `own`: null, or `to`.
+  attached_directory(storage_directory& to, std::unique_ptr<storage_directory> own)
+      : storage_directory(to.path()), own_(std::move(own)), to_(to) {
     for (int tries = 0; !open_all(); ++tries) {
       if (tries == most_tries) {
         throw storage_error(path(), storage_error::nowhere,
@@ -59,20 +60,20 @@ class attached_directory final : public storage_directory {
   std::unique_ptr<storage_file> open(const std::string& name, file_mode how) override {
     if (how != file_mode::read) refuse(name);
     const auto found = opened_.find(name);
-    if (found == opened_.end()) return to_->open(name, how);
+    if (found == opened_.end()) return to_.open(name, how);
     return std::make_unique<attached_file>(found->second);
   }
   std::vector<std::string> list() override { return names_; }
   void rename(const std::string& from, const std::string& /*to*/) override { refuse(from); }
   void remove(const std::string& name) override { refuse(name); }
   std::optional<file_identity> identity(const std::string& name) override {
-    return to_->identity(name);
+    return to_.identity(name);
   }
   bool sync() override {
     for (const auto& [name, file] : opened_) file->sync();
-    return to_->sync();
+    return to_.sync();
   }
-  bool sync_own_name() override { return to_->sync_own_name(); }
+  bool sync_own_name() override { return to_.sync_own_name(); }
 
  private:
   [[noreturn]] void refuse(const std::string& name) const {
@@ -91,7 +92,7 @@ class attached_directory final : public storage_directory {
   /// False: the process has made a checkpoint meanwhile, which makes others superfluous.
   bool open_all() {
     opened_.clear();
-    names_ = to_->list();
+    names_ = to_.list();
     const std::uint64_t newest = newest_checkpoint(names_);
     for (const std::string& name : names_) {
       std::uint64_t sequence = 0;
@@ -100,16 +101,17 @@ class attached_directory final : public storage_directory {
           (parse_name(name, file_kind::log, sequence) && sequence > newest);
       if (!wanted) continue;
       try {
-        opened_.emplace(name, to_->open(name, file_mode::read));
+        opened_.emplace(name, to_.open(name, file_mode::read));
       } catch (const storage_error&) {
-        if (to_->identity(name)) throw;
+        if (to_.identity(name)) throw;
         return false;
       }
     }
-    return newest_checkpoint(to_->list()) == newest;
+    return newest_checkpoint(to_.list()) == newest;
   }
 
-  const std::unique_ptr<storage_directory> to_;
+  const std::unique_ptr<storage_directory> own_;
+  storage_directory& to_;
   std::vector<std::string> names_;
   std::map<std::string, std::shared_ptr<storage_file>> opened_;
 };
@@ -117,7 +119,12 @@ class attached_directory final : public storage_directory {
 }  // namespace
 
 std::unique_ptr<storage_directory> attach(std::unique_ptr<storage_directory> to) {
-  return std::make_unique<attached_directory>(std::move(to));
+  storage_directory& at = *to;
+  return std::make_unique<attached_directory>(at, std::move(to));
+}
+
+std::unique_ptr<storage_directory> attach(storage_directory& to) {
+  return std::make_unique<attached_directory>(to, nullptr);
 }
 
 }  // namespace db

@@ -18,6 +18,8 @@ namespace db {
 
 /// Only to be read; its sync() makes durable what was opened, too. Throws storage_error.
 std::unique_ptr<storage_directory> attach(std::unique_ptr<storage_directory> to);
+/// The same of a directory that this process has. That must be there as long.
+std::unique_ptr<storage_directory> attach(storage_directory& to);
 
 }  // namespace db
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -333,6 +333,15 @@ folder_content folder::look() const {
   return found;
 }
 
+std::unique_ptr<folder> folder::pinned() {
+  std::unique_ptr<folder> same(new folder(attach(*at_)));
+  same->kept_ = true;  // it has made nothing
+  same->known_ = known_;
+  same->had_data_ = had_data_;
+  same->id_ = id_;
+  return same;
+}
+
 file_bytes read_file(folder& in, const std::string& name) {
   const auto file = in.open(name, file_mode::read);
   file_bytes all;

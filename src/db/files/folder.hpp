@@ -87,6 +87,9 @@ class folder {
   void remove(const std::string& name);
   void sync();
   [[nodiscard]] folder_content look() const;
+  /// The same directory with the files that it has now, to be read whatever becomes of them:
+  /// attached.hpp. This one must be there as long.
+  [[nodiscard]] std::unique_ptr<folder> pinned();
   [[nodiscard]] bool has(const std::string& name) const { return at_->identity(name).has_value(); }
 
  private:

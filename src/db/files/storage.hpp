@@ -33,6 +33,7 @@ namespace db {
 struct frozen_table {
   const table* of = nullptr;
   table_spec spec;
+  std::vector<const secondary*> indexes;  // that the description has
 };
 
 /// What is to be written, and where to.
@@ -62,6 +63,7 @@ class storage {
   backup_report backup(const byte_sink& to);
   static void restore(storage_files& files, const byte_source& from,
                       const std::filesystem::path& directory);
+  verify_report verify(const verify_options& how);
   /// Without a log: the number of a change after the last checkpoint. Under the lock of the
   /// catalogue.
   [[nodiscard]] std::uint64_t next() const noexcept { return last_.load_relaxed() + 1; }
@@ -72,6 +74,8 @@ class storage {
   [[nodiscard]] std::string checkpoint_failure() const;
 
  private:
+  class copy_to_compare;
+  class comparison;
   void refuse_lost(const folder_content& has) const;
   void make_what_was_read_durable();
   void begin(const folder_content& has, const nan_rows& nans);
@@ -91,9 +95,10 @@ class storage {
   void step_without_record();
   log_end freeze(std::unique_ptr<reader>& view);
   template <class Cut>
-  log_end freeze_at(Cut&& cut, std::unique_ptr<reader>& view);
+  log_end freeze_at(Cut&& cut, std::unique_ptr<reader>& view, const char* label);
   void note_checkpoint(std::uint64_t log_bytes) noexcept;
   void freeze_tables(checkpoint_source& from) const;
+  std::unique_ptr<folder> freeze_files(checkpoint_source& from, std::unique_ptr<reader>& view);
   checkpoint_report write_checkpoint(folder& to, const checkpoint_source& from,
                                      checkpoint_pace how);
   checkpoint_report write_rows(storage_file& file, const checkpoint_source& from,

@@ -136,16 +136,16 @@ log_end storage::freeze(std::unique_ptr<reader>& view) {
     if (!engine_.read_only) step_without_record();
     return end_;
   }
-  return freeze_at([this](auto&& look) { return log_->cut(look); }, view);
+  return freeze_at([this](auto&& look) { return log_->cut(look); }, view, "checkpoint");
 }
 
 /// cut(look) calls look() at the moment where the snapshot is to begin.
 template <class Cut>
-log_end storage::freeze_at(Cut&& cut, std::unique_ptr<reader>& view) {
+log_end storage::freeze_at(Cut&& cut, std::unique_ptr<reader>& view, const char* label) {
   std::exception_ptr failed;
   const log_end end = cut([&] {
     try {
-      view.reset(new reader(engine_, "checkpoint"));
+      view.reset(new reader(engine_, label));
     } catch (...) {
       let_unwinding_pass();
       failed = std::current_exception();
@@ -163,8 +163,30 @@ void storage::freeze_tables(checkpoint_source& from) const {
   from.numbers = engine_.table_numbers;
   for (const auto& [number, t] : engine_.tables.by_number()) {
     if (t->parts_->logged.made > last) --from.numbers;  // it has one of the last numbers
-    if (t->parts_->logged.covers(last)) from.tables.push_back({t, t->spec_after(last)});
+    if (t->parts_->logged.covers(last)) {
+      from.tables.push_back({t, t->spec_after(last), t->indexes_after(last)});
+    }
   }
+}
+
+/// Begins a snapshot, and has the files that lead up to it: they are durable, and opened. There is
+/// no checkpoint among them that is later.
+std::unique_ptr<folder> storage::freeze_files(checkpoint_source& from,
+                                              std::unique_ptr<reader>& view) {
+  const at_work now(engine_, at_work::copying, "verify()");
+  const std::lock_guard hold(checkpoint_lock_);
+  if (log_ == nullptr) {
+    view.reset(new reader(engine_, "verify"));
+    from.end = end_;
+  } else {
+    const auto look_here = [this](auto&& look) {
+      return log_end{.epoch = 0, .sequence = log_->look_here(look), .chain = 0};
+    };
+    from.end = freeze_at(look_here, view, "verify");
+    if (!log_->wait(from.end.sequence)) log_->check();
+  }
+  freeze_tables(from);
+  return folder_.pinned();
 }
 
 checkpoint_report storage::write_checkpoint(folder& to, const checkpoint_source& from,
@@ -306,7 +328,7 @@ resume_report storage::resume() {
   std::unique_ptr<reader> view;
   checkpoint_source from;
   from.id = folder_.id();
-  from.end = freeze_at([this](auto&& look) { return log_->part_here(look); }, view);
+  from.end = freeze_at([this](auto&& look) { return log_->part_here(look); }, view, "checkpoint");
   from.view = view.get();
   freeze_tables(from);
   const std::uint64_t log_bytes = log_->bytes();

@@ -381,6 +381,13 @@ class journal {
   template <class F>
   log_end cut(F&& f);
 
+  /// The last record of what was published so far; calls f() at that moment as cut() does. The log
+  /// goes on as it was.
+  template <class F>
+  std::uint64_t look_here(F&& f) noexcept {
+    return queue_.look_here(std::forward<F>(f));
+  }
+
   /// After a failure: takes a position behind all that was published, which no record has; calls
   /// f() at that moment as cut() does. Where a log can go on, of a history of its own; sequence 0:
   /// f() has returned 0. Throws what std::random_device does. One thread at a time, as the next.

@@ -51,11 +51,13 @@ const char* next_record(file_stream& from, record_header& out) {
   return read_record(all, out);
 }
 
-recovery::recovery(engine& of, folder& where, const options& o, recovery_report& report)
+recovery::recovery(engine& of, folder& where, const options& o, recovery_report& report,
+                   std::uint64_t until)
     : engine_(of),
       folder_(where),
       options_(o),
       report_(report),
+      until_(until),
       pool_(of, buffers_, threads_for(o)),
       batches_(pool_.size()) {}
 
@@ -222,7 +224,7 @@ void recovery::replay(const folder_content& has) {
     refuse(folder_.path_of(file_name(file_kind::log, end_.sequence + 1)), storage_error::nowhere,
            "this part of the log is missing");
   }
-  for (auto at = first; at != has.segments.end(); ++at) {
+  for (auto at = first; at != has.segments.end() && *at <= until_; ++at) {
     replay_segment(*at, at + 1 == has.segments.end());
   }
   give_all();
@@ -254,7 +256,7 @@ void recovery::replay_segment(std::uint64_t first, bool last) {
   const std::uint32_t epoch = header.epoch;
   end_.epoch = std::max(end_.epoch, epoch);
   unproven_from_ = from.at();
-  while (from.left() != 0) {
+  while (from.left() != 0 && end_.sequence < until_) {
     record_header h;
     const char* why = next_record(from, h);
     if (why == nullptr) why = follows(h, epoch);

@@ -263,7 +263,11 @@ const char* next_record(file_stream& from, record_header& out);
 
 class recovery {
  public:
-  recovery(engine& of, folder& where, const options& o, recovery_report& report);
+  static constexpr std::uint64_t whole_log = ~std::uint64_t{0};
+
+  /// Later records than `until` are left out. The checkpoints must not be later.
+  recovery(engine& of, folder& where, const options& o, recovery_report& report,
+           std::uint64_t until = whole_log);
   /// Where the log ends; log_end::epoch is that of the last writer. Changes no file. `nans` gets
   /// the rows that are left out.
   log_end run(const folder_content& has, nan_rows& nans);
@@ -314,6 +318,7 @@ class recovery {
   folder& folder_;
   const options& options_;
   recovery_report& report_;
+  const std::uint64_t until_;
   read_buffers buffers_;
   loading_pool pool_;
   log_end end_;
