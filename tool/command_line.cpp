@@ -125,12 +125,28 @@ struct load_line {
   std::filesystem::path store;
   load_request request;
   std::string format;
+  bool resume = false;
+  bool undo = false;
 };
+
+unfinished when_stopped(const load_line& l) {
+  if (l.resume && l.undo) {
+    throw usage_error(
+        "--resume and --all-or-nothing exclude each other: one keeps the rows of a load that was "
+        "stopped, the other takes them out");
+  }
+  if (l.request.start_over && !l.resume && !l.undo) {
+    throw usage_error("--start-over goes with --resume or --all-or-nothing");
+  }
+  if (l.resume) return unfinished::resume;
+  return l.undo ? unfinished::undo : unfinished::keep;
+}
 
 void load_it(const load_line& l, const common& c) {
   load_request r = l.request;
   r.options = c.chosen.load;
   r.show = c.show;
+  r.when_stopped = when_stopped(l);
   if (!l.format.empty()) r.format = format_names.at(l.format);
   run_load(l.store, r, c);
 }
@@ -156,6 +172,12 @@ void add_load(CLI::App& app, std::function<void()>& run) {
                   "rows of a transaction, which is loaded whole or not at all; 0: all; "
                   "the default is 1000")
       ->check(count_range());
+  c.app.add_flag("--resume", c.request->resume,
+                 "go on after the rows that an earlier load --resume of the same input has loaded");
+  c.app.add_flag("--all-or-nothing", c.request->undo,
+                 "what was loaded goes again if not all can be, or when the next load begins");
+  c.app.add_flag("--start-over", c.request->request.start_over,
+                 "with these two: forget how far an earlier load --resume was; its rows stay");
   c.app.add_option("--durability", c.line->durability,
                    "while it is loaded: none, async, sync (the default)");
   c.does(run, load_it);

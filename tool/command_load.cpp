@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <exception>
 #include <optional>
 #include <stdexcept>
 
 #include "commands.hpp"
 #include "errors.hpp"
+#include "load_notes.hpp"
 #include "store.hpp"
+#include "text.hpp"
 
 namespace tool {
 namespace {
@@ -29,7 +32,8 @@ load_counts into_new(const std::filesystem::path& store, load_job& job, const co
   o.publish_status = false;
   {
     db::database base = open_to_write(folder.place(), o, c.show);
-    job.run(base, done);
+    load_notes notes(base, unfinished::keep);
+    job.run(base, notes, done);
     base.checkpoint();
   }
   folder.finish();
@@ -45,32 +49,74 @@ void settle(db::database& base, const common& c) {
   }
 }
 
-load_counts into_old(const std::filesystem::path& store, load_job& job, const common& c) {
+/// A load of the store that has failed.
+class failed_load {
+ public:
+  failed_load(db::database& base, load_notes& notes, const common& c)
+      : base_(base), notes_(notes), common_(c) {}
+
+  /// Sees to what stays of it, and says that behind what went wrong.
+  [[noreturn]] void end(const std::string& wrong, const load_counts& done) const {
+    std::string said = notes_.how() == unfinished::undo ? undo() : "before that: " + summary(done);
+    try {
+      settle(base_, common_);
+    } catch (const std::runtime_error& why) {
+      said += ", maybe not on the disk: " + plain(why);
+    }
+    throw failure(fmt::format("{} ({}{})", wrong, said, what_next()));
+  }
+
+ private:
+  [[nodiscard]] std::string undo() const {
+    try {
+      notes_.fail();
+      return "nothing of it stays";
+    } catch (const std::exception& why) {
+      return "it cannot be undone now: " + plain(why) +
+             "; the next spolia load of the store does so";
+    }
+  }
+  [[nodiscard]] std::string what_next() const {
+    if (notes_.how() == unfinished::resume) return "; --resume goes on after them";
+    if (!notes_.found() || notes_.how() == unfinished::undo) return "";
+    return fmt::format("; of {} the store has {} rows of a load that --resume goes on with",
+                       printable(notes_.found()->from), notes_.found()->rows);
+  }
+
+  db::database& base_;
+  load_notes& notes_;
+  const common& common_;
+};
+
+load_counts into_old(const std::filesystem::path& store, load_job& job, unfinished how,
+                     const common& c) {
   load_counts done;
   db::database base = open_to_write(store, c.chosen.store, c.show);
+  load_notes notes(base, how);
+  if (notes.undone()) {
+    fmt::print("undone: a load that was stopped, of {} rows\n", *notes.undone());
+  }
   try {
-    job.run(base, done);
+    job.run(base, notes, done);
+    notes.finish();
   } catch (const usage_error&) {
     throw;
   } catch (const std::runtime_error& e) {
-    const std::string wrong = fmt::format("{} (before that: {}", plain(e), summary(done));
-    try {
-      settle(base, c);
-    } catch (const std::runtime_error& why) {
-      throw failure(fmt::format("{}, maybe not on the disk: {})", wrong, plain(why)));
-    }
-    throw failure(wrong + ")");
+    failed_load(base, notes, c).end(plain(e), done);
   }
   settle(base, c);
+  if (notes.passed() != 0) fmt::print("after {} rows that were loaded before: ", notes.passed());
   return done;
 }
 
 }  // namespace
 
 void run_load(const std::filesystem::path& store, const load_request& r, const common& c) {
-  const bool old = is_store(store);
+  // A new store that is made wholly or not at all has nothing that could be resumed.
+  const bool in_place = is_store(store) || r.when_stopped == unfinished::resume;
   load_job job(r);
-  const load_counts done = old ? into_old(store, job, c) : into_new(store, job, c);
+  const load_counts done =
+      in_place ? into_old(store, job, r.when_stopped, c) : into_new(store, job, c);
   fmt::print("{}\n", summary(done));
 }
 

@@ -23,14 +23,16 @@ bool is_the_same(const db::value& x, const db::value& y) {
 
 class batch {
  public:
-  batch(db::database& base, row_source& rows, const load_options& o)
-      : rows_(rows), options_(o), tx_(base.begin("load")) {}
+  batch(db::database& base, row_source& rows, const load_options& o, load_notes& notes)
+      : rows_(rows), options_(o), notes_(notes), tx_(base.begin("load")) {}
 
   /// Puts one row in.
   void put() {
     db::table& t = rows_.table();
+    notes_.read(rows_);
     const db::status s = tx_.insert(t, rows_.row().values());
     if (s) {
+      notes_.inserted(tx_, t, rows_.row());
       ++counts_.inserted;
     } else if (s != db::outcome::duplicate_key) {
       give_up(s);
@@ -39,6 +41,7 @@ class batch {
     }
   }
   load_counts commit() {
+    notes_.commits(tx_);
     if (const db::status s = tx_.commit(); !s) give_up(s);
     return counts_;
   }
@@ -50,11 +53,12 @@ class batch {
       return;
     }
     const auto key = rows_.row().key();
-    const bool same_key = static_cast<bool>(tx_.find(t, db::values(key)));
-    if (!same_key) refuse_unique(t);
+    const auto there = tx_.find(t, db::values(key));
+    if (!there) refuse_unique(t);
     if (options_.conflict == on_conflict::fail) {
       rows_.refuse(fmt::format("table {} has a row with this key", t.name()));
     }
+    notes_.replaced(tx_, t, rows_.row(), *there);
     replace(t, key);
   }
   void replace(db::table& t, const std::vector<db::value>& key) {
@@ -79,17 +83,22 @@ class batch {
 
   row_source& rows_;
   const load_options& options_;
+  load_notes& notes_;
   db::transaction tx_;
   load_counts counts_;
 };
 
 }  // namespace
 
-void load_rows(db::database& base, row_source& rows, const load_options& o, load_counts& done,
-               const std::function<void(const row_source&)>& tell) {
+void load_rows(db::database& base, row_source& rows, const load_options& o, load_notes& notes,
+               load_counts& done, const std::function<void(const row_source&)>& tell) {
   bool more = true;
+  while (notes.behind() && (more = rows.next())) {
+    notes.pass(rows);
+    tell(rows);
+  }
   while (more) {
-    batch one(base, rows, o);
+    batch one(base, rows, o, notes);
     std::uint64_t n = 0;
     try {
       while ((o.batch == 0 || n < o.batch) && (more = rows.next())) {

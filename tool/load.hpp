@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "load_notes.hpp"
 #include "record.hpp"
 
 namespace tool {
@@ -28,9 +29,10 @@ struct load_counts {
   [[nodiscard]] std::uint64_t rows() const noexcept { return inserted + replaced + skipped; }
 };
 
-/// Adds to `done` what each batch did after it was committed. `tell` is called for each row. Throws
-/// failure; what `done` says is in the tables then, and nothing else.
-void load_rows(db::database& base, row_source& rows, const load_options& o, load_counts& done,
-               const std::function<void(const row_source&)>& tell);
+/// Adds to `done` what each batch did after it was committed, and passes over what was loaded
+/// before, as `notes` say. `tell` is called for each row. Throws failure; what `done` says is in
+/// the tables then, and nothing else.
+void load_rows(db::database& base, row_source& rows, const load_options& o, load_notes& notes,
+               load_counts& done, const std::function<void(const row_source&)>& tell);
 
 }  // namespace tool

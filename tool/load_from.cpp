@@ -55,6 +55,12 @@ text_format format_of_file(const std::string& name) {
   return name.ends_with(".csv") ? text_format::csv : text_format::json;
 }
 
+std::vector<std::string> names_of(const std::vector<dumped_table>& tables) {
+  std::vector<std::string> names;
+  for (const dumped_table& t : tables) names.push_back(t.spec.name);
+  return names;
+}
+
 /// The schema of a dump names files beside it, and no others.
 void check_file(const fs::path& folder, const dumped_table& t) {
   const fs::path name = t.file;
@@ -111,75 +117,94 @@ void load_job::read_folder() {
   for (const dumped_table& t : tables_) check_file(request_.from, t);
 }
 
+/// Before anything is changed.
+void load_job::begin(const std::vector<std::string>& tables, load_notes& notes) const {
+  const bool stream = request_.from == standard_stream;
+  notes.begin(stream ? "standard input" : request_.from.string(), tables, request_.start_over);
+}
+
 /// Looks at all tables before it makes the first.
-void load_job::prepare(db::database& base) const {
+void load_job::prepare(db::database& base, load_notes& notes) const {
+  std::vector<std::string> missing;
   for (const dumped_table& t : tables_) {
     const db::table* const there = find(base, t.spec.name);
     if (there != nullptr && !same(there->spec(), t.spec)) {
       throw failure("table " + t.spec.name + " exists with other columns or indexes");
     }
+    if (there == nullptr) missing.push_back(t.spec.name);
   }
   db::database trial = db::database::open();  // what cannot be made is refused before the first
   for (const dumped_table& t : tables_) make(trial, t.spec);
+  notes.make(missing);
   for (const dumped_table& t : tables_) {
     if (find(base, t.spec.name) == nullptr) make(base, t.spec);
+    notes.use(base.find_table(t.spec.name));
   }
 }
 
-void load_job::run(db::database& base, load_counts& done) {
-  if (kind_ == kind::folder) {
-    prepare(base);
-    run_folder(base, done);
-  } else {
-    run_file(base, done);
+void load_job::run(db::database& base, load_notes& notes, load_counts& done) {
+  switch (kind_) {
+    case kind::folder:
+      return run_folder(base, notes, done);
+    case kind::stream:
+      return run_stream(base, notes, done);
+    case kind::one_table:
+      return run_file(base, notes, done);
   }
 }
 
-void load_job::run_folder(db::database& base, load_counts& done) {
+void load_job::run_folder(db::database& base, load_notes& notes, load_counts& done) {
+  begin(names_of(tables_), notes);
+  prepare(base, notes);
   for (const dumped_table& t : tables_) {
     file_source file(request_.from / t.file);
     text_input lines(file, file.name());
-    const std::uint64_t before = done.rows();
     const auto rows =
         one_table(format_of_file(t.file), file, file.name(), lines, base.find_table(t.spec.name));
-    load(base, *rows, done, file.size());
-    if (t.rows && done.rows() - before != *t.rows) {
-      throw failure(fmt::format("{}: {} rows, where the dump had {}", file.name(),
-                                done.rows() - before, *t.rows));
+    const std::uint64_t count = load(base, *rows, notes, done, file.size());
+    if (t.rows && count != *t.rows) {
+      throw failure(fmt::format("{}: {} rows, where the dump had {}", file.name(), count, *t.rows));
     }
   }
 }
 
-void load_job::run_file(db::database& base, load_counts& done) {
-  file_source& file = *file_;
-  text_input lines(file, file.name());
-  if (kind_ == kind::stream) {
-    std::string first;
-    if (!lines.next_line(first)) lines.fail("there is nothing to load");
-    tables_ = parse_schema(first, file.name() + ":1:1");
-    prepare(base);
-    stream_source rows(lines, [&](std::string_view name) {
-      const bool ours = std::any_of(tables_.begin(), tables_.end(),
-                                    [&](const auto& t) { return t.spec.name == name; });
-      return ours ? find(base, name) : nullptr;
-    });
-    load(base, rows, done, file.size());
-    return;
-  }
-  prepare(base);
+void load_job::run_stream(db::database& base, load_notes& notes, load_counts& done) {
+  text_input lines(*file_, file_->name());
+  std::string first;
+  if (!lines.next_line(first)) lines.fail("there is nothing to load");
+  tables_ = parse_schema(first, file_->name() + ":1:1");
+  begin(names_of(tables_), notes);
+  prepare(base, notes);
+  stream_source rows(lines, [&](std::string_view name) {
+    const bool ours = std::any_of(tables_.begin(), tables_.end(),
+                                  [&](const auto& t) { return t.spec.name == name; });
+    return ours ? find(base, name) : nullptr;
+  });
+  load(base, rows, notes, done, file_->size());
+}
+
+void load_job::run_file(db::database& base, load_notes& notes, load_counts& done) {
+  text_input lines(*file_, file_->name());
+  begin({request_.table}, notes);
+  prepare(base, notes);
   db::table* const into = find(base, request_.table);
   if (into == nullptr) {
     throw failure("there is no table " + request_.table + "; --schema can say how to make it");
   }
-  const auto rows = one_table(format_, file, file.name(), lines, *into);
-  load(base, *rows, done, file.size());
+  notes.use(*into);
+  const auto rows = one_table(format_, *file_, file_->name(), lines, *into);
+  load(base, *rows, notes, done, file_->size());
 }
 
-void load_job::load(db::database& base, row_source& rows, load_counts& done, std::uint64_t total) {
+/// How many rows there were.
+std::uint64_t load_job::load(db::database& base, row_source& rows, load_notes& notes,
+                             load_counts& done, std::uint64_t total) {
   progress bar("load", total, request_.show);
-  std::uint64_t count = done.rows();
-  load_rows(base, rows, request_.options, done,
-            [&](const row_source& at) { bar.at(at.bytes(), ++count); });
+  const std::uint64_t before = done.rows();
+  std::uint64_t count = 0;
+  load_rows(base, rows, request_.options, notes, done,
+            [&](const row_source& at) { bar.at(at.bytes(), before + ++count); });
+  return count;
 }
 
 }  // namespace tool

@@ -21,6 +21,8 @@ struct load_request {
   std::string table;                  ///< of a file's rows; of a folder, to load only this
   std::filesystem::path schema;       ///< where tables are described that may have to be made
   load_options options;
+  unfinished when_stopped = unfinished::keep;
+  bool start_over = false;  ///< without what an earlier load to be resumed has left
   progress_mode show = progress_mode::automatic;
 };
 
@@ -32,16 +34,19 @@ class load_job {
 
   /// Makes tables that are missing, and loads the rows. Throws failure; `done` is as in
   /// load_rows().
-  void run(db::database& base, load_counts& done);
+  void run(db::database& base, load_notes& notes, load_counts& done);
 
  private:
   enum class kind : std::uint8_t { folder, stream, one_table };
 
   void read_folder();
-  void prepare(db::database& base) const;
-  void run_folder(db::database& base, load_counts& done);
-  void run_file(db::database& base, load_counts& done);
-  void load(db::database& base, row_source& rows, load_counts& done, std::uint64_t total);
+  void begin(const std::vector<std::string>& tables, load_notes& notes) const;
+  void prepare(db::database& base, load_notes& notes) const;
+  void run_folder(db::database& base, load_notes& notes, load_counts& done);
+  void run_stream(db::database& base, load_notes& notes, load_counts& done);
+  void run_file(db::database& base, load_notes& notes, load_counts& done);
+  std::uint64_t load(db::database& base, row_source& rows, load_notes& notes, load_counts& done,
+                     std::uint64_t total);
 
   load_request request_;
   kind kind_ = kind::one_table;

@@ -61,7 +61,8 @@ TEST(tool_formats, a_stream_holds_all_tables) {
     for (const auto& t : tool::parse_schema(first, "in")) other.create_table(t.spec);
     tool::stream_source rows(lines, [&](std::string_view n) { return &other.find_table(n); });
     tool::load_counts done;
-    tool::load_rows(other, rows, {}, done, [](const tool::row_source&) {});
+    tool::load_notes none(other, tool::unfinished::keep);
+    tool::load_rows(other, rows, {}, none, done, [](const tool::row_source&) {});
     for (const db::table* t : base.tables()) {
       EXPECT_TRUE(tool::same(other.find_table(t->name()).spec(), t->spec()));
       EXPECT_EQ(content(other, other.find_table(t->name())).hash, content(base, *t).hash);

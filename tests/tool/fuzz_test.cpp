@@ -132,7 +132,8 @@ TEST(tool_fuzz_stream, a_stream_that_is_not_whole_is_refused) {
         }
         return nullptr;
       });
-      tool::load_rows(base, rows, {.batch = 0}, done, [](const tool::row_source&) {});
+      tool::load_notes none(base, tool::unfinished::keep);
+      tool::load_rows(base, rows, {.batch = 0}, none, done, [](const tool::row_source&) {});
       ++good;
     } catch (const tool::failure& e) {
       EXPECT_TRUE(std::string(e.what()).starts_with("in")) << e.what();

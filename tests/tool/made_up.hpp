@@ -184,13 +184,14 @@ inline std::string load(db::database& base, db::table& t, std::string_view text,
   text_source from(text);
   tool::text_input lines(from, "in");
   const auto tell = [](const tool::row_source&) {};
+  tool::load_notes none(base, tool::unfinished::keep);
   try {
     if (format == tool::text_format::csv) {
       tool::csv_source rows(from, "in", t);
-      tool::load_rows(base, rows, o, done, tell);
+      tool::load_rows(base, rows, o, none, done, tell);
     } else {
       tool::json_source rows(lines, t);
-      tool::load_rows(base, rows, o, done, tell);
+      tool::load_rows(base, rows, o, none, done, tell);
     }
   } catch (const tool::failure& e) {
     return e.what();
