@@ -275,30 +275,26 @@ void load_notes::fail() {
 }
 
 /// All rows that the load has touched go first, and then what was there before comes back: in
-/// another order two rows could have one value of a unique index meanwhile.
+/// another order two rows could have one value of a unique index meanwhile. The notes stay as they
+/// are until the end, so whatever stops this, it can be done once more.
 std::uint64_t load_notes::undo(const left& l) {
   const auto each_table = [&](std::string_view prefix, auto&& f) {
-    for (db::table* const notes : base_.tables()) {
+    for (const db::table* const notes : base_.tables()) {
       if (!notes->name().starts_with(prefix)) continue;
       if (db::table* const of = find(notes->name().substr(prefix.size()))) f(*of, *notes);
     }
   };
   std::uint64_t rows = 0;
-  each_table(inserted_prefix, [&](db::table& of, const db::table& notes) {
+  const auto take_rows_out = [&](db::table& of, const db::table& notes) {
     rows += each_row(base_, notes, [&](db::transaction& tx, const db::row& r) {
       return take_out(tx, of, values_of(notes, r, true));
     });
-  });
+  };
+  each_table(inserted_prefix, take_rows_out);
+  each_table(replaced_prefix, take_rows_out);
   each_table(replaced_prefix, [&](db::table& of, const db::table& notes) {
-    rows += each_row(base_, notes, [&](db::transaction& tx, const db::row& r) {
-      return take_out(tx, of, values_of(notes, r, true));
-    });
-  });
-  each_table(replaced_prefix, [&](db::table& of, db::table& notes) {
-    each_row(base_, notes, [&](db::transaction& tx, const db::row& r) -> db::status {
-      const auto values = values_of(notes, r, false);
-      if (const db::status s = tx.insert(of, db::values(values)); !s) return s;
-      return tx.erase(notes, db::values(values_of(notes, r, true)));
+    each_row(base_, notes, [&](db::transaction& tx, const db::row& r) {
+      return tx.insert(of, db::values(values_of(notes, r, false)));
     });
   });
   for (const std::string& name : of_list(l.made)) {

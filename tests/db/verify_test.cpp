@@ -486,6 +486,29 @@ TEST_F(verified, goes_on_without_its_files) {
   EXPECT_EQ(equal().rows, 21U);
 }
 
+/// A checkpoint that begins between the snapshot and the opening of the files waits.
+TEST_F(verified, no_later_checkpoint_is_looked_at) {
+  write(10);
+  std::atomic<bool> begun{false};
+  std::atomic<bool> made{false};
+  std::thread makes;
+  files_->after_list = [&](std::vector<std::string>&) {
+    if (begun.exchange(true)) return;
+    makes = std::thread([&] {
+      write(15);
+      base_.checkpoint();
+      made = true;
+    });
+    for (int i = 0; i < 50 && !made; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  };
+  EXPECT_EQ(equal().rows, 9U);
+  makes.join();
+  EXPECT_EQ(equal().rows, 13U);
+  files_->after_list = nullptr;
+}
+
 TEST_F(verified, tables_and_indexes_come_and_go_meanwhile) {
   table& second =
       base_.create_table({.name = "second", .columns = {{"id", int64, primary_key}, {"n", int64}}});
