@@ -9,13 +9,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <new>
 #include <string>
+#include <thread>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/db/store_status.hpp>
@@ -125,6 +128,114 @@ TEST_F(folders, that_have_another_database_now_are_left_alone) {
   EXPECT_TRUE(read_status("bank")) << "that of the other one was removed";
   restored.reset();
   EXPECT_EQ(commits_at("bank"), 13);
+}
+
+/// Commits numbers from `first` on until one is refused. Which one that is.
+std::int64_t commit_until_refused(database& base, std::int64_t first, status& why) {
+  table& ledger = base.find_table("ledger");
+  std::int64_t n = first;
+  for (; n < first + 1000; ++n) {
+    why = write_down(base, ledger, n);
+    if (!why) break;
+  }
+  return n;
+}
+
+/// What the storage is said to fail by, after commits were refused.
+std::string said_of(database& base) {
+  EXPECT_TRUE(base.stats().log.failed);
+  EXPECT_EQ(base.sync(), outcome::storage_failed);
+  EXPECT_THROW(base.create_table({.name = "more", .columns = {{"id", int64, primary_key}}}),
+               storage_error);
+  return base.storage_failure();
+}
+
+/// Nothing is acknowledged into files that no directory has.
+TEST_F(folders, that_are_gone_end_the_log_at_the_next_segment) {
+  struct loss {
+    const char* says;
+    std::function<void()> happens;
+  };
+  const loss losses[] = {
+      {"SPOLIA was removed", [] { fs::remove_all("bank"); }},
+      {"SPOLIA was removed", [] { fs::remove("bank/SPOLIA"); }},
+      {"SPOLIA was replaced", [] { fs::rename("copy/SPOLIA", "bank/SPOLIA"); }},
+  };
+  for (const loss& l : losses) {
+    SCOPED_TRACE(l.says);
+    fs::remove_all("bank");
+    fs::remove_all("copy");
+    database base = database::open("bank", small_segments());
+    commit(base, 1, 10);
+    base.backup("copy");
+    l.happens();
+    status why;
+    const std::int64_t refused_one = commit_until_refused(base, 11, why);
+    EXPECT_LT(refused_one, 100) << "a segment of 4 KiB has less";
+    EXPECT_EQ(why, outcome::storage_failed);
+    EXPECT_NE(said_of(base).find(l.says), std::string::npos) << base.storage_failure();
+    EXPECT_NE(refused([&] { base.resume(); }).find(l.says), std::string::npos);
+    EXPECT_EQ(write_down(base, base.find_table("ledger"), refused_one + 1),
+              outcome::storage_failed);
+  }
+}
+
+/// Also where no segment comes to its end, and the log is no memory.
+TEST_F(folders, that_are_gone_end_the_log_a_second_later) {
+  const disk files = new_disk();
+  database on_disk = database::open(place, over(files));
+  database base = database::open("bank", over(nullptr));
+  commit(on_disk, 1, 1);
+  commit(base, 1, 1);
+  files->put(std::string(place) + "/SPOLIA", files->content(std::string(place) + "/SPOLIA"));
+  fs::remove_all("bank");
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  for (database* one : {&on_disk, &base}) {
+    EXPECT_EQ(write_down(*one, one->find_table("ledger"), 2), outcome::storage_failed);
+    EXPECT_NE(said_of(*one).find("SPOLIA was "), std::string::npos) << one->storage_failure();
+  }
+}
+
+TEST_F(folders, that_come_back_are_gone_on_with_by_resume) {
+  {
+    database base = database::open("bank", small_segments());
+    commit(base, 1, 10);
+    fs::rename("bank/SPOLIA", "aside");
+    status why;
+    const std::int64_t n = commit_until_refused(base, 11, why);
+    EXPECT_NE(refused([&] { base.resume(); }), "");
+    fs::rename("aside", "bank/SPOLIA");
+    EXPECT_EQ(base.resume().durable.size(), 1U) << "the one that was refused is visible";
+    EXPECT_EQ(base.storage_failure(), "");
+    commit(base, n + 1, 200);
+  }
+  EXPECT_EQ(commits_at("bank"), 200);
+}
+
+/// What a segment has is acknowledged: the one that is written to must be there, too.
+TEST_F(folders, that_lose_the_segment_are_gone_on_with_by_resume) {
+  for (const bool replaced : {false, true}) {
+    SCOPED_TRACE(replaced);
+    fs::remove_all("bank");
+    {
+      database base = database::open("bank", small_segments());
+      commit(base, 1, 1);
+      const fs::path segment = "bank/log-0000000000000001.spl";
+      ASSERT_TRUE(fs::exists(segment));
+      if (replaced) fs::copy(segment, "bank/other");
+      fs::remove(segment);
+      if (replaced) fs::rename("bank/other", segment);
+      status why;
+      const std::int64_t n = commit_until_refused(base, 2, why);
+      EXPECT_EQ(why, outcome::storage_failed);
+      const std::string said = said_of(base);
+      EXPECT_NE(said.find(segment.filename().string()), std::string::npos) << said;
+      EXPECT_NE(said.find(replaced ? "was replaced" : "was removed"), std::string::npos) << said;
+      base.resume();
+      commit(base, n + 1, 150);
+    }
+    EXPECT_EQ(commits_at("bank"), 150);
+  }
 }
 
 /// As programs of the earlier formats have left it.

@@ -292,13 +292,22 @@ void folder::sync() {
 void folder::still_ours() const {
   const std::optional<file_identity> there = at_->identity(identity_name);
   if (there && *there == locked_->identity()) return;
-  throw storage_error(
+  throw lost_directory(
       path(), storage_error::nowhere,
       there ? "its file SPOLIA was replaced while the database was open: another database, or a "
               "copy, was put there; nothing in it is changed. Close this one, and open what is "
               "there now"
             : "its file SPOLIA was removed while the database was open; nothing in it is changed. "
               "Close the database, and restore a backup");
+}
+
+void folder::still_has(const std::string& name, storage_file& file) const {
+  still_ours();
+  const std::optional<file_identity> there = at_->identity(name);
+  if (there && *there == file.identity()) return;
+  throw lost_directory(path_of(name), storage_error::nowhere,
+                       there ? "it was replaced while the log was written to it"
+                             : "it was removed while the log was written to it");
 }
 
 std::unique_ptr<storage_file> folder::open(const std::string& name, file_mode how) {

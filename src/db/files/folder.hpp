@@ -40,6 +40,13 @@ inline constexpr const char* unfinished_copy_text =
 
 database_id random_id();
 
+/// What is written does not come into the directory that was opened, since that has other files now.
+/// No other error says so: where one does, it may be there all the same.
+class lost_directory : public storage_error {
+ public:
+  using storage_error::storage_error;
+};
+
 struct folder_use {
   bool write = false;
   bool attach = false;        ///< without a lock, to be read: attached.hpp
@@ -80,7 +87,10 @@ class folder {
   /// There is a segment or a checkpoint, by a durable name; nothing in it was acknowledged yet.
   void note_data();
 
-  // As those of storage_directory. Those that change something throw storage_error if the directory
+  /// Throws lost_directory if the directory is not ours any more, or has not this file by its name.
+  /// Throws storage_error if that cannot be told.
+  void still_has(const std::string& name, storage_file& file) const;
+  // As those of storage_directory. Those that change something throw lost_directory if the directory
   // is not ours any more, and have changed nothing then.
   std::unique_ptr<storage_file> open(const std::string& name, file_mode how);
   void rename(const std::string& from, const std::string& to);
@@ -100,7 +110,7 @@ class folder {
   void have(folder_use use);
   void have_by_lock_file(folder_use use);
   void parse(std::string_view text);
-  /// Throws if the SPOLIA that is locked is not the one that is there.
+  /// Throws lost_directory if the SPOLIA that is locked is not the one that is there.
   void still_ours() const;
 
   std::unique_ptr<storage_directory> at_;

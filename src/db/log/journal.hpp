@@ -235,6 +235,8 @@ class log_writer {
   bool prepare_from_reserve(fresh_segment& next);
   void name_segment(fresh_segment& next);
   void use_segment(fresh_segment& next);
+  void look_for_segment();
+  void look_later() noexcept;
   std::optional<storage_error> begin_another();
   void next_segment();
   void end_segment(cut_result& done);
@@ -264,15 +266,17 @@ class log_writer {
   const engine& engine_;
   folder& folder_;
   const std::uint64_t segment_bytes_;
-  const std::uint64_t step_;          // what a segment is made longer by
-  std::uint64_t next_at_;             // the segment is long enough
-  std::span<std::byte> behind_;       // what follows the window; empty if that is
-  std::size_t ask_at_ = 0;            // bytes of the window that are left when more is asked for
-  byte_block staged_;                 // what comes next, where there is no window
+  const std::uint64_t step_;     // what a segment is made longer by
+  std::uint64_t next_at_;        // the segment is long enough
+  std::uint64_t look_at_ = 0;    // in ticks: then it is asked whether the directory has the segment
+  std::span<std::byte> behind_;  // what follows the window; empty if that is
+  std::size_t ask_at_ = 0;       // bytes of the window that are left when more is asked for
+  byte_block staged_;            // what comes next, where there is no window
   std::chrono::nanoseconds took_{0};  // the last write
   std::uint32_t slow_ = 0;            // writes since the last quick one
   std::uint64_t company_ = 1;         // entries that come together
   const double ns_per_tick_;
+  std::string name_;  // of the segment
   const bool collects_;
   std::size_t used_ = 0;           // of it
   bool dirty_ = false;             // something was written and not synced

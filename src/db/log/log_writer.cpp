@@ -231,11 +231,35 @@ void log_writer::use_segment(fresh_segment& next) {
   forget_ahead();
   window_ = {};
   segment_ = std::move(next.file);
+  name_.swap(next.name);
   size_ = file_header::bytes;
   room_ = size_ + next.room;
   next_at_ = segment_bytes_;
+  look_later();
   in_place_.store_relaxed(true);
   map_all();
+}
+
+/// What is written to a file that the directory does not have is acknowledged and lost: so the log
+/// fails where it has gone, a second later at most. Throws lost_directory; where that cannot be
+/// told, the log goes on.
+void log_writer::look_for_segment() {
+  // As signed numbers, since the counter of another processor may be a little behind.
+  if (static_cast<std::int64_t>(ticks::read() - look_at_) < 0) return;
+  look_later();
+  try {
+    folder_.still_has(name_, *segment_);
+  } catch (const lost_directory&) {
+    throw;
+  } catch (const storage_error&) {
+    return;
+  }
+}
+
+void log_writer::look_later() noexcept {
+  constexpr std::chrono::nanoseconds pause = std::chrono::seconds(1);
+  look_at_ =
+      ticks::read() + static_cast<std::uint64_t>(static_cast<double>(pause.count()) / ns_per_tick_);
 }
 
 /// Moves on to another segment, when all records of this one are staged. Where that cannot be made,
@@ -247,7 +271,10 @@ void log_writer::use_segment(fresh_segment& next) {
 std::optional<storage_error> log_writer::begin_another() {
   fresh_segment next(folder_);
   try {
+    folder_.still_has(name_, *segment_);
     prepare_segment(next, room_left());
+  } catch (const lost_directory&) {
+    throw;
   } catch (const storage_error& e) {
     return e;
   }
@@ -261,6 +288,8 @@ std::optional<storage_error> log_writer::begin_another() {
       next.room = promised;
     }
     name_segment(next);
+  } catch (const lost_directory&) {
+    throw;
   } catch (const storage_error& e) {
     if (in_doubt_) throw;
     return e;
@@ -416,6 +445,7 @@ void log_writer::keep_failure(const std::exception& why) noexcept {
 
 void log_writer::write_all(log_entry* first, std::uint64_t durable) {
   used_ = 0;
+  look_for_segment();
   for (log_entry* e = first; e != nullptr; e = e->next) {
     next_segment();
     seal(*e, durable);
@@ -440,6 +470,7 @@ void log_writer::seal(log_entry& e, std::uint64_t durable) noexcept {
 /// All before it is durable. What needs the system, as another part of the segment, is write()'s.
 bool log_writer::at_once(log_entry& e) noexcept {
   if (long_enough() || used_ != 0 || dirty_) return false;
+  if (static_cast<std::int64_t>(e.since - look_at_) >= 0) return false;
   if (window_.size() < e.data.size() && !take_ahead(e.data.size())) return false;
   seal(e, end_.sequence);
   put(e.data);
