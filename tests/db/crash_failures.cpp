@@ -439,6 +439,7 @@ directory_content contents_of(const std::filesystem::path& directory) {
 
 /// Rows that a whole record of the log inserts, or deletes.
 struct told_rows {
+  bool tables_are_known = true;  // no record that makes or drops one is hit
   std::set<std::int64_t> inserted;
   std::set<std::int64_t> erased;
 };
@@ -485,7 +486,12 @@ void damage_segment(bytes& log, std::mt19937_64& random, std::uint64_t after, to
   const std::size_t to = std::min(from + length, log.size());
   for (const record_place& r : records_of(log)) {
     const bool hit = r.begin < to && from < r.end;
-    if (!hit && r.number > after) read_changes(log, r, intact);
+    if (r.number <= after) continue;
+    if (!hit) {
+      read_changes(log, r, intact);
+    } else if (r.kind != 1 && r.kind != 3) {
+      intact.tables_are_known = false;
+    }
   }
   for (std::size_t i = from; i < to; ++i) {
     log[i] ^= static_cast<std::byte>(1 + random() % 255);
@@ -639,7 +645,7 @@ void salvage_damage(const place& at, shared_record& record, const std::filesyste
     const world w(to, o);
     const std::set<std::int64_t> keys = keys_that_are_true(w, record);
     for (const std::int64_t k : intact.inserted) {
-      if (intact.erased.contains(k)) continue;
+      if (intact.erased.contains(k) || !intact.tables_are_known) continue;
       if (!keys.contains(k)) wrong("salvage has left out a row that a whole record has");
       record.seen.whole_records_beside_damage.fetch_add_relaxed(1);
     }
