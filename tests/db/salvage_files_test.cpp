@@ -218,6 +218,74 @@ TEST_F(three_segments, a_format_that_is_not_known_is_named_as_such) {
   EXPECT_EQ(r.records, 0U);
 }
 
+/// The name of the only checkpoint, and the record that it says it goes up to.
+std::pair<std::string, std::uint64_t> checkpoint_in(const disk& files) {
+  const std::string begin = std::string(place) + "/checkpoint-";
+  for (const std::string& name : files->names()) {
+    if (name.starts_with(begin)) {
+      return {name, std::stoull(name.substr(begin.size(), 16), nullptr, 16)};
+    }
+  }
+  return {};
+}
+
+/// Records 1 to 5 (commits 1 to 4) in a segment, and a checkpoint of more.
+class old_log_beside_checkpoint : public testing::Test {
+ protected:
+  old_log_beside_checkpoint() {
+    commits(files_, 1, 4);
+    const bytes log = files_->content(segment(1));
+    commits(files_, 5, 7);
+    database::open(place, over(files_)).checkpoint();
+    for (const std::string& name : files_->names()) {
+      if (name.find("/log-") != std::string::npos) files_->remove(name);
+    }
+    files_->put(segment(1), log);
+  }
+  const disk files_ = new_disk();
+};
+
+/// It has got its name when it was whole: so it proves that there was more than the log has.
+TEST_F(old_log_beside_checkpoint, says_how_far_the_log_went_when_nothing_of_it_is_left) {
+  const auto [name, last] = checkpoint_in(files_);
+  ASSERT_GT(last, 8U);
+  for (const std::size_t left : {64U, 6U, 0U}) {
+    SCOPED_TRACE(left);
+    const disk damaged = files_->copy();
+    damaged->shorten(name, left);
+    const auto got = salvage_all(damaged);
+    SCOPED_TRACE(in_words(got.report));
+    EXPECT_EQ(got.rows, rows_of(4));
+    EXPECT_FALSE(got.report.complete());
+    EXPECT_EQ(got.report.missing, std::vector({missing_records{6, last}, {last + 1, 0}}));
+    EXPECT_TRUE(says_place(got.report, name, 0));
+    ASSERT_EQ(got.report.tables.size(), 1U);
+    ASSERT_EQ(got.report.tables[0].older.size(), 1U);
+    EXPECT_EQ(got.report.tables[0].older[0].than, (missing_records{6, last}));
+    EXPECT_EQ(got.report.tables[0].older[0].rows, got.rows.size());
+  }
+}
+
+/// As a segment behind it that cannot be read does.
+TEST_F(old_log_beside_checkpoint, says_it_beside_a_segment_that_is_damaged) {
+  const auto [name, last] = checkpoint_in(files_);
+  files_->shorten(name, 0);
+  files_->put(segment(last + 1), bytes(100));
+  const auto got = salvage_all(files_);
+  EXPECT_EQ(got.report.missing, std::vector({missing_records{6, last}, {last + 1, 0}}))
+      << in_words(got.report);
+}
+
+TEST_F(old_log_beside_checkpoint, says_nothing_if_it_is_of_another_database) {
+  const disk other = new_disk();
+  commits(other, 1, 4);
+  database::open(place, over(other)).checkpoint();
+  files_->content(checkpoint_in(files_).first) = other->content(checkpoint_in(other).first);
+  const auto got = salvage_all(files_);
+  EXPECT_EQ(got.rows, rows_of(4));
+  EXPECT_TRUE(got.report.complete()) << in_words(got.report);
+}
+
 /// Bytes that look like a part of a log, in a row whose record is damaged.
 TEST(salvage, a_log_in_a_row_is_not_taken_for_the_log) {
   const disk other = new_disk();

@@ -49,8 +49,8 @@ class salvaging {
       progress(pieces[i].weight);
     }
     // What is missing at the end is not between two pieces.
-    if (!report_.missing.empty() && report_.missing.back().last == 0) {
-      to_.hole(report_.missing.back());
+    for (const missing_records& m : report_.missing) {
+      if (m.first > at_) to_.hole(m);
     }
     report_.sequence = at_;
   }
@@ -268,8 +268,10 @@ void salvaging::look_ahead(table_numbers& to, std::size_t piece, std::uint64_t a
       return true;
     });
   }
-  if (!report_.missing.empty() && report_.missing.back().last == 0) {
-    to.hole(report_.missing.back().first - 1, most_tables);
+  for (const missing_records& m : report_.missing) {
+    if (m.first <= pieces.back().last) continue;
+    const std::uint64_t more = m.last == 0 ? most_tables : m.last - m.first + 1;
+    to.hole(m.first - 1, std::min<std::uint64_t>(more, most_tables));
   }
 }
 

@@ -192,10 +192,11 @@ class salvage_history {
 
  private:
   struct file {
+    file_kind kind = file_kind::log;
     std::string name;
     std::uint64_t named = 0;
     std::uint64_t size = 0;
-    std::unique_ptr<salvaged_checkpoint> checkpoint{};  // null: a segment
+    std::unique_ptr<salvaged_checkpoint> checkpoint{};  // null: none, or it cannot be opened
     std::string wrong{};                                // why nothing of it can be used
     const char* wrong_header = nullptr;
     std::vector<extent> unreadable{};
@@ -207,10 +208,16 @@ class salvage_history {
   void progress(std::uint64_t more);
   void choose();
   void count_unused();
+  void find_proof();
   [[nodiscard]] bool superseded(std::size_t number) const;
   void report_segment(std::size_t file);
   void report_checkpoint(std::size_t file);
   void report_missing();
+  void report_end();
+  void add_missing(missing_records what, const char* why);
+  [[nodiscard]] std::uint64_t end_of_used() const noexcept {
+    return used_.empty() ? 0 : used_.back().last;
+  }
   void report_tail(const file& of, std::size_t last);
   [[nodiscard]] std::string what_is_at(const file& of, extent where) const;
   [[nodiscard]] missing_records missing_before(std::size_t used) const;
@@ -226,6 +233,8 @@ class salvage_history {
   std::vector<log_piece> pieces_;
   std::vector<log_piece> used_;
   std::vector<bool> is_used_;  // of pieces_
+  std::uint64_t proven_ = 0;   // there were records up to this one, at least
+  std::size_t proof_ = 0;      // a checkpoint that is not used says so, if they are not all used
   std::uint64_t done_ = 0;
   std::uint64_t total_ = 0;
 };

@@ -38,13 +38,14 @@ salvage_history::salvage_history(folder& in, const recovery_listener& tell, salv
   for (const std::uint64_t s : has_.segments) look_at_segment(s);
   choose();
   count_unused();
+  find_proof();
   if (!folder_.known()) {
     note(folder_.path_of(folder::identity_name), {storage_error::nowhere, 0},
          "the file that says which database it is is missing or damaged: the headers of the other "
          "files say it");
   }
   for (std::size_t f = 0; f < files_.size(); ++f) {
-    files_[f].checkpoint != nullptr ? report_checkpoint(f) : report_segment(f);
+    files_[f].kind == file_kind::checkpoint ? report_checkpoint(f) : report_segment(f);
   }
   report_missing();
 }
@@ -80,7 +81,9 @@ void salvage_history::progress(std::uint64_t more) {
 }
 
 void salvage_history::look_at_checkpoint(std::uint64_t named) {
-  files_.push_back({.name = file_name(file_kind::checkpoint, named), .named = named});
+  files_.push_back({.kind = file_kind::checkpoint,
+                    .name = file_name(file_kind::checkpoint, named),
+                    .named = named});
   file& of = files_.back();
   try {
     of.checkpoint = std::make_unique<salvaged_checkpoint>(
@@ -115,7 +118,8 @@ void salvage_history::look_at_checkpoint(std::uint64_t named) {
 }
 
 void salvage_history::look_at_segment(std::uint64_t named) {
-  files_.push_back({.name = file_name(file_kind::log, named), .named = named});
+  files_.push_back(
+      {.kind = file_kind::log, .name = file_name(file_kind::log, named), .named = named});
   const std::size_t number = files_.size() - 1;
   file& of = files_.back();
   try {
@@ -183,6 +187,21 @@ void salvage_history::count_unused() {
       return u.first == p.first && u.last == p.last && u.crc == p.crc;
     });
     if (!twice) report_.unused_records += p.records();
+  }
+}
+
+/// A checkpoint gets its name when it is whole and durable. So one of which nothing can be used
+/// proves yet how far the log had come.
+void salvage_history::find_proof() {
+  proven_ = end_of_used();
+  proof_ = files_.size();
+  for (std::size_t f = 0; f < files_.size(); ++f) {
+    const file& of = files_[f];
+    if (of.kind != file_kind::checkpoint || of.wrong == other_database) continue;
+    const std::uint64_t says = of.checkpoint != nullptr ? of.checkpoint->sequence() : of.named;
+    if (says <= proven_) continue;
+    proven_ = says;
+    proof_ = f;
   }
 }
 
@@ -268,9 +287,12 @@ void salvage_history::report_segment(std::size_t number) {
     last = i;
   }
   if (last != used_.size()) return report_tail(of, last);
-  const std::uint64_t used_up_to = used_.empty() ? 0 : used_.back().last;
-  const missing_records missing =
-      of.named > used_up_to ? missing_records{used_up_to + 1, 0} : missing_records{};
+  missing_records missing;
+  if (of.named > proven_) {
+    missing = {proven_ + 1, 0};
+  } else if (of.named > end_of_used()) {
+    missing = {end_of_used() + 1, proven_};
+  }
   const bool has_records = std::any_of(pieces_.begin(), pieces_.end(), [&](const log_piece& p) {
     return p.file == number && p.has_records();
   });
@@ -291,8 +313,10 @@ void salvage_history::report_segment(std::size_t number) {
 void salvage_history::report_checkpoint(std::size_t number) {
   const file& of = files_[number];
   const auto path = folder_.path_of(of.name);
+  const missing_records missing =
+      number == proof_ ? missing_records{end_of_used() + 1, proven_} : missing_records{};
   if (of.checkpoint == nullptr || !of.wrong.empty()) {
-    return note(path, {storage_error::nowhere, 0}, of.wrong);
+    return note(path, {storage_error::nowhere, 0}, of.wrong, missing);
   }
   const salvaged_checkpoint& c = *of.checkpoint;
   const bool used = std::any_of(used_.begin(), used_.end(), [&](const log_piece& p) {
@@ -302,7 +326,8 @@ void salvage_history::report_checkpoint(std::size_t number) {
   if (!used) {
     note(path, {storage_error::nowhere, 0},
          superseded(number) ? "it is damaged; a later one is whole"
-                            : "it does not fit to the log; nothing of it is used");
+                            : "it does not fit to the log; nothing of it is used",
+         missing);
     return;
   }
   if (of.wrong_header != nullptr) {
@@ -316,32 +341,46 @@ void salvage_history::report_checkpoint(std::size_t number) {
   }
 }
 
-/// Ranges of records that no file has, and files that are not there.
+/// A range of records that no file has. If no damage is its place, a file is that is not there.
+void salvage_history::add_missing(missing_records what, const char* why) {
+  if (what.first == 0) return;
+  report_.missing.push_back(what);
+  const bool placed =
+      std::any_of(report_.damage.begin(), report_.damage.end(),
+                  [&](const damaged_place& d) { return d.missing.first == what.first; });
+  if (placed) return;
+  note(folder_.path_of(file_name(file_kind::log, what.first)), {storage_error::nowhere, 0}, why,
+       what);
+}
+
 void salvage_history::report_missing() {
-  const auto add = [&](missing_records what, const char* why) {
-    if (what.first == 0) return;
-    report_.missing.push_back(what);
-    const bool placed =
-        std::any_of(report_.damage.begin(), report_.damage.end(),
-                    [&](const damaged_place& d) { return d.missing.first == what.first; });
-    if (placed) return;
-    note(folder_.path_of(file_name(file_kind::log, what.first)), {storage_error::nowhere, 0}, why,
-         what);
-  };
   for (std::size_t i = 0; i < used_.size(); ++i) {
-    add(missing_before(i), i == 0 ? "the log up to there, and each checkpoint, are missing"
-                                  : "this part of the log is missing");
+    add_missing(missing_before(i), i == 0 ? "the log up to there, and each checkpoint, are missing"
+                                          : "this part of the log is missing");
   }
-  const auto torn = std::find_if(
+  report_end();
+}
+
+/// After all that is used. Of records behind the last that is proven, there may be none.
+void salvage_history::report_end() {
+  constexpr const char* part = "this part of the log is missing";
+  const auto log_follows = [](const salvaged_checkpoint* c) {
+    return c == nullptr || !c->header() || c->header()->log_follows;
+  };
+  const bool torn = std::any_of(
       report_.damage.begin(), report_.damage.end(),
       [](const damaged_place& d) { return d.missing.first != 0 && d.missing.last == 0; });
-  if (torn != report_.damage.end()) {
-    report_.missing.push_back(torn->missing);
+  if (proven_ > end_of_used()) add_missing({end_of_used() + 1, proven_}, part);
+  if (torn) {
+    add_missing({proven_ + 1, 0}, part);
+  } else if (proof_ != files_.size()) {
+    if (log_follows(files_[proof_].checkpoint.get())) add_missing({proven_ + 1, 0}, part);
   } else if (used_.empty()) {
-    if (folder_.had_data() || has_.has_data()) add({1, 0}, "nothing of the database is left");
-  } else if (const log_piece& last = used_.back();
-             last.checkpoint && (!last.linked || checkpoint_of(last)->header()->log_follows)) {
-    add({last.last + 1, 0}, "this part of the log is missing");
+    if (folder_.had_data() || has_.has_data()) {
+      add_missing({1, 0}, "nothing of the database is left");
+    }
+  } else if (used_.back().checkpoint && log_follows(checkpoint_of(used_.back()))) {
+    add_missing({proven_ + 1, 0}, part);
   }
 }
 
