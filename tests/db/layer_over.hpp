@@ -23,6 +23,8 @@ namespace spolia::test {
 struct layer_faults {
   std::function<void()> before_change = [] {};
   std::function<void()> before_lock = [] {};
+  /// Of a file, by its name.
+  std::function<void(const std::string&)> before_open = [](const std::string&) {};
   /// Of a file: its name, where, and how many bytes.
   std::function<void(const std::string&, std::uint64_t, std::size_t)> before_read =
       [](const std::string&, std::uint64_t, std::size_t) {};
@@ -86,6 +88,7 @@ class layer_over : public db::storage_files {
         : storage_directory(of->path()), of_(std::move(of)), faults_(std::move(faults)) {}
     std::unique_ptr<db::storage_file> open(const std::string& name, db::file_mode how) override {
       if (how != db::file_mode::read) faults_->before_change();
+      faults_->before_open(name);
       return std::make_unique<file>(of_->open(name, how), faults_, name);
     }
     std::vector<std::string> list() override { return of_->list(); }

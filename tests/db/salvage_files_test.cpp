@@ -453,6 +453,49 @@ TEST_F(salvage_place, is_refused) {
   EXPECT_FALSE(fs::exists("new"));
 }
 
+/// What this process may not read may be whole, and another one may have it.
+TEST_F(salvage_place, is_refused_what_it_may_not_read) {
+  const std::string log = last_log().filename().string();
+  std::string checkpoint;
+  for (const auto& one : fs::directory_iterator("bank")) {
+    const std::string name = one.path().filename().string();
+    if (name.starts_with("checkpoint-")) checkpoint = name;
+  }
+  for (const int reason : {EACCES, EPERM, EMFILE, ENFILE, ENOMEM, EIO}) {
+    for (const std::string& name : {std::string("SPOLIA"), log, checkpoint}) {
+      for (const bool opened : {true, false}) {
+        if (opened && name == "SPOLIA") continue;
+        SCOPED_TRACE(name + " " + std::to_string(reason) + (opened ? " read" : " opened"));
+        const auto refuse = [=](const std::string& file) {
+          if (!file.starts_with(name)) return;
+          throw storage_error(file, 0, "no", std::error_code(reason, std::system_category()));
+        };
+        layer_faults faults;
+        if (opened) {
+          faults.before_read = [=](const std::string& file, std::uint64_t, std::size_t) {
+            refuse(file);
+          };
+        } else {
+          faults.before_open = refuse;
+        }
+        salvage_options o;
+        o.dry_run = true;
+        o.store.files = std::make_shared<layer_over>(std::move(faults));
+        if (reason == EIO) {
+          EXPECT_FALSE(salvage("bank", "", o).damage.empty()) << "a disk that fails is damage";
+          continue;
+        }
+        try {
+          salvage("bank", "", o);
+          ADD_FAILURE() << "it is done";
+        } catch (const storage_error& e) {
+          EXPECT_EQ(e.reason().value(), reason);
+        }
+      }
+    }
+  }
+}
+
 TEST_F(salvage_place, that_fails_leaves_nothing) {
   const auto before = state();
   for (int step = 1;; ++step) {

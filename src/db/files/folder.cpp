@@ -8,6 +8,7 @@
 #include <optional>
 #include <random>
 #include <span>
+#include <system_error>
 #include <utility>
 
 #include "db/files/attached.hpp"
@@ -75,6 +76,13 @@ database_id random_id() {
   return id;
 }
 
+bool means_denied(const storage_error& e) noexcept {
+  const std::error_code why = e.reason();
+  return why == std::errc::permission_denied || why == std::errc::operation_not_permitted ||
+         why == std::errc::too_many_files_open || why == std::errc::too_many_files_open_in_system ||
+         why == std::errc::not_enough_memory;
+}
+
 folder::folder(std::unique_ptr<storage_directory> at) noexcept : at_(std::move(at)) {}
 
 /// From the end of the other constructor on there is a destructor that takes back what was made.
@@ -123,8 +131,9 @@ folder::~folder() {
 void folder::have_damaged(folder_use use) {
   try {
     locked_ = at_->open(identity_name, file_mode::read);
-  } catch (const storage_error&) {
-    return;  // it is gone, or cannot be read: then no process can have it, either
+  } catch (const storage_error& e) {
+    if (means_denied(e)) throw;  // another process may have it
+    return;                      // it is gone, or cannot be read: then none can
   }
   have(use);
   std::array<char, 256> text{};

@@ -40,6 +40,10 @@ inline constexpr const char* unfinished_copy_text =
 
 database_id random_id();
 
+/// The system does not let this process have a file, or has not the means: that says nothing about
+/// what is in the file.
+bool means_denied(const storage_error& e) noexcept;
+
 /// What is written does not come into the directory that was opened, since that has other files now.
 /// No other error says so: where one does, it may be there all the same.
 class lost_directory : public storage_error {

@@ -38,7 +38,8 @@ struct extent {
 };
 
 /// Reads a part of a file that exists. What a disk does not give is zeros, and added to
-/// `unreadable`. Returns how many bytes there are.
+/// `unreadable`. Returns how many bytes there are. Throws storage_error where the system does not let
+/// this process read.
 std::size_t read_what_can_be(storage_file& from, std::uint64_t offset, std::span<std::byte> to,
                              std::vector<extent>& unreadable);
 
@@ -101,7 +102,7 @@ struct whole_block {
 /// What is left of a checkpoint.
 class salvaged_checkpoint {
  public:
-  /// Reads all of it. Throws storage_error if it cannot be opened.
+  /// Reads all of it. Throws storage_error if it cannot be opened, or this process may not read it.
   salvaged_checkpoint(folder& in, std::uint64_t named,
                       const std::function<void(std::uint64_t)>& tell);
 

@@ -89,6 +89,7 @@ void salvage_history::look_at_checkpoint(std::uint64_t named) {
     of.checkpoint = std::make_unique<salvaged_checkpoint>(
         folder_, named, [&](std::uint64_t more) { progress(more); });
   } catch (const storage_error& e) {
+    if (means_denied(e)) throw;
     of.wrong = e.what();
     return;
   }
@@ -143,6 +144,7 @@ void salvage_history::look_at_segment(std::uint64_t named) {
       if (known && h.sequence == named) ++pieces_[before].weight;
     }
   } catch (const storage_error& e) {
+    if (means_denied(e)) throw;
     of.wrong = e.what();
   }
   progress(of.size);

@@ -29,7 +29,8 @@ std::size_t read_what_can_be(storage_file& from, std::uint64_t offset, std::span
     std::size_t got = 0;
     try {
       got = from.read(at, part);
-    } catch (const storage_error&) {
+    } catch (const storage_error& e) {
+      if (means_denied(e)) throw;
       // Somewhere in it: disk_page by disk_page, as disks fail in no less.
       if (part.size() > disk_page - at % disk_page) {
         std::size_t pages = 0;
