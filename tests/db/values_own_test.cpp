@@ -17,8 +17,9 @@
 
 #include <spolia/db.hpp>
 
-namespace spolia::db {
 namespace {
+
+using namespace spolia::db;
 
 std::string long_text(char of) { return std::string(64, of); }
 std::string_view text_of(const value& v) { return std::get<std::string_view>(v.what()); }
@@ -186,4 +187,3 @@ TEST(results, that_are_ok_have_a_value) {
 }
 
 }  // namespace
-}  // namespace spolia::db

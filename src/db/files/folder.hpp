@@ -44,8 +44,8 @@ database_id random_id();
 /// what is in the file.
 bool means_denied(const storage_error& e) noexcept;
 
-/// What is written does not come into the directory that was opened, since that has other files now.
-/// No other error says so: where one does, it may be there all the same.
+/// What is written does not come into the directory that was opened, since that has other files
+/// now. No other error says so: where one does, it may be there all the same.
 class lost_directory : public storage_error {
  public:
   using storage_error::storage_error;
@@ -94,8 +94,8 @@ class folder {
   /// Throws lost_directory if the directory is not ours any more, or has not this file by its name.
   /// Throws storage_error if that cannot be told.
   void still_has(const std::string& name, storage_file& file) const;
-  // As those of storage_directory. Those that change something throw lost_directory if the directory
-  // is not ours any more, and have changed nothing then.
+  // As those of storage_directory. Those that change something throw lost_directory if the
+  // directory is not ours any more, and have changed nothing then.
   std::unique_ptr<storage_file> open(const std::string& name, file_mode how);
   void rename(const std::string& from, const std::string& to);
   void remove(const std::string& name);

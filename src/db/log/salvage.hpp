@@ -38,8 +38,8 @@ struct extent {
 };
 
 /// Reads a part of a file that exists. What a disk does not give is zeros, and added to
-/// `unreadable`. Returns how many bytes there are. Throws storage_error where the system does not let
-/// this process read.
+/// `unreadable`. Returns how many bytes there are. Throws storage_error where the system does not
+/// let this process read.
 std::size_t read_what_can_be(storage_file& from, std::uint64_t offset, std::span<std::byte> to,
                              std::vector<extent>& unreadable);
 
