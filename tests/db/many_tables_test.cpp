@@ -142,6 +142,23 @@ TEST(many_tables, that_were_used_leave_little) {
   EXPECT_EQ(base.stats().index_bytes, 0U);
 }
 
+/// What stays of each lies together: else it would keep a page of what its table has given back.
+TEST(many_tables, that_were_there_at_once_leave_little) {
+  db::database base = db::database::open();
+  constexpr std::uint64_t all = 8000 / fewer;
+  const std::uint64_t before = resident_now();
+  std::vector<db::table*> made;
+  for (std::uint64_t n = 0; n < all; ++n) {
+    made.push_back(&base.create_table(narrow("t" + std::to_string(n))));
+  }
+  for (db::table* const t : made) EXPECT_TRUE(base.drop_table(*t));
+  base.collect();
+  const std::uint64_t left = (std::max(resident_now(), before) - before) / all;
+  if (tells_cost) {
+    EXPECT_LE(left, 400U) << "of which 100 for the next ones";
+  }
+}
+
 /// While a reader is held that may see all of them, and when it has ended.
 TEST(many_tables, that_a_reader_holds_go_with_it) {
   db::database base = db::database::open();

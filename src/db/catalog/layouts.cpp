@@ -75,11 +75,35 @@ struct known_layout {
   std::array<std::atomic<known_layout*>, 2> below{};
 };
 
+/// Nodes that lie together: each on its own would keep a page of what its table has given back.
+struct layout_block {
+  std::atomic<std::uint32_t> used{0};
+  std::array<known_layout, 85> nodes;  // of 4 KiB
+};
+
 // They only grow: without a lock, so that no fork can leave one taken. Of the process, not of what
 // the checker looks at.
 constexpr std::size_t layout_parts = 8192;
 constinit std::array<std::atomic<known_layout*>, layout_parts> known_layouts{};
+constinit std::atomic<layout_block*> layout_room{nullptr};
 constinit std::atomic<std::uint64_t> numbers_given{0};
+
+known_layout& new_layout() {
+  for (;;) {
+    // acquire ← the release below: the block is made.
+    layout_block* in = layout_room.load(std::memory_order_acquire);
+    if (in != nullptr) {
+      const std::uint32_t n = in->used.fetch_add(1, std::memory_order_relaxed);
+      if (n < in->nodes.size()) return in->nodes[n];
+    }
+    auto made = std::make_unique<layout_block>();
+    // release → the acquire above.
+    if (layout_room.compare_exchange_strong(in, made.get(), std::memory_order_release,
+                                            std::memory_order_relaxed)) {
+      (void)made.release();  // full blocks are reached by their nodes
+    }
+  }
+}
 
 std::string written_down(const table_spec& spec) {
   std::string all;
@@ -111,7 +135,7 @@ std::uint32_t next_number() {
 
 std::uint32_t layout_number(const table_spec& spec) {
   const digest wanted = digest_of(written_down(spec));
-  std::unique_ptr<known_layout> made;
+  known_layout* made = nullptr;
   std::atomic<known_layout*>* at = &known_layouts[wanted.one % layout_parts];
   std::uint64_t way = wanted.two;
   for (;;) {
@@ -119,15 +143,15 @@ std::uint32_t layout_number(const table_spec& spec) {
     known_layout* there = at->load(std::memory_order_acquire);
     if (there == nullptr) {
       if (made == nullptr) {
-        made = std::make_unique<known_layout>();
+        made = &new_layout();
         made->of = wanted;
         made->number = next_number();
       }
       // release → the acquires above and here, of threads that look for one later. acquire ← the
       // release here, of the thread that was faster.
-      if (at->compare_exchange_strong(there, made.get(), std::memory_order_acq_rel,
+      if (at->compare_exchange_strong(there, made, std::memory_order_acq_rel,
                                       std::memory_order_acquire)) {
-        return made.release()->number;
+        return made->number;
       }
     }
     if (there->of == wanted) return there->number;
