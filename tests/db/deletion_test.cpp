@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -202,6 +204,18 @@ TEST_P(deletion, gives_the_memory_back) {
   t.insert(left_over, many);  // into what was given back
   EXPECT_EQ(t.count(t.base.snapshot(), t.rows), many);
   EXPECT_LE(t.rows.bytes(), full_rows + (full_rows >> 4U));
+}
+
+/// So it is with jemalloc, which by itself would keep it while the program rests: this program once
+/// more. Where the system has none, it says so, and glibc's allocator is tried again.
+TEST(deletion_with_jemalloc, gives_the_memory_back) {
+  if (!tells_memory) return;
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  const std::string command = "LD_PRELOAD=libjemalloc.so.2 '" + self +
+                              "' --gtest_brief=1 --gtest_filter='"
+                              "each/deletion.gives_the_memory_back/one_shot_evacuated:"
+                              "each/deletion.gives_the_memory_back/steam_eager'";
+  EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
 TEST_P(deletion, in_one_transaction_gives_back_what_it_took_itself) {

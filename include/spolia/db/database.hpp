@@ -292,8 +292,9 @@ class SPOLIA_EXPORT database {
 
   /// Lets go of all versions, rows and index entries that no snapshot needs now. Commits do so
   /// anyway, a little at a time.
-  /// With glibc's allocator, gives what it does not use back to the system, too (malloc_trim(0)):
-  /// that walks over all memory of the process, and allocations of other threads wait now and then.
+  /// Has the allocator give what it does not use back to the system, too: glibc's, or a shared
+  /// library of jemalloc, tcmalloc or mimalloc. That may walk over all memory of the process, and
+  /// allocations of other threads wait now and then.
   /// Also ends readers whose time is over. Throws what on_slow_reader throws.
   void collect();
   [[nodiscard]] statistics stats() const noexcept;

@@ -2,8 +2,10 @@
 // large_memory.cpp: what the system is told of memory.
 #include "db/versions/large_memory.hpp"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #if defined(__linux__)
@@ -15,6 +17,16 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
+namespace {
+
+/// The function of that name in whatever the program was linked or started with; null: there is
+/// none.
+template <class F>
+F* function_of_allocator(const char* name) noexcept {
+  return reinterpret_cast<F*>(::dlsym(RTLD_DEFAULT, name));
+}
+
+}  // namespace
 
 void ask_for_huge_pages([[maybe_unused]] void* memory,
                         [[maybe_unused]] std::size_t bytes) noexcept {
@@ -34,6 +46,19 @@ void give_free_memory_back() noexcept {
 #if defined(__GLIBC__)
   ::malloc_trim(0);
 #endif
+  // Those that may stand before the system's have functions of their own for it. They are looked
+  // for once, as a search through all libraries takes microseconds. By themselves they give little
+  // back, or only in threads that go on allocating.
+  using control = int(const char*, void*, std::size_t*, void*, std::size_t);
+  static control* const jemalloc = function_of_allocator<control>("mallctl");
+  if (jemalloc != nullptr) {
+    jemalloc("thread.tcache.flush", nullptr, nullptr, nullptr, 0);
+    jemalloc("arena.4096.purge", nullptr, nullptr, nullptr, 0);  // MALLCTL_ARENAS_ALL: of all
+  }
+  static auto* const tcmalloc = function_of_allocator<void()>("MallocExtension_ReleaseFreeMemory");
+  if (tcmalloc != nullptr) tcmalloc();
+  static auto* const mimalloc = function_of_allocator<void(bool)>("mi_collect");
+  if (mimalloc != nullptr) mimalloc(true);
 }
 
 std::size_t page_bytes() noexcept {

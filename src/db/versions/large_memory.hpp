@@ -34,7 +34,8 @@ inline constexpr bool gives_pages_back = true;
 #else
 inline constexpr bool gives_pages_back = false;  // the call may leave what was there
 #endif
-/// Gives what lies unused in the allocator back to the system, where that is glibc's.
+/// Gives what lies unused in the allocator back to the system, where that is glibc's, jemalloc,
+/// gperftools' tcmalloc or mimalloc, in a library that is shared.
 SPOLIA_EXPORT void give_free_memory_back() noexcept;
 
 /// Gives the whole pages in there back to the system. Their addresses stay the caller's, and read
