@@ -235,6 +235,22 @@ TEST_F(taken_back, a_row_that_an_editor_has_is_not_another_one) {
   EXPECT_EQ(base.snapshot().find(rows, {101})->get(e), 1);
 }
 
+// Also where it was made on a level that was gone back from.
+TEST_F(taken_back, a_row_that_an_editor_has_had_is_not_another_one) {
+  db::transaction tx = base.begin();
+  const db::savepoint before = tx.savepoint();
+  ASSERT_TRUE(tx.insert(rows, {100, 1, 1, 77, 77, 1}));
+  const db::savepoint here = tx.savepoint();
+  ASSERT_TRUE(tx.update(rows, {100}, {{"a", 2}}));
+  db::editor of = *tx.edit(rows, {100});
+  ASSERT_TRUE(tx.rollback_to(here));
+  ASSERT_TRUE(tx.rollback_to(before));
+  ASSERT_TRUE(tx.insert(rows, {101, 1, 1, 78, 78, 1}));
+  EXPECT_EQ(of.set(a, 5), outcome::not_found);
+  ASSERT_TRUE(tx.commit());
+  EXPECT_EQ(base.snapshot().find(rows, {101})->get(a), 1);
+}
+
 // What it has found free at its snapshot it has seen there.
 TEST_F(taken_back, a_snapshot_stays_where_a_row_was_inserted) {
   db::transaction tx = base.begin({.longest_wait = std::chrono::milliseconds(1)});
