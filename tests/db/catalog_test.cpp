@@ -522,6 +522,37 @@ TEST_P(claims_of_the_open, stay_while_an_index_is_built) {
   EXPECT_EQ(rows_with_the_key(), 1);
 }
 
+/// Readers from the builder's snapshot on use the index: a transaction that has added an entry
+/// before the builder, and rolls back, does not take it from them.
+TEST_P(claims_of_the_open, that_are_taken_back_leave_what_older_readers_see) {
+  begin_build();
+  if (where.meet(over)) {
+    const reader old = base.snapshot();
+    set(owner, -2);
+    set(last, -3);
+    transaction gives = base.begin();
+    ASSERT_TRUE(gives.update(t, {owner}, {{"v", key}}));
+    where.go_on();
+    ASSERT_TRUE(where.meet(over));
+    where.go_on();
+    ASSERT_TRUE(where.meet(over));
+    where.go_on();
+    builder.join();
+    const auto seen = [&] {
+      int n = 0;
+      old.scan(t.index("one"), {key}, {key}, [&](const row&) { ++n; });
+      return n;
+    };
+    EXPECT_EQ(seen(), 1);
+    gives.rollback();
+    base.collect();
+    EXPECT_EQ(seen(), 1);
+  } else {
+    builder.join();
+  }
+  EXPECT_TRUE(built) << built.message();
+}
+
 /// Two rows swap their keys, again and again: at no time are they the same, whatever a build sees.
 TEST_P(catalog_changes, a_unique_build_beside_keys_that_change_hands) {
   for (std::int64_t i = 0; i < 2; ++i) ASSERT_TRUE(put(i, i));

@@ -764,11 +764,13 @@ outcome transaction::add_entries(std::uint32_t number, std::uint64_t changed) {
     const std::uint64_t before = session_->notes_made;
     note& n = session_->add_once(i->note_of(w.slot, key));
     n.claim() = session_->next_claim();
-    const index_addition done = i->entries_->add(key, w.slot, {n.claim(), timestamp() + 1});
+    // The builder of an index may rely on an entry that it finds, from its snapshot on.
+    const bool is_built = i->when_.begun(timestamp());
+    const std::uint64_t birth = is_built ? timestamp() + 1 : 0;
+    const index_addition done = i->entries_->add(key, w.slot, {n.claim(), birth});
     n.since = done.birth;
     if (session_->notes_made != before) {
-      // The builder of an index may rely on an entry that it finds.
-      n.made = done.made && i->when_.begun(timestamp());
+      n.made = done.made && is_built;
       w.pinned = w.pinned || !n.made;
     }
     if (!its.unique) continue;
