@@ -3,6 +3,7 @@
 #include <spolia/version.hpp>
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <cstdio>
 #include <exception>
@@ -25,6 +26,15 @@ int end_of_line(const CLI::App& app, const CLI::ParseError& e) {
   return 1;
 }
 
+/// A store has a file for each segment of its log, and looking into one that a program has keeps as
+/// many open as it may.
+void have_descriptors() {
+  struct rlimit most{};
+  if (::getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_cur == most.rlim_max) return;
+  most.rlim_cur = most.rlim_max;
+  static_cast<void>(::setrlimit(RLIMIT_NOFILE, &most));  // or it does with what it has
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -45,6 +55,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     watch_for_interrupts();
+    have_descriptors();
     run();
     if (std::fflush(stdout) != 0) throw failure("cannot write to standard output");
   } catch (const CLI::ParseError& e) {

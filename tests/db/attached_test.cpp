@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -97,6 +100,81 @@ TEST_F(attached, stays_while_the_database_goes_on_without_its_files) {
   database copy = database::open("copy", over(files_));
   EXPECT_EQ(commits_in(copy), 15);
   EXPECT_EQ(seen(files_), 25);
+}
+
+/// This process may have so many descriptors, for as long as this lasts.
+class descriptor_limit {
+ public:
+  explicit descriptor_limit(rlim_t most) {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    const struct rlimit now{.rlim_cur = most, .rlim_max = before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &now), 0);
+  }
+  ~descriptor_limit() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
+  descriptor_limit(const descriptor_limit&) = delete;
+  descriptor_limit& operator=(const descriptor_limit&) = delete;
+
+ private:
+  struct rlimit before_{};
+};
+
+/// Takes descriptors until so many are left.
+std::vector<int> take_all_but(int left) {
+  std::vector<int> taken;
+  for (int fd = ::dup(0); fd >= 0; fd = ::dup(0)) taken.push_back(fd);
+  for (; left > 0 && !taken.empty(); --left, taken.pop_back()) ::close(taken.back());
+  return taken;
+}
+
+TEST_F(attached, has_more_files_than_the_process_may_have_open) {
+  database bank = database::open("bank", small_segments());
+  commit(bank, 1, 10);
+  bank.backup("copy");
+  commit(bank, 11, 4000);
+  options o = small_segments();
+  o.read_only = o.attach = true;
+  const auto look = [&] {
+    database there = database::open("bank", o);
+    EXPECT_EQ(commits_in(there), 4000);
+    EXPECT_TRUE(there.backup("copy").incremental);
+  };
+  {
+    const descriptor_limit few(64);
+    EXPECT_GT(data_files("bank"), 100U);
+    look();
+  }
+  EXPECT_EQ(commits_at("copy"), 4000);
+  commit(bank, 4001, 4010);
+  bank.checkpoint();
+  commit(bank, 4011, 8000);
+  {
+    // And fewer than its limit says.
+    const descriptor_limit few(256);
+    const std::vector<int> taken = take_all_but(40);
+    database there = database::open("bank", o);
+    EXPECT_EQ(commits_in(there), 8000);
+    for (const int fd : taken) ::close(fd);
+  }
+}
+
+TEST_F(attached, says_which_file_went_that_it_could_not_keep_open) {
+  base_ = database::open();
+  base_ = database::open(place, [&] {
+    options o = over(files_);
+    o.segment_bytes = 4096;
+    return o;
+  }());
+  table& ledger = base_.find_table("ledger");
+  for (std::int64_t n = 1; n <= 1500; ++n) ASSERT_TRUE(write_down(base_, ledger, n));
+  const descriptor_limit few(40);
+  int times = 1;
+  files_->after_read = [&](const std::string& /*name*/, std::span<std::byte> /*got*/) {
+    if (times-- == 1) base_.checkpoint();
+  };
+  const std::string why = refused([&] { seen(files_); });
+  files_->after_read = nullptr;
+  EXPECT_NE(why.find("removed it before it was read"), std::string::npos) << why;
+  EXPECT_EQ(seen(files_), 1500) << "and the next try succeeds";
 }
 
 TEST_F(attached, keeps_nobody_from_opening) {

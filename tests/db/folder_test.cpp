@@ -304,13 +304,6 @@ TEST_F(folders, a_copy_that_becomes_another_one_meanwhile_is_left_alone) {
   EXPECT_EQ(commits_in(copy), 5);
 }
 
-std::size_t data_files(const fs::path& directory) {
-  if (!fs::exists(directory)) return 0;
-  const fs::directory_iterator all(directory);
-  return static_cast<std::size_t>(std::count_if(
-      begin(all), end(all), [](const auto& one) { return one.path().extension() == ".spl"; }));
-}
-
 /// When its data are there, and its SPOLIA does not say so yet.
 TEST_F(folders, copies_that_are_replaced_at_their_end_are_refused) {
   for (const bool again : {false, true}) {

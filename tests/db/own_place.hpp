@@ -7,6 +7,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -23,6 +25,13 @@
 namespace spolia::test {
 
 namespace fs = std::filesystem;
+
+inline std::size_t data_files(const fs::path& directory) {
+  if (!fs::exists(directory)) return 0;
+  const fs::directory_iterator all(directory);
+  return static_cast<std::size_t>(std::count_if(
+      begin(all), end(all), [](const auto& one) { return one.path().extension() == ".spl"; }));
+}
 
 class own_place : public testing::Test {
  protected:

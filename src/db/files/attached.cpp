@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "db/files/attached.hpp"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -42,6 +49,18 @@ class attached_file final : public storage_file {
   std::shared_ptr<storage_file> of_;
 };
 
+/// Half of the descriptors that this process may have: the program that attaches needs some, too.
+std::size_t most_kept_open() noexcept {
+  struct rlimit most{};
+  if (::getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_cur == RLIM_INFINITY) return ~0U;
+  return static_cast<std::size_t>(most.rlim_cur) / 2;
+}
+
+bool no_descriptors(const storage_error& e) noexcept {
+  return e.reason() == std::errc::too_many_files_open ||
+         e.reason() == std::errc::too_many_files_open_in_system;
+}
+
 class attached_directory final : public storage_directory {
  public:
   /// `own`: null, or `to`.
@@ -59,9 +78,17 @@ class attached_directory final : public storage_directory {
 
   std::unique_ptr<storage_file> open(const std::string& name, file_mode how) override {
     if (how != file_mode::read) refuse(name);
-    const auto found = opened_.find(name);
-    if (found == opened_.end()) return to_.open(name, how);
-    return std::make_unique<attached_file>(found->second);
+    const auto found = found_.find(name);
+    if (found == found_.end()) return to_.open(name, how);
+    if (found->second.file != nullptr) {
+      return std::make_unique<attached_file>(found->second.file);
+    }
+    auto file = open_again(name, found->second.identity);
+    if (file != nullptr) return file;
+    throw storage_error(path() / name, storage_error::nowhere,
+                        "the process that has the database has removed it before it was read, as "
+                        "there are not descriptors enough to keep all files open: try again, or "
+                        "with a higher limit (ulimit -n)");
   }
   std::vector<std::string> list() override { return names_; }
   void rename(const std::string& from, const std::string& /*to*/) override { refuse(from); }
@@ -70,12 +97,24 @@ class attached_directory final : public storage_directory {
     return to_.identity(name);
   }
   bool sync() override {
-    for (const auto& [name, file] : opened_) file->sync();
+    for (const auto& [name, one] : found_) {
+      if (one.file != nullptr) {
+        one.file->sync();
+      } else if (const auto file = open_again(name, one.identity)) {
+        file->sync();
+      }
+    }
     return to_.sync();
   }
   bool sync_own_name() override { return to_.sync_own_name(); }
 
  private:
+  /// As it was when the directory was listed.
+  struct found_file {
+    file_identity identity;
+    std::shared_ptr<storage_file> file{};  // null: it is opened when it is needed
+  };
+
   [[noreturn]] void refuse(const std::string& name) const {
     throw storage_error(path() / name, storage_error::nowhere,
                         "another process has the database: this one only reads it");
@@ -88,23 +127,64 @@ class attached_directory final : public storage_directory {
     }
     return newest;
   }
+  /// Null: it is not there any more, or another file is. What a checkpoint removes is superfluous
+  /// when the checkpoint is durable.
+  std::unique_ptr<storage_file> open_again(const std::string& name, const file_identity& was) {
+    if (to_.identity(name) != was) return nullptr;
+    try {
+      auto file = to_.open(name, file_mode::read);
+      return file->identity() == was ? std::move(file) : nullptr;
+    } catch (const storage_error&) {
+      if (to_.identity(name) == was) throw;
+      return nullptr;
+    }
+  }
+
+  /// The checkpoint, and the segments after it from the newest on: those before are read first.
+  [[nodiscard]] std::vector<std::string> wanted(std::uint64_t newest) const {
+    std::vector<std::string> all;
+    std::uint64_t sequence = 0;
+    for (const std::string& name : names_) {
+      if (parse_name(name, file_kind::log, sequence) && sequence > newest) all.push_back(name);
+    }
+    std::sort(all.begin(), all.end(), std::greater<>());
+    for (const std::string& name : names_) {
+      const bool checkpoint = parse_name(name, file_kind::checkpoint, sequence);
+      if (checkpoint && sequence == newest) all.insert(all.begin(), name);
+    }
+    return all;
+  }
+
+  /// Where there are no descriptors left, some are given back for what is to be read.
+  void keep_no_more(std::vector<std::string>& kept) {
+    constexpr std::size_t to_read_with = 16;
+    for (std::size_t i = 0; i < to_read_with && !kept.empty(); ++i) {
+      found_.at(kept.back()).file.reset();
+      kept.pop_back();
+    }
+  }
 
   /// False: the process has made a checkpoint meanwhile, which makes others superfluous.
   bool open_all() {
-    opened_.clear();
+    found_.clear();
     names_ = to_.list();
     const std::uint64_t newest = newest_checkpoint(names_);
-    for (const std::string& name : names_) {
-      std::uint64_t sequence = 0;
-      const bool wanted =
-          (parse_name(name, file_kind::checkpoint, sequence) && sequence == newest) ||
-          (parse_name(name, file_kind::log, sequence) && sequence > newest);
-      if (!wanted) continue;
+    std::size_t most = most_kept_open();
+    std::vector<std::string> kept;
+    for (const std::string& name : wanted(newest)) {
+      const auto identity = to_.identity(name);
+      if (!identity) return false;
+      found_file& one =
+          found_.insert_or_assign(name, found_file{.identity = *identity}).first->second;
+      if (kept.size() >= most) continue;
       try {
-        opened_.emplace(name, to_.open(name, file_mode::read));
-      } catch (const storage_error&) {
-        if (to_.identity(name)) throw;
-        return false;
+        one.file = open_again(name, *identity);
+        if (one.file == nullptr) return false;
+        kept.push_back(name);
+      } catch (const storage_error& e) {
+        if (!no_descriptors(e) || kept.empty()) throw;
+        most = 0;
+        keep_no_more(kept);
       }
     }
     return newest_checkpoint(to_.list()) == newest;
@@ -113,7 +193,7 @@ class attached_directory final : public storage_directory {
   const std::unique_ptr<storage_directory> own_;
   storage_directory& to_;
   std::vector<std::string> names_;
-  std::map<std::string, std::shared_ptr<storage_file>> opened_;
+  std::map<std::string, found_file> found_;
 };
 
 }  // namespace
