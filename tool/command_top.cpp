@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // command_top.cpp: `spolia top`: what another process's store does.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,12 +56,17 @@ std::string waiting_for(const status::reader& r) {
   return t.empty() ? t : t + " wait for it";
 }
 
-std::string text(const std::string& store, const status& s, const status& before) {
-  const double passed = seconds(before.written, s.written);
+/// Since when nothing is new, and why, if that is known.
+std::string silence(const status& s, bool ended) {
   const double silent = seconds(s.written, now_ns());
+  if (ended) return fmt::format(", ENDED; this is what it did until {:.0f} s ago", silent);
+  return silent > 2 ? fmt::format(", nothing new for {:.0f} s", silent) : "";
+}
+
+std::string text(const std::string& store, const status& s, const status& before, bool ended) {
+  const double passed = seconds(before.written, s.written);
   std::string t = fmt::format("{}  process {}, open for {:.0f} s{}\n", store, s.process,
-                              seconds(s.opened, now_ns()),
-                              silent > 2 ? fmt::format(", nothing new for {:.0f} s", silent) : "");
+                              seconds(s.opened, ended ? s.written : now_ns()), silence(s, ended));
   t += fmt::format("commits     {:>9.0f} /s  {:>9} in all; {:.0f} conflicts /s, {} refused\n",
                    rate(before.commits, s.commits, passed), short_count(s.commits),
                    rate(before.conflicts, s.conflicts, passed), s.limits);
@@ -97,9 +104,10 @@ std::string text(const std::string& store, const status& s, const status& before
   return t;
 }
 
-std::string line(const status& s, const status& before) {
+std::string line(const status& s, const status& before, bool ended) {
   const double passed = seconds(before.written, s.written);
   json j = {{"process", s.process},
+            {"ended", ended},
             {"written_ns", s.written},
             {"commits", s.commits},
             {"commits_per_s", rate(before.commits, s.commits, passed)},
@@ -154,6 +162,17 @@ status look(const std::filesystem::path& store) {
   return *s;
 }
 
+/// Whether no process has the store, not even in another container, where numbers of processes say
+/// nothing: then its lock is free. Whoever has the lock for that moment keeps others out, so this is
+/// asked only of a process that shows nothing new.
+bool nobody_has(const std::filesystem::path& store) {
+  const int fd = ::open((store / "SPOLIA").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool free = ::flock(fd, LOCK_SH | LOCK_NB) == 0;
+  ::close(fd);
+  return free;
+}
+
 /// Flushes, so that an output which does not take the text is noticed now, and not with the next.
 void show(const std::string& text) {
   const bool taken = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
@@ -182,9 +201,17 @@ void run_top(const top_request& r, const common& c) {
     if (!sleep_for(c.chosen.interval)) return;
     const status now = look(r.store);
     const bool same = now.process == before.process && now.opened == before.opened;
+    // At last once more: it may have been closed, or opened again, before the lock was asked for.
+    const bool ended = same && now.written == before.written && nobody_has(r.store) &&
+                       look(r.store).written == now.written;
+    const status& since = same ? before : now;
     const std::string shown =
-        r.json ? line(now, same ? before : now) : text(r.store.string(), now, same ? before : now);
+        r.json ? line(now, since, ended) : text(r.store.string(), now, since, ended);
     show((screen ? "\x1b[H\x1b[J" : "") + shown);
+    if (ended) {
+      throw failure(fmt::format("{}: process {} has ended and did not close it: it was killed",
+                                r.store.string(), now.process));
+    }
     before = now;
   }
 }

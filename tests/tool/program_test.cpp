@@ -532,6 +532,30 @@ TEST_F(tool_program, shows_what_a_running_program_does) {
   EXPECT_EQ(wait(child).code, 0);
 }
 
+TEST_F(tool_program, says_that_the_program_has_ended_that_it_shows) {
+  make_bank();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const db::database mine = db::database::open(here / "bank", {.publish_status = true});
+    for (;;) ::pause();
+  }
+  for (int i = 0; !fs::exists(here / "bank" / "status") && i < 120'000; ++i) ::usleep(1000);
+  const std::string name = "process " + std::to_string(child);
+  EXPECT_NE(good({"top", "bank", "--times", "2", "--interval", "0.05"}).find(name + ", open"),
+            std::string::npos)
+      << "one that does nothing has not ended";
+  ::kill(child, SIGKILL);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  for (const bool json : {false, true}) {
+    std::vector<std::string> words = {"top", "bank", "--interval", "0.05"};
+    if (json) words.emplace_back("--json");
+    const ended e = run(words);
+    EXPECT_EQ(e.code, 1);
+    EXPECT_NE(e.err.find(name + " has ended"), std::string::npos) << e.err;
+    EXPECT_NE(e.out.find(json ? "\"ended\":true" : "ENDED"), std::string::npos) << e.out;
+  }
+}
+
 TEST_F(tool_program, shows_nothing_when_no_program_reads_any_more) {
   make_bank();
   const db::database mine = db::database::open(here / "bank", {.publish_status = true});
