@@ -173,8 +173,7 @@ db::salvage_report into_new(const salvage_request& r, const common& c) {
 }  // namespace
 
 void run_salvage(const salvage_request& r, const common& c) {
-  std::error_code ignored;
-  if (!fs::is_directory(r.store, ignored)) {
+  if (!is_folder(r.store)) {
     throw usage_error(r.store.string() + " is not the folder of a store");
   }
   if (!r.dry_run && r.to.empty()) throw usage_error("where to? salvage STORE NEW, or --dry-run");

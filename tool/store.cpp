@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "errors.hpp"
@@ -51,19 +53,36 @@ db::database open_old(const fs::path& directory, db::options o, progress_mode sh
   }
 }
 
+/// What is not there is an answer; what this process may not look at is none.
+[[noreturn]] void fail_to_look(const fs::path& at, const std::error_code& why) {
+  throw failure(at.string() + ": cannot look at it: " + why.message());
+}
+
 bool has_data(const fs::path& directory) {
-  std::error_code ignored;
-  for (const auto& one : fs::directory_iterator(directory, ignored)) {
-    if (one.path().extension() == ".spl") return true;
+  std::error_code why;
+  const fs::directory_iterator all(directory, why);
+  if (why == std::errc::no_such_file_or_directory || why == std::errc::not_a_directory) {
+    return false;
   }
-  return false;
+  if (why) fail_to_look(directory, why);
+  return std::any_of(begin(all), end(all),
+                     [](const auto& one) { return one.path().extension() == ".spl"; });
 }
 
 }  // namespace
 
+bool is_folder(const fs::path& path) {
+  std::error_code why;
+  const fs::file_status there = fs::status(path, why);
+  if (there.type() == fs::file_type::none) fail_to_look(path, why);
+  return fs::is_directory(there);
+}
+
 bool is_store(const fs::path& directory) {
-  std::error_code ignored;
-  return fs::exists(directory / "SPOLIA", ignored);
+  std::error_code why;
+  const fs::file_status there = fs::status(directory / "SPOLIA", why);
+  if (there.type() == fs::file_type::none) fail_to_look(directory, why);
+  return fs::exists(there);
 }
 
 db::database open_to_read(const fs::path& directory, db::options o, progress_mode show) {

@@ -21,7 +21,9 @@ db::database open_made(const std::filesystem::path& directory, db::options o, pr
 db::database open_to_write(const std::filesystem::path& directory, db::options o,
                            progress_mode show);
 
-/// Whether a store is there, in whatever state.
+/// Whether a folder is there. Throws failure if that cannot be seen.
+bool is_folder(const std::filesystem::path& path);
+/// Whether a store is there, in whatever state. Throws failure if that cannot be seen.
 bool is_store(const std::filesystem::path& directory);
 
 /// What is at fault, in one line: without the name of the library.

@@ -532,6 +532,27 @@ TEST_F(tool_program, shows_what_a_running_program_does) {
   EXPECT_EQ(wait(child).code, 0);
 }
 
+TEST_F(tool_program, says_what_it_cannot_look_at) {
+  make_bank();
+  fs::create_symlink("loop", here / "loop");
+  const auto says = [&](const std::string& store, const std::string& why) {
+    for (const char* command : {"info", "check", "top", "dump", "backup", "salvage"}) {
+      std::vector<std::string> words = {command, store};
+      if (*command != 'i' && *command != 'c' && *command != 't') words.emplace_back("new");
+      const ended e = run(words);
+      EXPECT_EQ(e.code, 1) << command;
+      EXPECT_NE(e.err.find(why), std::string::npos) << command << ": " << e.err;
+      EXPECT_FALSE(fs::exists(here / "new")) << command;
+    }
+  };
+  says("loop", "cannot look at it: Too many levels of symbolic links");
+  fs::remove(here / "loop");
+  if (::geteuid() == 0) return;  // who may look at everything
+  fs::permissions(here / "bank", fs::perms::none);
+  says("bank", "Permission denied");
+  fs::permissions(here / "bank", fs::perms::owner_all);
+}
+
 TEST_F(tool_program, says_that_the_program_has_ended_that_it_shows) {
   make_bank();
   const pid_t child = ::fork();
