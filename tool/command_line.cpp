@@ -184,7 +184,8 @@ void add_load(CLI::App& app, std::function<void()>& run) {
 }
 
 void add_copies(CLI::App& app, std::function<void()>& run) {
-  command<copy_request> b(app, "backup", "copies a store that no program has open, and checks it");
+  command<copy_request> b(app, "backup",
+                          "copies a store, also one that a program has open, and checks it");
   b.store(b.request->from);
   b.app
       .add_option(

@@ -28,8 +28,9 @@ bool is_damage(const db::storage_error& e) {
   const bool data = file.starts_with("log-") || file.starts_with("checkpoint-");
   const bool missing = e.problem().find("are missing") != std::string::npos ||
                        e.problem().find("no file SPOLIA") != std::string::npos;
-  const bool unknown = e.problem().find("format") != std::string::npos;
-  return !e.reason() && !unknown && (data || missing);
+  const bool identity = file == "SPOLIA" && e.problem().find("is damaged") != std::string::npos;
+  const bool unknown = e.problem().find("a format that") != std::string::npos;
+  return !e.reason() && !unknown && (data || missing || identity);
 }
 
 db::database open_it(const fs::path& directory, db::options o, progress_mode show) {

@@ -56,6 +56,27 @@ TEST(backups, a_backup_is_a_database_as_of_a_commit) {
   EXPECT_THROW(database::open().backup("copy"), std::invalid_argument);
 }
 
+TEST(backups, what_killed_ones_have_left_goes_with_the_next) {
+  const disk files = new_disk();
+  database base = database::open(place, over(files));
+  table& ledger = make_ledger(base);
+  base.backup("copy");
+  for (const bool incremental : {true, false}) {
+    SCOPED_TRACE(incremental);
+    for (const char* left : {"copy/checkpoint-0000000000000099.spl.tmp",
+                             "copy/log-0000000000000001.spl.tmp", "copy/letter.tmp"}) {
+      files->put(left, bytes(100));
+    }
+    ASSERT_TRUE(write_down(base, ledger, incremental ? 1 : 2));
+    if (!incremental) base.checkpoint();
+    EXPECT_EQ(base.backup("copy").incremental, incremental);
+    for (const std::string& name : files->names()) {
+      EXPECT_FALSE(name.starts_with("copy/") && name.ends_with(".spl.tmp")) << name;
+    }
+    EXPECT_TRUE(files->has("copy/letter.tmp")) << "it is nothing of a database";
+  }
+}
+
 TEST(backups, a_backup_of_a_directory_that_is_read_adds_its_log) {
   const disk files = new_disk();
   options look = over(files);

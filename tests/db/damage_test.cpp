@@ -312,8 +312,9 @@ TEST(damage, an_identity_says_what_is_wrong_with_it) {
     std::size_t length;
     std::string_view by;
     std::string_view why;
-  } constexpr wrong[] = {{0, 1, "S", "not the file of a database"},
-                         {16, 1, "F", "not the file of a database"},
+  } constexpr wrong[] = {{0, 1, "S", "is damaged"},
+                         {16, 1, "F", "is damaged"},
+                         {format_at, 1, "=", "is damaged"},
                          {format_at, 1, "0", "format"},
                          {format_at, 1, "6", "format"},
                          {format_at, 1, "52", "format"},
@@ -337,6 +338,10 @@ TEST(damage, an_identity_says_what_is_wrong_with_it) {
     EXPECT_EQ(damaged->content(name).size(), changed.size());
   }
   EXPECT_EQ(try_to_open(files).refused, "");
+  const disk alone = new_disk();
+  alone->put(name, bytes(61));
+  const std::string why = try_to_open(alone).refused;
+  EXPECT_NE(why.find("not the file of a database"), std::string::npos) << why;
 }
 
 /// The file is as if written by an older version.

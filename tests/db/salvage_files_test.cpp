@@ -207,6 +207,14 @@ TEST_F(three_segments, no_file_says_which_database_it_is) {
   }
 }
 
+TEST_F(three_segments, the_file_that_says_which_database_it_is_says_another) {
+  files_->content(identity)[40] ^= std::byte{1};
+  const auto got = salvage_all(files_);
+  EXPECT_EQ(got.rows, rows_of(10)) << in_words(got.report);
+  EXPECT_TRUE(got.report.complete());
+  EXPECT_TRUE(says_place(got.report, identity, 0));
+}
+
 TEST_F(three_segments, a_format_that_is_not_known_is_named_as_such) {
   for (const std::uint64_t s : {1U, 6U, 9U}) {
     bytes& log = files_->content(segment(s));

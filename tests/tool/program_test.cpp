@@ -390,6 +390,26 @@ TEST_F(tool_salvage, brings_out_what_is_whole_and_says_what_is_missing) {
             "1 rows inserted, 1 skipped\n");
 }
 
+TEST_F(tool_salvage, is_named_by_what_finds_the_store_damaged) {
+  const std::string identity = read_text(here / "bank/SPOLIA");
+  const std::string rows = csv("bank");
+  // In its first line, its format, and its number: to a digit, and to none.
+  for (const std::size_t at : {3U, 18U, 30U, 40U}) {
+    for (const char bit : {'\x01', '\x40'}) {
+      std::string damaged = identity;
+      damaged[at] = static_cast<char>(damaged[at] ^ bit);
+      write_text(here / "bank/SPOLIA", damaged);
+      for (const char* command : {"info", "check"}) {
+        bad(1, "; spolia salvage makes a new store", {command, "bank"});
+      }
+      bad(1, "; spolia salvage makes a new store", {"dump", "bank", "d"});
+      static_cast<void>(good({"salvage", "bank", "new"}));
+      EXPECT_EQ(csv("new"), rows);
+      fs::remove_all(here / "new");
+    }
+  }
+}
+
 TEST_F(tool_salvage, says_so_if_nothing_is_missing) {
   fs::create_directory(here / "empty");
   for (const char* to : {"new", "empty"}) {

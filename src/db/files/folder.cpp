@@ -110,7 +110,7 @@ folder::folder(storage_files& files, const std::filesystem::path& directory, fol
   const bool whole = size == identity_text({}, without_data).size();
   if (size == 0 && has.has_data() && !has.copy) refuse_without_identity(has);
   if (whole || (has.has_data() && !has.copy) || (!use.write && !has.copy)) {
-    parse({text.data(), size});
+    parse({text.data(), size}, has.has_data());
   }
 }
 
@@ -138,7 +138,7 @@ void folder::have_damaged(folder_use use) {
   have(use);
   std::array<char, 256> text{};
   try {
-    parse({text.data(), locked_->read(0, std::as_writable_bytes(std::span(text)))});
+    parse({text.data(), locked_->read(0, std::as_writable_bytes(std::span(text)))}, true);
   } catch (const storage_error&) {
     return;  // known_ says so
   }
@@ -225,21 +225,28 @@ void folder::have_by_lock_file(folder_use use) {
   guard_ = directory_guard::nothing;
 }
 
-void folder::parse(std::string_view text) {
+/// Beside data files, what is not the file of a database was one.
+void folder::parse(std::string_view text, bool beside_data) {
   constexpr const char* not_ours =
       "this is not the file of a database: its first line is not \"spolia database\". Use another "
       "directory";
   constexpr const char* no_id =
       "it has no whole number of the database, of 32 hexadecimal digits: it is damaged. Take that "
       "of a backup";
+  constexpr const char* no_lines =
+      "it is damaged: its lines should say \"spolia database\", a format, and the number that the "
+      "data files beside it have as well. Take that of a backup";
   const auto refuse = [&](const std::string& why) {
     throw storage_error(path_of(identity_name), 0, why);
   };
-  if (!text.starts_with(first_line)) refuse(not_ours);
-  text.remove_prefix(first_line.size());
-  if (!text.starts_with(format_line)) refuse(not_ours);
-  text.remove_prefix(format_line.size());
+  const bool ours =
+      text.starts_with(first_line) && text.substr(first_line.size()).starts_with(format_line);
+  if (!ours) refuse(beside_data ? no_lines : not_ours);
+  text.remove_prefix(format_at);
   const std::string_view format = text.substr(0, std::min(text.find('\n'), text.size()));
+  if (beside_data && format.find_first_not_of("0123456789") != std::string_view::npos) {
+    refuse(no_lines);
+  }
   if (format.size() != 1 || !is_known(format[0])) {
     refuse("it has a format that this version does not know, " + std::string(format) +
            ": it knows " + oldest_identity + " to " + with_data +

@@ -113,7 +113,7 @@ class folder {
   void have_damaged(folder_use use);
   void have(folder_use use);
   void have_by_lock_file(folder_use use);
-  void parse(std::string_view text);
+  void parse(std::string_view text, bool beside_data);
   /// Throws lost_directory if the SPOLIA that is locked is not the one that is there.
   void still_ours() const;
 

@@ -204,6 +204,10 @@ backup_report storage::backup(const std::filesystem::path& to) {
         "the directory has the database itself, or a copy that was opened to be changed "
         "since: a backup goes to a new directory, or to a copy that was not");
   }
+  // What a backup has left that was killed may be as long as a copy.
+  if (has.copy) {
+    for (const std::string& name : has.temporary) theirs.remove(name);
+  }
   backup_report report;
   if (theirs.known() && has.has_data()) {
     const log_end end = end_of_backup(theirs, has);

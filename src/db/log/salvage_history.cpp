@@ -39,7 +39,7 @@ salvage_history::salvage_history(folder& in, const recovery_listener& tell, salv
   choose();
   count_unused();
   find_proof();
-  if (!folder_.known()) {
+  if (!folder_.known() || id_ != folder_.id()) {
     note(folder_.path_of(folder::identity_name), {storage_error::nowhere, 0},
          "the file that says which database it is is missing or damaged: the headers of the other "
          "files say it");
@@ -50,7 +50,8 @@ salvage_history::salvage_history(folder& in, const recovery_listener& tell, salv
   report_missing();
 }
 
-/// That of SPOLIA, or else the one that most files have.
+/// That of SPOLIA, or else the one that most files have: if none has that of SPOLIA, it is SPOLIA
+/// that is damaged.
 void salvage_history::find_id() {
   std::map<database_id, std::size_t> ids;
   const auto look = [&](file_kind kind, std::uint64_t named) {
@@ -67,7 +68,7 @@ void salvage_history::find_id() {
   };
   for (const std::uint64_t s : has_.checkpoints) look(file_kind::checkpoint, s);
   for (const std::uint64_t s : has_.segments) look(file_kind::log, s);
-  if (folder_.known()) {
+  if (folder_.known() && (ids.empty() || ids.contains(folder_.id()))) {
     id_ = folder_.id();
   } else if (!ids.empty()) {
     const auto less = [](const auto& x, const auto& y) { return x.second < y.second; };
