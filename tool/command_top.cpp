@@ -176,7 +176,7 @@ bool nobody_has(const std::filesystem::path& store) {
 /// Flushes, so that an output which does not take the text is noticed now, and not with the next.
 void show(const std::string& text) {
   const bool taken = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  if (std::fflush(stdout) != 0 || !taken) throw failure("cannot write to standard output");
+  if (!taken || std::fflush(stdout) != 0) throw failure(output_failure());
 }
 
 /// False: the user has had enough.

@@ -2,9 +2,11 @@
 // errors.hpp: how a command ends that cannot do what it was told. One sentence each.
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
 namespace tool {
 
@@ -33,6 +35,11 @@ class bad_input : public failure {
             const std::string& what)
       : failure(file + ":" + std::to_string(line) + ":" + std::to_string(column) + ": " + what) {}
 };
+
+/// A write to standard output has just failed.
+inline std::string output_failure() {
+  return "cannot write to standard output: " + std::generic_category().message(errno);
+}
 
 /// The user has had enough.
 class interrupted : public failure {

@@ -22,7 +22,7 @@ namespace {
 int end_of_line(const CLI::App& app, const CLI::ParseError& e) {
   if (app.exit(e) != 0) return 2;
   if (std::cout && std::fflush(stdout) == 0) return 0;
-  fmt::print(stderr, "spolia: cannot write to standard output\n");
+  fmt::print(stderr, "spolia: {}\n", tool::output_failure());
   return 1;
 }
 
@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
     watch_for_interrupts();
     have_descriptors();
     run();
-    if (std::fflush(stdout) != 0) throw failure("cannot write to standard output");
+    if (std::fflush(stdout) != 0) throw failure(output_failure());
   } catch (const CLI::ParseError& e) {
     return end_of_line(app, e);
   } catch (const usage_error& e) {
@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
     return 2;
   } catch (const something_is_missing& e) {
     if (std::fflush(stdout) != 0) {
-      fmt::print(stderr, "spolia: cannot write to standard output\n");
+      fmt::print(stderr, "spolia: {}\n", output_failure());
       return 1;
     }
     fmt::print(stderr, "spolia: {}\n", plain(e));

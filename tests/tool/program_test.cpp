@@ -410,6 +410,19 @@ TEST_F(tool_salvage, is_named_by_what_finds_the_store_damaged) {
   }
 }
 
+TEST_F(tool_salvage, names_a_file_once) {
+  damage();
+  fs::remove(log_);
+  fs::create_directory(log_);
+  const ended e = run({"salvage", "bank", "--dry-run"});
+  EXPECT_EQ(e.code, 3) << e.err;
+  const std::string name = log_.filename().string();
+  EXPECT_NE(e.out.find("damage       " + name + ": is not a regular file"), std::string::npos)
+      << e.out;
+  EXPECT_NE(e.out.find(": Is a directory"), std::string::npos) << e.out;
+  EXPECT_EQ(e.out.find("spolia::db"), std::string::npos) << e.out;
+}
+
 TEST_F(tool_salvage, says_so_if_nothing_is_missing) {
   fs::create_directory(here / "empty");
   for (const char* to : {"new", "empty"}) {
@@ -459,7 +472,9 @@ TEST_F(tool_program, says_that_its_help_cannot_be_written) {
     const std::string command =
         "cd " + here.string() + " && " SPOLIA_PROGRAM " " + word + " >/dev/full 2>err";
     EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 1) << word;
-    EXPECT_EQ(read_text(here / "err"), "spolia: cannot write to standard output\n") << word;
+    EXPECT_EQ(read_text(here / "err"),
+              "spolia: cannot write to standard output: No space left on device\n")
+        << word;
   }
 }
 
@@ -573,6 +588,12 @@ TEST_F(tool_program, says_what_it_cannot_look_at) {
   fs::permissions(here / "bank", fs::perms::owner_all);
 }
 
+TEST_F(tool_program, waits_for_no_status_that_is_a_pipe) {
+  make_bank();
+  ASSERT_EQ(::mkfifo((here / "bank/status").c_str(), 0600), 0);
+  bad(1, "is not a regular file", {"top", "bank"});
+}
+
 TEST_F(tool_program, says_that_the_program_has_ended_that_it_shows) {
   make_bank();
   const pid_t child = ::fork();
@@ -608,12 +629,15 @@ TEST_F(tool_program, shows_nothing_when_no_program_reads_any_more) {
                                 "exit ${PIPESTATUS[0]}";
     const std::string shell = "bash -c '" + command + "'";
     EXPECT_EQ(WEXITSTATUS(std::system(shell.c_str())), 1) << form;
-    EXPECT_EQ(read_text(here / "err"), "spolia: cannot write to standard output\n") << form;
+    EXPECT_EQ(read_text(here / "err"), "spolia: cannot write to standard output: Broken pipe\n")
+        << form;
     const std::string full = "cd " + here.string() +
                              " && timeout 20 " SPOLIA_PROGRAM " top bank --interval 0.01" + form +
                              " >/dev/full 2>err";
     EXPECT_EQ(WEXITSTATUS(std::system(full.c_str())), 1) << form;
-    EXPECT_EQ(read_text(here / "err"), "spolia: cannot write to standard output\n") << form;
+    EXPECT_EQ(read_text(here / "err"),
+              "spolia: cannot write to standard output: No space left on device\n")
+        << form;
   }
 }
 

@@ -3,6 +3,7 @@
 #include "db/files/status_file.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -159,7 +160,7 @@ void fill_sums(store_status& s, const statistics& sum) noexcept {
 /// Closes itself.
 struct open_status {
   explicit open_status(const std::filesystem::path& file)
-      : descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC)) {}
+      : descriptor(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {}
   open_status(const open_status&) = delete;
   open_status& operator=(const open_status&) = delete;
   ~open_status() {
@@ -254,6 +255,10 @@ std::optional<store_status> read_status(const std::filesystem::path& directory) 
     if (errno == ENOENT) return std::nullopt;
     fail_status(file, "it cannot be read");
   }
+  struct stat s{};
+  if (::fstat(of.descriptor, &s) != 0) fail_status(file, "it cannot be read");
+  if (!S_ISREG(s.st_mode))
+    throw storage_error(file, storage_error::nowhere, "is not a regular file");
   for (int look = 0; look < most_looks; ++look) {
     status_page p;
     const auto got = ::pread(of.descriptor, &p, sizeof p, 0);

@@ -21,6 +21,11 @@ constexpr const char* unknown_format =
     "one";
 constexpr const char* other_database = "it belongs to another database; nothing of it is used";
 
+/// The report names the file.
+std::string what_is_wrong(const storage_error& e) {
+  return e.problem() + (e.reason() ? ": " + e.reason().message() : "");
+}
+
 /// Whether y may come right after x.
 bool pieces_fit(const log_piece& x, const log_piece& y) noexcept {
   if (y.first <= x.last) return false;
@@ -91,7 +96,7 @@ void salvage_history::look_at_checkpoint(std::uint64_t named) {
         folder_, named, [&](std::uint64_t more) { progress(more); });
   } catch (const storage_error& e) {
     if (means_denied(e)) throw;
-    of.wrong = e.what();
+    of.wrong = what_is_wrong(e);
     return;
   }
   const salvaged_checkpoint& c = *of.checkpoint;
@@ -146,7 +151,7 @@ void salvage_history::look_at_segment(std::uint64_t named) {
     }
   } catch (const storage_error& e) {
     if (means_denied(e)) throw;
-    of.wrong = e.what();
+    of.wrong = what_is_wrong(e);
   }
   progress(of.size);
 }
