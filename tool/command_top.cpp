@@ -163,8 +163,8 @@ status look(const std::filesystem::path& store) {
 }
 
 /// Whether no process has the store, not even in another container, where numbers of processes say
-/// nothing: then its lock is free. Whoever has the lock for that moment keeps others out, so this is
-/// asked only of a process that shows nothing new.
+/// nothing: then its lock is free. The look takes the lock for a moment, in which no process can
+/// open the store, so this is asked only of a process that shows nothing new.
 bool nobody_has(const std::filesystem::path& store) {
   const int fd = ::open((store / "SPOLIA").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return false;
