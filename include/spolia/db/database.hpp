@@ -286,7 +286,8 @@ class SPOLIA_EXPORT database {
   /// commit() or rollback(), and returns ok, the result is outcome::ended: what was done is what f
   /// has done.
   /// A T that shows what is gone with the transaction, as rows, editors and views of texts do, does
-  /// not compile.
+  /// not compile. Within another type, as an optional or a vector, or as a const char*, it does,
+  /// and must not be looked at.
   template <std::invocable<transaction&> F>
   transacted<F> transact(F&& f, const retries& how = {});
 
