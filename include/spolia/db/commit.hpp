@@ -42,6 +42,7 @@
 //   D2  Rows become visible together. (Theirs: row by row, torn snapshots.)
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <new>
 
@@ -112,10 +113,12 @@ class commit_board {
     friend class commit_board;
     atomic<bool> taken_{false};
     plain<std::uint32_t> number_{0};
-    // The record, not this one, that a thread with this number gave back last.
-    atomic<std::uint32_t> given_back_{0};  // one more; 0: none
-    atomic<std::uint64_t> serial_{0};      // of the last commit that began
-    atomic<std::uint64_t> state_{0};       // see the constants below
+    // Of the thread with this number, when it wants more than one: see take_another().
+    atomic<std::uint32_t> given_back_{0};  // the record of that number, last; 0: none
+    atomic<std::uint32_t> next_{0};
+    atomic<std::uint32_t> not_looked_{0};
+    atomic<std::uint64_t> serial_{0};  // of the last commit that began
+    atomic<std::uint64_t> state_{0};   // see the constants below
   };
 
   commit_board() = default;
@@ -133,22 +136,13 @@ class commit_board {
     const std::uint32_t me = threads::number();
     record& mine = records_.of(me);
     if (try_to_take(mine, me)) return mine;
-    // It has a reader or transaction already. The record that it gave back last is mostly free
-    // yet: a thread that holds a thousand readers need not read their records to begin another one.
-    if (const std::uint32_t last = mine.given_back_.load_relaxed(); last != 0) {
-      record& r = records_.of(last - 1);
-      if (try_to_take(r, last - 1)) return r;
-    }
-    for (std::uint32_t n = me + 1;; ++n) {
-      if (n >> (63U - serial_bits) != 0) throw std::bad_alloc();  // a million are open
-      record& r = records_.of(n);
-      if (try_to_take(r, n)) return r;
-    }
+    return take_another(mine, me);  // it has a reader or transaction already
   }
   void give_back(record& r) noexcept {
     const std::uint32_t me = threads::number();
-    if (r.number() != me) {
-      if (record* const mine = records_.find(me)) mine->given_back_.store_relaxed(r.number() + 1);
+    if (record* const mine = r.number() == me ? nullptr : records_.find(me)) {
+      mine->given_back_.store_relaxed(r.number());
+      if (r.number() < mine->next_.load_relaxed()) mine->next_.store_relaxed(r.number());
     }
     r.taken_.store_release(false);  // → the acquire in try_to_take()
   }
@@ -259,6 +253,37 @@ class commit_board {
   }
 
  private:
+  /// The record that the thread gave back last is mostly free yet. Else it looks from where it found
+  /// one last, or gave one back, on. If all up to the end are taken, it looks at those before, but
+  /// not again for as many calls as it has found taken then. So to take many takes constant time
+  /// each, and there are about twice as many records as were taken at once, at most.
+  SPOLIA_NOINLINE record& take_another(record& mine, std::uint32_t me) {
+    const std::uint32_t last = mine.given_back_.load_relaxed();
+    if (last != 0 && try_to_take(records_.of(last), last)) return records_.of(last);
+    const std::uint32_t first = me + 1;
+    const std::uint32_t end = (std::max)(first, high_water());
+    const std::uint32_t next = std::clamp(mine.next_.load_relaxed(), first, end);
+    if (record* const r = take_between(mine, next, end)) return *r;
+    if (const std::uint32_t n = mine.not_looked_.load_relaxed(); n != 0) {
+      mine.not_looked_.store_relaxed(n - 1);
+    } else {
+      if (record* const r = take_between(mine, first, next)) return *r;
+      mine.not_looked_.store_relaxed(next - first);
+    }
+    constexpr std::uint32_t most = std::uint32_t{1} << (63U - serial_bits);  // a million are open
+    if (record* const r = take_between(mine, end, most)) return *r;
+    throw std::bad_alloc();
+  }
+  record* take_between(record& mine, std::uint32_t from, std::uint32_t to) {
+    for (std::uint32_t n = from; n < to; ++n) {
+      record& r = records_.of(n);
+      if (!try_to_take(r, n)) continue;
+      mine.next_.store_relaxed(n + 1);
+      return &r;
+    }
+    return nullptr;
+  }
+
   /// Record n.
   bool try_to_take(record& r, std::uint32_t n) noexcept {
     // acquire ← the release in give_back(): its last holder's commit is over.
