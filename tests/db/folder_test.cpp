@@ -165,7 +165,9 @@ TEST_F(folders, that_are_gone_end_the_log_at_the_next_segment) {
     SCOPED_TRACE(l.says);
     fs::remove_all("bank");
     fs::remove_all("copy");
-    database base = database::open("bank", small_segments());
+    options o = small_segments();
+    o.publish_status = true;
+    database base = database::open("bank", o);
     commit(base, 1, 10);
     base.backup("copy");
     l.happens();
@@ -174,6 +176,11 @@ TEST_F(folders, that_are_gone_end_the_log_at_the_next_segment) {
     EXPECT_LT(refused_one, 100) << "a segment of 4 KiB has less";
     EXPECT_EQ(why, outcome::storage_failed);
     EXPECT_NE(said_of(base).find(l.says), std::string::npos) << base.storage_failure();
+    const auto shown = read_status("bank");
+    EXPECT_EQ(shown.has_value(), fs::exists("bank"));
+    if (shown) {
+      EXPECT_EQ(shown->storage_failed, 1U);
+    }
     EXPECT_NE(refused([&] { base.resume(); }).find(l.says), std::string::npos);
     EXPECT_EQ(write_down(base, base.find_table("ledger"), refused_one + 1),
               outcome::storage_failed);

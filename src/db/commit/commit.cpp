@@ -274,8 +274,10 @@ status transaction::commit() {
   return outcome::ok;
 }
 
-/// It has been published, and is not known to be durable.
+/// It has been published, and is not known to be durable. That is shown at once: maybe no other
+/// commit comes.
 status transaction::in_doubt() const noexcept {
+  if (engine_.shown) engine_.shown->publish();
   try {
     return {outcome::storage_failed, "in doubt: the commit of time " +
                                          std::to_string(commit_time_) +
