@@ -253,10 +253,10 @@ class commit_board {
   }
 
  private:
-  /// The record that the thread gave back last is mostly free yet. Else it looks from where it found
-  /// one last, or gave one back, on. If all up to the end are taken, it looks at those before, but
-  /// not again for as many calls as it has found taken then. So to take many takes constant time
-  /// each, and there are about twice as many records as were taken at once, at most.
+  /// The record that the thread gave back last is mostly free yet. Else it looks from where it
+  /// found one last, or gave one back, on. If all up to the end are taken, it looks at those
+  /// before, but not again for as many calls as it has found taken then. So to take many takes
+  /// constant time each, and there are about twice as many records as were taken at once, at most.
   SPOLIA_NOINLINE record& take_another(record& mine, std::uint32_t me) {
     const std::uint32_t last = mine.given_back_.load_relaxed();
     if (last != 0 && try_to_take(records_.of(last), last)) return records_.of(last);
