@@ -322,7 +322,8 @@ TEST_F(callbacks, of_slow_readers_are_told_what_the_commit_that_asks_has) {
   ASSERT_TRUE(another.lock(ledger, {4}));
   status done;
   for (std::int64_t n = 0; done; ++n) {
-    transaction tx = base.begin();
+    // Which keeps the key and the value of what it takes back.
+    transaction tx = base.begin({.isolation = isolation::serializable});
     asking = &tx;
     ASSERT_TRUE(tx.update(ledger, {2}, {{"n", n}}));
     ASSERT_TRUE(tx.insert(t, {2, 20}));

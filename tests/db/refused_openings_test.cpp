@@ -127,7 +127,7 @@ TEST_F(refused_openings, of_directories_that_have_something_else) {
   is_not_opened("dangling", "no directory");
   put("foreign/SPOLIA", "a letter that is as long as it must be, and no file of a database");
   put("foreign/log-0000000000000001.spl", "junk");
-  is_not_opened("foreign", "this is not the file of a database");
+  is_not_opened("foreign", "it is damaged");
   fs::create_directories("taken/SPOLIA");
   is_not_opened("taken", "cannot open");
   put("copied/COPY", "");

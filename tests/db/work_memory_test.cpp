@@ -140,6 +140,7 @@ TEST(work_within_the_budget, is_what_one_transaction_gets) {
         testing::ExitedWithCode(0), "");
   };
   in_child("values of an index", [](transaction& tx, db::table& rows, std::int64_t n) {
+    tx.savepoint();  // which leads back to it
     return tx.update(rows, {1}, {{"g", 1000 + n}});
   });
   in_child("rows that are inserted", [](transaction& tx, db::table& rows, std::int64_t n) {

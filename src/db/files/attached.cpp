@@ -93,7 +93,10 @@ class attached_directory final : public storage_directory {
   std::vector<std::string> list() override { return names_; }
   void rename(const std::string& from, const std::string& /*to*/) override { refuse(from); }
   void remove(const std::string& name) override { refuse(name); }
+  /// What is open is there still, also for what attaches to this one.
   std::optional<file_identity> identity(const std::string& name) override {
+    const auto found = found_.find(name);
+    if (found != found_.end() && found->second.file != nullptr) return found->second.identity;
     return to_.identity(name);
   }
   bool sync() override {
