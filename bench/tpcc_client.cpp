@@ -146,7 +146,8 @@ status tpcc_client::order_line(db::transaction& tx, std::int64_t d, std::int64_t
   shown_ += amount;
   const status s = take_stock(*row, wanted);
   if (!s || !inserts) return s;
-  brands_ += original(item->get(tables_.item.data)) && original(row->get(stock.data)) ? 1 : 0;
+  const auto data = row->get(stock.data);
+  brands_ += original(item->get(tables_.item.data)) && original(data) ? 1 : 0;
   return tx.insert(tables_.order_line.rows,
                    {home_, d, o_id, place + 1, wanted.item, wanted.supply, nullptr, wanted.quantity,
                     amount, row->get(stock.districts[static_cast<std::size_t>(d - 1)])});
