@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +13,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -57,8 +57,7 @@ std::size_t most_kept_open() noexcept {
 }
 
 bool no_descriptors(const storage_error& e) noexcept {
-  return e.reason() == std::errc::too_many_files_open ||
-         e.reason() == std::errc::too_many_files_open_in_system;
+  return e.reason().value() == EMFILE || e.reason().value() == ENFILE;
 }
 
 class attached_directory final : public storage_directory {

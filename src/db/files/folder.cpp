@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <exception>
 #include <optional>
 #include <random>
 #include <span>
-#include <system_error>
 #include <utility>
 
 #include "db/files/attached.hpp"
@@ -77,10 +77,16 @@ database_id random_id() {
 }
 
 bool means_denied(const storage_error& e) noexcept {
-  const std::error_code why = e.reason();
-  return why == std::errc::permission_denied || why == std::errc::operation_not_permitted ||
-         why == std::errc::too_many_files_open || why == std::errc::too_many_files_open_in_system ||
-         why == std::errc::not_enough_memory;
+  switch (e.reason().value()) {
+    case EACCES:
+    case EPERM:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+      return true;
+    default:
+      return false;
+  }
 }
 
 folder::folder(std::unique_ptr<storage_directory> at) noexcept : at_(std::move(at)) {}
