@@ -217,6 +217,7 @@ struct alignas(cache_line) session {
   note& add_once(note* n) noexcept;
   /// Null: there is none of an entry that the transaction has added.
   [[nodiscard]] note* note_about(const note::subject& what) noexcept;
+  [[nodiscard]] bool goes_to_former(note& n) noexcept;
   /// The entry has gone.
   void takes_back(note& n) noexcept;
   void free_taken_back() noexcept;

@@ -162,6 +162,18 @@ TEST_P(catalog_changes, a_transaction_that_has_changed_rows_before_is_tried_agai
   EXPECT_EQ(count(base.snapshot(), items, "b2", 100), 1);
 }
 
+// Its index would lack what the transaction has changed before, though nothing was committed since.
+TEST_P(catalog_changes, a_transaction_that_has_changed_rows_before_does_not_scan_the_index) {
+  table& t = make("t");
+  ASSERT_TRUE(put_into(t, 1, 7));
+  transaction tx = base.begin();
+  ASSERT_TRUE(tx.insert(t, {2, 7}));
+  ASSERT_TRUE(base.create_index(t, {.name = "by_v", .columns = {"v"}}));
+  EXPECT_EQ(thrown([&] { count(tx, t, "by_v", 7); }), outcome::schema_changed);
+  EXPECT_EQ(tx.commit(), outcome::schema_changed);
+  EXPECT_EQ(count(base.snapshot(), t, "by_v", 7), 1);
+}
+
 TEST_P(catalog_changes, a_unique_index_needs_different_keys) {
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(put(i, i == 17 ? 3 : i));
   for (const index_kind kind : {index_kind::ordered, index_kind::hash}) {

@@ -201,6 +201,56 @@ TEST_F(taken_back, values_are_free_for_others) {
   look(base.snapshot());
 }
 
+// Also where the transaction has had a value, and again on a later level.
+TEST_F(taken_back, a_value_that_was_set_twice_is_free) {
+  db::transaction tx = base.begin();
+  const db::savepoint before = tx.savepoint();
+  ASSERT_TRUE(tx.update(rows, {1}, {{"c", 77}, {"d", 77}}));
+  const db::savepoint here = tx.savepoint();
+  ASSERT_TRUE(tx.update(rows, {1}, {{"c", 78}, {"d", 78}}));
+  ASSERT_TRUE(tx.update(rows, {1}, {{"c", 77}, {"d", 77}}));
+  const auto take = [&](db::transaction& other) {
+    return other.insert(rows, {100, 1, 1, 77, 77, 1});
+  };
+  ASSERT_TRUE(tx.rollback_to(here));
+  EXPECT_EQ(base.transact(take, {.tries = 1}), outcome::conflict);  // the row has it yet
+  ASSERT_TRUE(tx.rollback_to(before));
+  EXPECT_EQ(base.transact(take, {.tries = 1}), outcome::ok);
+  ASSERT_TRUE(tx.commit());
+  look(base.snapshot());
+}
+
+TEST_F(taken_back, a_row_that_was_inserted_twice_is_free) {
+  db::transaction tx = base.begin();
+  const db::savepoint before = tx.savepoint();
+  const auto take = [&](db::transaction& by) { return by.insert(rows, {100, 1, 1, 77, 77, 1}); };
+  ASSERT_TRUE(take(tx));
+  const db::savepoint here = tx.savepoint();
+  ASSERT_TRUE(tx.erase(rows, {100}));
+  ASSERT_TRUE(take(tx));
+  ASSERT_TRUE(tx.rollback_to(here));
+  EXPECT_EQ(base.transact(take, {.tries = 1}), outcome::conflict);
+  ASSERT_TRUE(tx.rollback_to(before));
+  EXPECT_EQ(base.transact(take, {.tries = 1}), outcome::ok);
+  ASSERT_TRUE(tx.commit());
+  look(base.snapshot());
+}
+
+// What a row has in several columns is another value when one of them changes.
+TEST_F(taken_back, values_of_several_columns_are_free) {
+  ASSERT_TRUE(base.create_index(rows, {.name = "by_be", .columns = {"b", "e"}, .unique = true}));
+  db::transaction tx = base.begin();
+  db::editor of = *tx.edit(rows, {1});
+  ASSERT_TRUE(of.set(b, 77));
+  ASSERT_TRUE(of.set(e, 5));
+  const auto take = [&](db::transaction& other) {
+    return other.insert(rows, {100, 1, 77, 100, 100, 0});
+  };
+  EXPECT_EQ(base.transact(take, {.tries = 1}), outcome::ok);
+  ASSERT_TRUE(tx.commit());
+  look(base.snapshot());
+}
+
 // It has seen that they were free.
 TEST_F(taken_back, values_are_not_free_beside_a_serializable_transaction) {
   db::transaction tx = base.begin({.isolation = isolation::serializable});

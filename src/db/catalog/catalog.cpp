@@ -149,6 +149,8 @@ status catalog::create_index(table& t, const index_spec& spec) {
   std::uint64_t since = 0;
   outcome end = outcome::duplicate_key;
   try {
+    // Transactions that have begun before may have changed rows that have no entries.
+    engine_.board.clock.tick();
     const reader now(engine_, "index");
     since = now.timestamp();
     if (fill(now, b)) {

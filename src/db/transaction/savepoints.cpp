@@ -196,6 +196,19 @@ note* session::note_about(const note::subject& what) noexcept {
   return n;
 }
 
+/// Whether the transaction has made the entry before the newest note, `n`: then the note of that
+/// stays, with the entry's new claim, and this one goes. Else the entry could not go at once.
+bool session::goes_to_former(note& n) noexcept {
+  if (!known.empty()) return false;  // add_once() would have found it
+  note* former = n.next;
+  while (former != nullptr && (!former->made || former->about() != n.about()))
+    former = former->next;
+  if (former == nullptr) return false;
+  former->claim() = n.claim();
+  takes_back(n);
+  return true;
+}
+
 void session::takes_back(note& n) noexcept {
   if (n.kept) known.take(n);
   n.what = note::kind::taken_back;

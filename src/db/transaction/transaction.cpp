@@ -519,7 +519,8 @@ outcome transaction::assign(std::uint32_t number, std::span<const column_value> 
   try {
     const outcome s = indexed ? index_row(number, bits) : outcome::ok;
     if (s == outcome::ok) made.keep();
-    if (s == outcome::ok && (before.sets & w.indexes->columns & bits) != 0) {
+    // Of an index over several columns, another one may have been set before.
+    if (s == outcome::ok && indexed && (before.sets & w.indexes->columns) != 0) {
       take_back_former(w, old, bits);
     }
     if (s == outcome::duplicate_key) take_back();
@@ -769,7 +770,8 @@ outcome transaction::add_entries(std::uint32_t number, std::uint64_t changed) {
     const std::uint64_t birth = is_built ? timestamp() + 1 : 0;
     const index_addition done = i->entries_->add(key, w.slot, {n.claim(), birth});
     n.since = done.birth;
-    if (session_->notes_made != before) {
+    const bool noted = session_->notes_made != before;
+    if (noted && (done.made || !session_->goes_to_former(n))) {
       n.made = done.made && is_built;
       w.pinned = w.pinned || !n.made;
     }
