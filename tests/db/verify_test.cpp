@@ -156,6 +156,25 @@ TEST_F(verified, what_is_attached_is_compared_with_what_was_read) {
   EXPECT_EQ(r.rows, 9U);
 }
 
+// It keeps them, and the process that has the database removes them.
+TEST_F(verified, what_is_attached_is_compared_with_files_that_were_removed) {
+  write(10);
+  base_.checkpoint();
+  options o = over(files_);
+  o.read_only = o.attach = true;
+  database there = database::open(place, o);
+  const auto names = files_->names();
+  for (std::int64_t n = 20; n <= 50; n += 10) {
+    write(n);
+    base_.checkpoint();
+  }
+  const auto now = files_->names();
+  ASSERT_FALSE(std::includes(now.begin(), now.end(), names.begin(), names.end()));
+  const verify_report r = there.verify();
+  EXPECT_TRUE(r.equal()) << r.text();
+  EXPECT_EQ(r.rows, 9U);
+}
+
 TEST_F(verified, all_types_and_indexes) {
   table& t = base_.create_table({.name = "all",
                                  .columns = {{"a", text(8), primary_key},
