@@ -160,8 +160,9 @@ struct retries {
   std::uint32_t tries = 1000;
   std::chrono::microseconds longest_pause{100000};
   transaction_options begin{};
-  /// Null, or where the time of the commit goes, as of transaction::commit_time(): 0 if there was
-  /// none. So a program knows which one is in doubt.
+  /// Null, or where transact() writes the time of its commit, as of transaction::commit_time(),
+  /// when it returns: 0 if there was none. So a program knows which one is in doubt. If it throws
+  /// that is 0.
   std::uint64_t* commit_time = nullptr;
 };
 
