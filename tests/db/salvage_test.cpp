@@ -238,11 +238,15 @@ class damaged_checkpoint : public testing::Test {
   std::vector<block_place> blocks_;
 };
 
+// Each look salvages all of it.
+constexpr std::size_t each_nth = spolia::test::sanitized ? 5 : 1;
+
 TEST_F(damaged_checkpoint, has_the_rows_of_its_other_blocks) {
   ASSERT_GT(blocks_.size(), 12U);
   const auto flip = [](std::span<std::byte> at) { at[0] ^= std::byte{0x10}; };
   for (std::size_t at = 0; at < file_head; at += 3) damage(at, at + 1, flip);
-  for (const block_place& b : blocks_) {
+  for (std::size_t i = 0; i < blocks_.size(); i += each_nth) {
+    const block_place& b = blocks_[i];
     for (const std::size_t at : {0U, 5U, 9U, 11U, 13U, 17U, 21U, 25U, 32U}) {
       if (b.begin + at < b.end) damage(b.begin + at, b.begin + at + 1, flip);
     }
@@ -252,7 +256,7 @@ TEST_F(damaged_checkpoint, has_the_rows_of_its_other_blocks) {
 
 TEST_F(damaged_checkpoint, with_zeros_over_several_blocks) {
   const auto zero = [](std::span<std::byte> at) { std::fill(at.begin(), at.end(), std::byte{0}); };
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+  for (std::size_t i = 0; i < blocks_.size(); i += each_nth) {
     for (std::size_t last = i; last < std::min(blocks_.size(), i + 4); ++last) {
       damage(blocks_[i].begin + (i % 2 == 0 ? 0 : 3), blocks_[last].end - 1, zero);
     }
