@@ -36,13 +36,19 @@ void append_row(std::string& to, const db::table& t, const db::row& r, text_form
 
 /// FNV-1a, and a finish that spreads what the last characters did.
 std::uint64_t hash_of(std::string_view s) noexcept {
-  std::uint64_t h = 0xcbf29ce484222325U;
-  for (const char c : s) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  std::uint64_t h = fnv1a(s);
   h = (h ^ h >> 32U) * 0xd6e8feb86659fd93U;
   return h ^ h >> 32U;
 }
 
 }  // namespace
+
+db::table* table_named(const db::database& base, std::string_view name) {
+  for (db::table* const t : base.tables()) {
+    if (t->name() == name) return t;
+  }
+  return nullptr;
+}
 
 std::vector<db::table*> chosen_tables(const db::database& base,
                                       const std::vector<std::string>& names) {

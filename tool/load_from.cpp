@@ -20,13 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-db::table* find(const db::database& base, std::string_view name) {
-  for (db::table* t : base.tables()) {
-    if (t->name() == name) return t;
-  }
-  return nullptr;
-}
-
 void make(db::database& base, const db::table_spec& spec) {
   try {
     base.create_table(spec);
@@ -127,7 +120,7 @@ void load_job::begin(const std::vector<std::string>& tables, load_notes& notes) 
 void load_job::prepare(db::database& base, load_notes& notes) const {
   std::vector<std::string> missing;
   for (const dumped_table& t : tables_) {
-    const db::table* const there = find(base, t.spec.name);
+    const db::table* const there = table_named(base, t.spec.name);
     if (there != nullptr && !same(there->spec(), t.spec)) {
       throw failure("table " + t.spec.name + " exists with other columns or indexes");
     }
@@ -137,7 +130,7 @@ void load_job::prepare(db::database& base, load_notes& notes) const {
   for (const dumped_table& t : tables_) make(trial, t.spec);
   notes.make(missing);
   for (const dumped_table& t : tables_) {
-    if (find(base, t.spec.name) == nullptr) make(base, t.spec);
+    if (table_named(base, t.spec.name) == nullptr) make(base, t.spec);
     notes.use(base.find_table(t.spec.name));
   }
 }
@@ -178,7 +171,7 @@ void load_job::run_stream(db::database& base, load_notes& notes, load_counts& do
   stream_source rows(lines, [&](std::string_view name) {
     const bool ours = std::any_of(tables_.begin(), tables_.end(),
                                   [&](const auto& t) { return t.spec.name == name; });
-    return ours ? find(base, name) : nullptr;
+    return ours ? table_named(base, name) : nullptr;
   });
   load(base, rows, notes, done, file_->size());
 }
@@ -187,7 +180,7 @@ void load_job::run_file(db::database& base, load_notes& notes, load_counts& done
   text_input lines(*file_, file_->name());
   begin({request_.table}, notes);
   prepare(base, notes);
-  db::table* const into = find(base, request_.table);
+  db::table* const into = table_named(base, request_.table);
   if (into == nullptr) {
     throw failure("there is no table " + request_.table + "; --schema can say how to make it");
   }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "dump.hpp"
 #include "errors.hpp"
 #include "schema_json.hpp"
 #include "text.hpp"
@@ -20,8 +21,6 @@ constexpr std::string_view undo_name = "all-or-nothing";
 constexpr std::string_view resume_name = "resume";
 constexpr std::int64_t only_row = 1;
 constexpr std::uint64_t rows_at_once = 1000;
-constexpr std::uint64_t fnv_begin = 0xcbf29ce484222325U;
-constexpr std::uint64_t fnv_prime = 0x100000001b3U;
 
 db::table_spec notes_spec() {
   return {.name = std::string(notes_name),
@@ -103,23 +102,16 @@ constexpr const char* what_can_be_done =
 }  // namespace
 
 load_notes::load_notes(db::database& base, unfinished how)
-    : base_(base), how_(how), hash_(fnv_begin) {
+    : base_(base), how_(how), hash_(fnv1a_of_nothing) {
   left_ = look();
   if (!left_ || left_->how != unfinished::undo) return;
   undone_ = undo(*left_);
   left_.reset();
 }
 
-db::table* load_notes::find(std::string_view name) const {
-  for (db::table* t : base_.tables()) {
-    if (t->name() == name) return t;
-  }
-  return nullptr;
-}
-
 /// Also drops notes of one that has come to its end.
 std::optional<load_notes::left> load_notes::look() {
-  db::table* const t = find(notes_name);
+  db::table* const t = table_named(base_, notes_name);
   if (t == nullptr) return std::nullopt;
   if (!same(t->spec(), notes_spec())) {
     if (how_ == unfinished::keep) return std::nullopt;
@@ -170,7 +162,7 @@ void load_notes::begin(const std::string& from, const std::vector<std::string>& 
                     unfinished_load(*left_), printable(left_->tables), printable(now_.tables),
                     what_can_be_done));
   }
-  notes_ = find(notes_name);
+  notes_ = table_named(base_, notes_name);
 }
 
 void load_notes::make(const std::vector<std::string>& tables) {
@@ -212,7 +204,7 @@ void load_notes::read(const row_source& row) {
     db::append_json(line_, v);
   }
   line_ += '\n';
-  for (const char c : line_) hash_ = (hash_ ^ static_cast<unsigned char>(c)) * fnv_prime;
+  hash_ = fnv1a(line_, hash_);
 }
 
 void load_notes::inserted(db::transaction& tx, const db::table& t, const record& row) const {
@@ -281,7 +273,8 @@ std::uint64_t load_notes::undo(const left& l) {
   const auto each_table = [&](std::string_view prefix, auto&& f) {
     for (const db::table* const notes : base_.tables()) {
       if (!notes->name().starts_with(prefix)) continue;
-      if (db::table* const of = find(notes->name().substr(prefix.size()))) f(*of, *notes);
+      if (db::table* const of = table_named(base_, notes->name().substr(prefix.size())))
+        f(*of, *notes);
     }
   };
   std::uint64_t rows = 0;
@@ -298,7 +291,7 @@ std::uint64_t load_notes::undo(const left& l) {
     });
   });
   for (const std::string& name : of_list(l.made)) {
-    db::table* const t = find(name);
+    db::table* const t = table_named(base_, name);
     if (t != nullptr && is_empty(base_, *t)) must(base_.drop_table(*t));
   }
   drop_notes();
@@ -319,7 +312,7 @@ void load_notes::drop_notes() {
     if (notes) must(base_.drop_table(*t));
   }
   undo_.clear();
-  if (db::table* const t = find(notes_name)) must(base_.drop_table(*t));
+  if (db::table* const t = table_named(base_, notes_name)) must(base_.drop_table(*t));
   notes_ = nullptr;
 }
 

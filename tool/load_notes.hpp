@@ -16,7 +16,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "record.hpp"
@@ -87,7 +86,6 @@ class load_notes {
     db::table* replaced = nullptr;
   };
 
-  [[nodiscard]] db::table* find(std::string_view name) const;
   [[nodiscard]] std::optional<left> look();
   db::status write_down(db::transaction& tx) const;
   std::uint64_t undo(const left& l);

@@ -72,6 +72,12 @@ std::optional<std::string> from_base64(std::string_view s) {
   return bytes;
 }
 
+std::uint64_t fnv1a(std::string_view s, std::uint64_t before) noexcept {
+  std::uint64_t h = before;
+  for (const char c : s) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  return h;
+}
+
 std::string printable(std::string_view s) {
   std::string shown(s);
   for (char& c : shown) {

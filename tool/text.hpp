@@ -27,6 +27,10 @@ using spolia::db::append_base64;
 using spolia::db::is_utf8;
 std::optional<std::string> from_base64(std::string_view s);
 
+inline constexpr std::uint64_t fnv1a_of_nothing = 0xcbf29ce484222325U;
+/// FNV-1a, of what `before` is of and then of these.
+std::uint64_t fnv1a(std::string_view s, std::uint64_t before = fnv1a_of_nothing) noexcept;
+
 /// For a terminal: what could move its cursor is a question mark.
 std::string printable(std::string_view s);
 
