@@ -56,10 +56,6 @@ std::size_t most_kept_open() noexcept {
   return static_cast<std::size_t>(most.rlim_cur) / 2;
 }
 
-bool no_descriptors(const storage_error& e) noexcept {
-  return e.reason().value() == EMFILE || e.reason().value() == ENFILE;
-}
-
 class attached_directory final : public storage_directory {
  public:
   /// `own`: null, or `to`.
@@ -184,7 +180,7 @@ class attached_directory final : public storage_directory {
         if (one.file == nullptr) return false;
         kept.push_back(name);
       } catch (const storage_error& e) {
-        if (!no_descriptors(e) || kept.empty()) throw;
+        if (!means_no_descriptors(e) || kept.empty()) throw;
         most = 0;
         keep_no_more(kept);
       }
@@ -199,6 +195,10 @@ class attached_directory final : public storage_directory {
 };
 
 }  // namespace
+
+bool means_no_descriptors(const storage_error& e) noexcept {
+  return e.reason().value() == EMFILE || e.reason().value() == ENFILE;
+}
 
 std::unique_ptr<storage_directory> attach(std::unique_ptr<storage_directory> to) {
   storage_directory& at = *to;

@@ -20,6 +20,8 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
+/// This process, or the system, has as many files open as it may.
+bool means_no_descriptors(const storage_error& e) noexcept;
 /// Only to be read; its sync() makes durable what was opened, too. Throws storage_error.
 std::unique_ptr<storage_directory> attach(std::unique_ptr<storage_directory> to);
 /// The same of a directory that this process has. That must be there as long.

@@ -77,16 +77,8 @@ database_id random_id() {
 }
 
 bool means_denied(const storage_error& e) noexcept {
-  switch (e.reason().value()) {
-    case EACCES:
-    case EPERM:
-    case EMFILE:
-    case ENFILE:
-    case ENOMEM:
-      return true;
-    default:
-      return false;
-  }
+  const int why = e.reason().value();
+  return why == EACCES || why == EPERM || why == ENOMEM || means_no_descriptors(e);
 }
 
 folder::folder(std::unique_ptr<storage_directory> at) noexcept : at_(std::move(at)) {}

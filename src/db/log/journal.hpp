@@ -236,6 +236,10 @@ class log_writer {
   void name_segment(fresh_segment& next);
   void use_segment(fresh_segment& next);
   void look_for_segment();
+  /// As signed numbers, since the counter of another processor may be a little late.
+  [[nodiscard]] bool is_time_to_look(std::uint64_t now) const noexcept {
+    return static_cast<std::int64_t>(now - look_at_) >= 0;
+  }
   void look_later() noexcept;
   std::optional<storage_error> begin_another();
   void next_segment();

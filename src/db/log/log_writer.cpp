@@ -244,8 +244,7 @@ void log_writer::use_segment(fresh_segment& next) {
 /// fails where it has gone, a second later at most. Throws lost_directory; where that cannot be
 /// told, the log goes on.
 void log_writer::look_for_segment() {
-  // As signed numbers, since the counter of another processor may be a little behind.
-  if (static_cast<std::int64_t>(ticks::read() - look_at_) < 0) return;
+  if (!is_time_to_look(ticks::read())) return;
   look_later();
   try {
     folder_.still_has(name_, *segment_);
@@ -470,7 +469,7 @@ void log_writer::seal(log_entry& e, std::uint64_t durable) noexcept {
 /// All before it is durable. What needs the system, as another part of the segment, is write()'s.
 bool log_writer::at_once(log_entry& e) noexcept {
   if (long_enough() || used_ != 0 || dirty_) return false;
-  if (static_cast<std::int64_t>(e.since - look_at_) >= 0) return false;
+  if (is_time_to_look(e.since)) return false;
   if (window_.size() < e.data.size() && !take_ahead(e.data.size())) return false;
   seal(e, end_.sequence);
   put(e.data);
