@@ -43,11 +43,8 @@ std::int64_t seen(const disk& files) {
   return commits_in(there).value_or(-1);
 }
 
-class attached : public own_place {
+class attached : public growing_ledger {
  protected:
-  void write(std::int64_t to) {
-    while (last_ < to) ASSERT_TRUE(write_down(base_, ledger_, ++last_));
-  }
   /// The last segment.
   [[nodiscard]] std::string segment() const {
     std::string last;
@@ -56,11 +53,6 @@ class attached : public own_place {
     }
     return last;
   }
-
-  disk files_ = new_disk();
-  database base_ = database::open(place, over(files_));
-  table& ledger_ = make_ledger(base_);
-  std::int64_t last_ = 0;
 };
 
 TEST_F(attached, shows_what_is_durable_and_changes_nothing) {

@@ -95,4 +95,18 @@ class own_place : public testing::Test {
   fs::path root_;
 };
 
+/// A database with a ledger (durable.hpp) in files that are memory.
+class growing_ledger : public own_place {
+ protected:
+  /// Commits up to this one.
+  void write(std::int64_t to) {
+    while (last_ < to) ASSERT_TRUE(write_down(base_, ledger_, ++last_));
+  }
+
+  disk files_ = new_disk();
+  db::database base_ = db::database::open(place, over(files_));
+  db::table& ledger_ = make_ledger(base_);
+  std::int64_t last_ = 0;
+};
+
 }  // namespace spolia::test

@@ -61,11 +61,8 @@ void lose_entries(const secondary& of, std::int64_t lo, std::int64_t hi) {
   }
 }
 
-class verified : public own_place {
+class verified : public growing_ledger {
  protected:
-  void write(std::int64_t to) {
-    while (last_ < to) ASSERT_TRUE(write_down(base_, ledger_, ++last_));
-  }
   [[nodiscard]] std::vector<std::string> data_files() const {
     std::vector<std::string> all;
     for (const std::string& name : files_->names()) {
@@ -112,11 +109,6 @@ class verified : public own_place {
     EXPECT_NE(r.text().find("memory and the files are equal"), std::string::npos);
     return r;
   }
-
-  disk files_ = new_disk();
-  database base_ = database::open(place, over(files_));
-  table& ledger_ = make_ledger(base_);
-  std::int64_t last_ = 0;
 };
 
 TEST_F(verified, memory_is_what_the_files_make) {

@@ -246,26 +246,32 @@ void begun_again(model::scenario& run) {
   });
 }
 
+/// A commit whose time is drawn before it is decided, and what another thread has seen.
+struct one_commit : parts {
+  commit_board board;
+  std::uint64_t committed = 0;
+  std::uint64_t seen = 0;
+  group_commit<entry, disk>::place commit;
+
+  void write() {
+    commit_board::record& mine = board.take();
+    commit_board::begin(mine);
+    const auto settle = [&](std::uint64_t drawn, auto& step) {
+      return queue.append_if(entries[0], commit, drawn, step);
+    };
+    committed = board.publish_if(mine, [](std::uint64_t) { return verdict::holds; }, settle);
+    board.give_back(mine);
+  }
+};
+
 /// A serializable commit, which has its time before it is decided, beside a cut: the snapshot sees
 /// it exactly if it is before the cut.
 void a_commit_beside_a_cut(model::scenario& run) {
-  struct shared : parts {
-    commit_board board;
-    std::uint64_t committed = 0;
-    std::uint64_t seen = 0;
-    group_commit<entry, disk>::place commit;
+  struct shared : one_commit {
     group_commit<entry, disk>::place end;
   };
   auto w = std::make_shared<shared>();
-  run.thread([w] {
-    commit_board::record& mine = w->board.take();
-    commit_board::begin(mine);
-    const auto settle = [&](std::uint64_t drawn, auto& step) {
-      return w->queue.append_if(w->entries[0], w->commit, drawn, step);
-    };
-    w->committed = w->board.publish_if(mine, [](std::uint64_t) { return verdict::holds; }, settle);
-    w->board.give_back(mine);
-  });
+  run.thread([w] { w->write(); });
   run.thread(
       [w] { w->queue.cut(w->entries[1], w->end, [&] { return w->seen = w->board.clock.now(); }); });
   run.finally([w] {
@@ -277,23 +283,11 @@ void a_commit_beside_a_cut(model::scenario& run) {
 
 /// The same commit beside a snapshot for which no record is written.
 void a_commit_beside_a_look(model::scenario& run) {
-  struct shared : parts {
-    commit_board board;
-    std::uint64_t committed = 0;
-    std::uint64_t seen = 0;
+  struct shared : one_commit {
     std::uint64_t last = 0;
-    group_commit<entry, disk>::place commit;
   };
   auto w = std::make_shared<shared>();
-  run.thread([w] {
-    commit_board::record& mine = w->board.take();
-    commit_board::begin(mine);
-    const auto settle = [&](std::uint64_t drawn, auto& step) {
-      return w->queue.append_if(w->entries[0], w->commit, drawn, step);
-    };
-    w->committed = w->board.publish_if(mine, [](std::uint64_t) { return verdict::holds; }, settle);
-    w->board.give_back(mine);
-  });
+  run.thread([w] { w->write(); });
   run.thread([w] { w->last = w->queue.look_here([&] { return w->seen = w->board.clock.now(); }); });
   run.finally([w] {
     model::check(w->committed != 0, "no other thread takes its time away as often");
