@@ -348,7 +348,8 @@ class SPOLIA_EXPORT database {
   /// std::invalid_argument for a database that is only in memory, or has durability_level::none,
   /// and where checkpoint() does. A database that is read_only is compared with the files that it
   /// was read from.
-  [[nodiscard]] verify_report verify(const verify_options& how = {}) const;
+  /// In brackets, since <AssertMacros.h> of macOS makes a macro of this name with one argument.
+  [[nodiscard]] verify_report(verify)(const verify_options& how = {}) const;
   /// What opening it has found.
   [[nodiscard]] const recovery_report& recovered() const;
   /// Shows what it does now, if options::publish_status was set. Commits do so now and then.
