@@ -16,8 +16,8 @@ HEAD = [
     "The command writes this page: a stage's line when the stage has ended. All stages take half",
     "a day; `./dev test --all --stage NAME` runs one of them, and writes its line.",
     "",
-    "| stage | passed | failed | skipped | seconds | revision | day | machine | |",
-    "|---|---|---|---|---|---|---|---|---|",
+    "| stage | passed | failed | skipped | seconds | CPU seconds | revision | day | machine | |",
+    "|---|---|---|---|---|---|---|---|---|---|",
 ]
 
 
@@ -37,7 +37,8 @@ def lines_of(page: str) -> dict[str, str]:
 def with_line(page: str, order: list[str], name: str, result: tally, now: str) -> str:
     """The page with a new line for this stage, in place of its old one."""
     lines = lines_of(page)
-    counts = f"{result.passed} | {result.failed} | {result.skipped} | {result.seconds:.0f}"
+    times = f"{result.seconds:.0f} | {result.cpu_seconds:.0f}"
+    counts = f"{result.passed} | {result.failed} | {result.skipped} | {times}"
     lines[name] = f"| {name} | {counts} | {now} | {result.note} |"
     return "\n".join([*HEAD, *(lines[one] for one in order if one in lines)]) + "\n"
 

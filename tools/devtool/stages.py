@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -256,9 +257,10 @@ def run_stages(
         say(f"=== {one.name} ({number} of {len(chosen)}, at most {one.seconds} s)")
         log = BUILD / "logs" / f"{one.name}.log"
         log.unlink(missing_ok=True)
-        started = time.monotonic()
+        started, cpu = time.monotonic(), _cpu_seconds()
         result = one.run(context(one.name, started + one.seconds, verbose, pattern))
         result.seconds = time.monotonic() - started
+        result.cpu_seconds = _cpu_seconds() - cpu
         results[one.name] = result
         say(f"=== {_row(one.name, result)}")
         if everything:
@@ -268,11 +270,18 @@ def run_stages(
     return _summary(results)
 
 
+def _cpu_seconds() -> float:
+    """Of all processes that this one has begun and waited for, and of theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def _row(name: str, result: tally) -> str:
     skipped = f", {result.skipped} skipped" if result.skipped else ""
     note = f"   {result.note}" if result.note else ""
     counts = f"{result.passed:6d} passed {result.failed:4d} failed{skipped}"
-    return f"{name:<12}{counts}{result.seconds:9.1f} s{note}"
+    times = f"{result.seconds:9.1f} s, CPU {result.cpu_seconds:7.1f} s"
+    return f"{name:<14}{counts}{times}{note}"
 
 
 def _summary(results: dict[str, tally]) -> int:
@@ -283,7 +292,9 @@ def _summary(results: dict[str, tally]) -> int:
         total.add(result)
     if total.passed + total.failed == 0:
         total.failed = 1
-    say(f"{'in all':<12}{sum(result.seconds for result in results.values()):.0f} s")
+    seconds = sum(result.seconds for result in results.values())
+    cpu_seconds = sum(result.cpu_seconds for result in results.values())
+    say(f"{'in all':<14}{seconds:.0f} s, CPU {cpu_seconds:.0f} s")
     say(f"logs: {(BUILD / 'logs').relative_to(ROOT)}/")
     say(f"{total.passed} passed, {total.failed} failed")
     return 1 if total.failed else 0

@@ -15,6 +15,7 @@ class tally:
     skipped: int = 0
     note: str = ""
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
 
     def add(self, other: tally) -> None:
         self.passed += other.passed

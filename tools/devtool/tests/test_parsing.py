@@ -155,12 +155,14 @@ class Stages(unittest.TestCase):
     def test_a_record_keeps_the_lines_of_other_stages(self):
         order = ["lint", "release", "bench"]
         old, new = "old | day | m", "new | day | m"
-        page = record.with_line("", order, "bench", stages.tally(7, 0, 0, "", 9), old)
-        page = record.with_line(page, order, "lint", stages.tally(3, 1, 2, "why", 4.6), new)
-        lint = f"| lint | 3 | 1 | 2 | 5 | {new} | why |"
-        self.assertEqual(page.splitlines()[-2:], [lint, f"| bench | 7 | 0 | 0 | 9 | {old} |  |"])
-        page = record.with_line(page, order, "bench", stages.tally(8, 0, 0, "", 9), new)
-        self.assertEqual(page.splitlines()[-2:], [lint, f"| bench | 8 | 0 | 0 | 9 | {new} |  |"])
+        page = record.with_line("", order, "bench", stages.tally(7, 0, 0, "", 9, 17.6), old)
+        page = record.with_line(page, order, "lint", stages.tally(3, 1, 2, "why", 4.6, 8.2), new)
+        lint = f"| lint | 3 | 1 | 2 | 5 | 8 | {new} | why |"
+        bench = f"| bench | 7 | 0 | 0 | 9 | 18 | {old} |  |"
+        self.assertEqual(page.splitlines()[-2:], [lint, bench])
+        page = record.with_line(page, order, "bench", stages.tally(8, 0, 0, "", 9, 18), new)
+        bench = f"| bench | 8 | 0 | 0 | 9 | 18 | {new} |  |"
+        self.assertEqual(page.splitlines()[-2:], [lint, bench])
 
     def test_only_whole_stages_are_kept(self):
         with self.assertRaises(process.dev_error):
