@@ -9,15 +9,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
-
-#if defined(__GLIBC__)
-#include <malloc.h>
-#endif
 
 #include <spolia/db.hpp>
 
@@ -37,39 +32,8 @@ using db::transaction;
 constexpr std::int64_t many = test::sanitized ? 10'000 : 50'000;
 constexpr std::int64_t left_over = 10;
 
-/// What is resident when the allocator keeps nothing that is free.
-std::uint64_t resident_now() {
-#if defined(__GLIBC__)
-  malloc_trim(0);
-#endif
-  return resident_bytes();
-}
-
 /// Sanitizers keep what is freed, and more besides.
 constexpr bool tells_memory = !SPOLIA_ASAN && !SPOLIA_TSAN;
-
-/// The most that was resident since this began.
-class most_resident {
- public:
-  most_resident() {
-    std::ofstream("/proc/self/clear_refs") << 5;
-    begun_anew_ = since_then() <= resident_bytes() + (std::uint64_t{1} << 20U);
-  }
-  /// Where the system does not begin anew, only what is resident now is known.
-  void look() { seen_ = std::max(seen_, begun_anew_ ? since_then() : resident_bytes()); }
-  [[nodiscard]] std::uint64_t bytes() const { return seen_; }
-
- private:
-  static std::uint64_t since_then() {
-    std::ifstream status("/proc/self/status");
-    for (std::string line; std::getline(status, line);) {
-      if (line.starts_with("VmHWM:")) return std::stoull(line.substr(6)) << 10U;
-    }
-    return ~std::uint64_t{0};
-  }
-  bool begun_anew_ = false;
-  std::uint64_t seen_ = 0;
-};
 
 /// The shortest of some runs, each at a new snapshot: what another process takes of the processor
 /// does not count, nor what the snapshot does for the cleaner when it begins and ends.
@@ -176,8 +140,10 @@ TEST_P(deletion, of_nearly_all_leaves_what_is_found_at_once) {
     }
     EXPECT_EQ(t.count(t.base.snapshot(), t.rows), left_over);
     EXPECT_EQ(t.count_by_query(t.base.snapshot(), t.rows), left_over);
-    EXPECT_LT(shortest(t.base, scan), whole_scan / (sanitized ? 8 : 20)) << "of few, for ten rows";
-    EXPECT_LT(shortest(t.base, query), whole_query / 2);
+    if (!sanitized) {  // where a query or scan of nothing takes half as long as of all
+      EXPECT_LT(shortest(t.base, scan), whole_scan / 20);
+      EXPECT_LT(shortest(t.base, query), whole_query / 2);
+    }
     if (held) {
       EXPECT_EQ(t.count(before, t.rows), many);
       EXPECT_EQ(t.count_by_query(before, t.rows), many);
@@ -186,11 +152,11 @@ TEST_P(deletion, of_nearly_all_leaves_what_is_found_at_once) {
 }
 
 TEST_P(deletion, gives_the_memory_back) {
-  const std::uint64_t base = resident_now();
+  const std::uint64_t base = resident_when_trimmed();
   rows_of t(options_of(GetParam()));
   t.insert(0, many);
   t.base.collect();
-  const std::uint64_t full = resident_now() - base;
+  const std::uint64_t full = resident_when_trimmed() - base;
   const std::uint64_t full_rows = t.rows.bytes();
   t.erase(left_over, many);
   t.base.collect();
@@ -219,11 +185,11 @@ TEST(deletion_with_jemalloc, gives_the_memory_back) {
 }
 
 TEST_P(deletion, in_one_transaction_gives_back_what_it_took_itself) {
-  const std::uint64_t base = resident_now();
+  const std::uint64_t base = resident_when_trimmed();
   rows_of t(options_of(GetParam()));
   t.insert(0, many);
   t.base.collect();
-  const std::uint64_t full = resident_now() - base;
+  const std::uint64_t full = resident_when_trimmed() - base;
   t.erase(left_over, many, many);
   t.base.collect();
   const std::uint64_t left = std::max(resident_bytes(), base) - base;
@@ -233,11 +199,11 @@ TEST_P(deletion, in_one_transaction_gives_back_what_it_took_itself) {
 }
 
 TEST_P(deletion, in_batches_takes_little_memory) {
-  static_cast<void>(resident_now());
+  static_cast<void>(resident_when_trimmed());
   rows_of t(options_of(GetParam()));
   t.insert(0, many);
-  const std::uint64_t full = resident_now();
-  most_resident most;
+  const std::uint64_t full = resident_when_trimmed();
+  peak_resident most;
   for (std::int64_t n = 0; n < many; n += many / 20) {
     t.erase(n, n + many / 20, many / 20);
     most.look();
@@ -326,7 +292,7 @@ class large_transactions : public testing::Test {
   large_transactions() : t({}, db::index_kind::ordered, {}) {
     t.insert(0, many);
     t.base.collect();
-    before = resident_now();
+    before = resident_when_trimmed();
   }
   void expect_small(const char* what) {
     t.base.collect();

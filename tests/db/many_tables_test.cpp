@@ -17,10 +17,6 @@
 #include <utility>
 #include <vector>
 
-#if defined(__GLIBC__)
-#include <malloc.h>
-#endif
-
 #include <spolia/db.hpp>
 
 #include "db/durable.hpp"
@@ -44,12 +40,6 @@ constexpr bool tells_cost = !sanitized;
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-std::uint64_t resident_now() {
-#if defined(__GLIBC__)
-  malloc_trim(0);
-#endif
-  return resident_bytes();
-}
 
 db::table_spec wide(const std::string& name) {
   std::vector<db::column_spec> columns{{"id", db::int64, db::primary_key}};
@@ -82,9 +72,9 @@ struct coming_and_going {
         EXPECT_TRUE(base.drop_table(base.create_table(spec(n))));
       }
       took = cpu_seconds() - start;
-      if (after_first == 0) after_first = resident_now();
+      if (after_first == 0) after_first = resident_when_trimmed();
     }
-    left = (std::max(resident_now(), after_first) - after_first) / (3 * quarter);
+    left = (std::max(resident_when_trimmed(), after_first) - after_first) / (3 * quarter);
   }
   void expect_one_speed() const {
     if (!tells_cost) return;
@@ -131,10 +121,10 @@ TEST(many_tables, that_were_used_leave_little) {
   };
   for (; n < a_quarter; ++n) make();
   base.collect();
-  const std::uint64_t before = resident_now();
+  const std::uint64_t before = resident_when_trimmed();
   for (; n < 4 * a_quarter; ++n) make();
   base.collect();
-  const std::uint64_t left = (std::max(resident_now(), before) - before) / (3 * a_quarter);
+  const std::uint64_t left = (std::max(resident_when_trimmed(), before) - before) / (3 * a_quarter);
   if (tells_cost) {
     EXPECT_LE(left, 240U) << "it had two indexes";
   }
@@ -146,14 +136,14 @@ TEST(many_tables, that_were_used_leave_little) {
 TEST(many_tables, that_were_there_at_once_leave_little) {
   db::database base = db::database::open();
   constexpr std::uint64_t all = 8000 / fewer;
-  const std::uint64_t before = resident_now();
+  const std::uint64_t before = resident_when_trimmed();
   std::vector<db::table*> made;
   for (std::uint64_t n = 0; n < all; ++n) {
     made.push_back(&base.create_table(narrow("t" + std::to_string(n))));
   }
   for (db::table* const t : made) EXPECT_TRUE(base.drop_table(*t));
   base.collect();
-  const std::uint64_t left = (std::max(resident_now(), before) - before) / all;
+  const std::uint64_t left = (std::max(resident_when_trimmed(), before) - before) / all;
   if (tells_cost) {
     EXPECT_LE(left, 400U) << "of which 100 for the next ones";
   }
@@ -166,7 +156,7 @@ TEST(many_tables, that_a_reader_holds_go_with_it) {
   for (std::uint64_t n = 0; n < 4 * quarter; ++n) {
     EXPECT_TRUE(base.drop_table(base.create_table(narrow(name_of(n)))));
   }
-  const std::uint64_t before = resident_now();
+  const std::uint64_t before = resident_when_trimmed();
   {
     const reader held = base.snapshot();
     const coming_and_going made(base, quarter, [&](std::uint64_t) { return narrow("t"); });
@@ -176,7 +166,7 @@ TEST(many_tables, that_a_reader_holds_go_with_it) {
     }
   }
   base.collect();
-  const std::uint64_t left = (std::max(resident_now(), before) - before) / (4 * quarter);
+  const std::uint64_t left = (std::max(resident_when_trimmed(), before) - before) / (4 * quarter);
   if (tells_cost) {
     EXPECT_LE(left, 200U);
   }
@@ -201,9 +191,9 @@ TEST(many_tables, that_are_empty_take_little) {
           base.create_table(spec);
         };
         make(all);  // with what the database takes for its first one
-        const std::uint64_t before = resident_now();
+        const std::uint64_t before = resident_when_trimmed();
         for (std::uint64_t n = 0; n < all; ++n) make(n);
-        const std::uint64_t each = (std::max(resident_now(), before) - before) / all;
+        const std::uint64_t each = (std::max(resident_when_trimmed(), before) - before) / all;
         EXPECT_LE(each, 8192U) << static_cast<int>(hashes) << static_cast<int>(primary)
                                << static_cast<int>(other);
         EXPECT_EQ(base.tables().size(), all + 1);
