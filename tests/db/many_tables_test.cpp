@@ -40,7 +40,6 @@ constexpr bool tells_cost = !sanitized;
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-
 db::table_spec wide(const std::string& name) {
   std::vector<db::column_spec> columns{{"id", db::int64, db::primary_key}};
   for (int i = 0; i < 20; ++i) {
