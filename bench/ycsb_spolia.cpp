@@ -160,10 +160,15 @@ class session final : public ycsb_session {
   }
 
   /// Something of every column.
-  template <class Row>
-  void look(const Row& r) {
+  void look(const db::row& r) {
     for (const auto& c : of_.numbers_) sum += static_cast<std::uint64_t>(r.get(c));
     for (const auto& c : of_.texts_) sum += static_cast<unsigned char>(r.get(c).front());
+  }
+  void look(const db::editor& e) {
+    for (const auto& c : of_.numbers_) sum += static_cast<std::uint64_t>(e.get(c));
+    for (const auto& c : of_.texts_) {
+      e.visit(c, [&](std::string_view text) { sum += static_cast<unsigned char>(text.front()); });
+    }
   }
 
   engine& of_;

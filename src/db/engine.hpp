@@ -118,6 +118,8 @@ struct alignas(cache_line) session {
   std::uint32_t levels = 0;
   std::uint32_t scan = 0;  // the level of the scan that runs now, the innermost; 0: none does
   bool asked = false;      // a query runs
+  // In the checked build variant: the write whose row editor::visit() shows, the innermost.
+  std::uint32_t visited = ~std::uint32_t{0};
   atomic<std::uint64_t> age{never_waits};  // of the transaction that has the record
   gate way;
   value_list made;      // out-of-line values of the transaction
@@ -153,6 +155,11 @@ struct alignas(cache_line) session {
     if (now == its_turn) return outcome::ok;
     const bool last = now / turn_step == its_turn / turn_step + 1;
     return last ? static_cast<outcome>(now % turn_step) : outcome::ended;
+  }
+  void is_not_visited(std::uint32_t number) const noexcept {
+    if (visited == number) {
+      misuse::report("a row is changed while editor::visit() shows it", threads::number());
+    }
   }
   [[nodiscard]] std::uint64_t lock_word(std::size_t number) const noexcept {
     return lock_word_of(record->number(), number);

@@ -51,6 +51,7 @@
 #include "db/transaction/instant.cpp"
 #include "db/transaction/reader.cpp"
 #include "db/transaction/row_images.cpp"
+#include "db/transaction/editor.cpp"
 #include "db/transaction/savepoints.cpp"
 #include "db/transaction/transaction.cpp"
 #include "db/transaction/workspace.cpp"

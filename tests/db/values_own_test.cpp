@@ -173,6 +173,22 @@ TEST(values_own, what_an_editor_says) {
   EXPECT_EQ(f.base.snapshot().find(f.t, {2})->get(f.s), long_text('a'));
 }
 
+/// Without a copy, and what the function returns comes back.
+TEST(values_own, what_an_editor_shows) {
+  texts_and_blobs f;
+  transaction tx = f.base.begin();
+  auto e = tx.edit(f.t, {1});
+  ASSERT_TRUE(e);
+  const auto first = [](std::string_view text) -> const char& { return text.front(); };
+  static_assert(std::is_same_v<decltype(e->visit(f.s, first)), const char&>);
+  EXPECT_EQ(e->visit(f.s, first), 'a');
+  EXPECT_EQ(&e->visit(f.s, first), &e->visit(f.s, first)) << "no copy";
+  const std::size_t bytes = e->visit(f.b, [](blob_view b) { return b.size(); });
+  EXPECT_EQ(bytes, e->get(f.b).size());
+  ASSERT_TRUE(e->set(f.s, "another one"));
+  e->visit(f.s, [](std::string_view text) { EXPECT_EQ(text, "another one"); });
+}
+
 TEST(results, that_are_ok_have_a_value) {
   texts_and_blobs f;
   EXPECT_THROW((void)result<int>(outcome::ok), std::invalid_argument);

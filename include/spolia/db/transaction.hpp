@@ -284,6 +284,16 @@ class SPOLIA_EXPORT editor {
       return now(std::uint64_t{1} << c.number).get(c);
     }
   }
+  /// Calls f with what get() would copy: of texts and blobs a view, which is good until f returns.
+  /// Returns what f returns. f must not change the row, which would overwrite what the view shows:
+  /// the checked build variant names the mistake.
+  template <class T, std::invocable<T> F>
+  decltype(auto) visit(column<T> c, F&& f) const {
+    [[maybe_unused]] const visiting now_shown(*this);
+    if (is_over()) return std::invoke(std::forward<F>(f), T{});
+    const row shown = now(std::uint64_t{1} << c.number);
+    return std::invoke(std::forward<F>(f), shown.get(c));
+  }
   template <class T>
   [[nodiscard]] bool null(column<T> c) const noexcept {
     return is_over() || now(0).null(c);
@@ -330,7 +340,23 @@ class SPOLIA_EXPORT editor {
     return false;
   }
   [[nodiscard]] bool has_ended() const noexcept;
-  [[nodiscard]] transaction& owner() const noexcept;
+  /// While visit() shows the row. Returns what was shown before.
+  std::uint32_t show(std::uint32_t number) const noexcept;
+  class visiting {
+   public:
+    explicit visiting(const editor& of) noexcept : of_(of) {
+      if constexpr (SPOLIA_CHECKS) before_ = of.show(of.number_);
+    }
+    ~visiting() {
+      if constexpr (SPOLIA_CHECKS) of_.show(before_);
+    }
+    visiting(const visiting&) = delete;
+    visiting& operator=(const visiting&) = delete;
+
+   private:
+    const editor& of_;
+    std::uint32_t before_ = 0;
+  };
 
   session* of_;
   std::uint64_t turn_;  // of the transaction, in the session
@@ -467,6 +493,7 @@ class SPOLIA_EXPORT transaction : public reader {
   };
   void encode_changes(std::span<const column_value> changes, std::uint64_t* to);
   outcome assign(std::uint32_t number, std::span<const column_value> changes);
+  status set(std::uint32_t number, const column_value& to);
   [[nodiscard]] bool has_key(const note& n, bool committed) noexcept;
   void prepare();
   void make_room_for_asks();

@@ -64,6 +64,7 @@ savepoint transaction::savepoint() {
 /// row_budget::exceeded; nothing has changed then.
 pending_write& transaction::touch(std::uint32_t number) {
   session& s = *session_;
+  if constexpr (SPOLIA_CHECKS) s.is_not_visited(number);
   pending_write& w = s.writes[number];
   if (w.level == s.level) return w;
   s.kept.push_back({number, w});
