@@ -179,28 +179,33 @@ TEST_F(misused, an_editor_that_is_asked_after_the_end) {
 
 TEST_F(misused, a_row_that_is_changed_while_it_is_shown) {
   const std::string said = "a row is changed while editor::visit() shows it";
-  ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {2, 20, "two"}); }));
+  table& plain = base.create_table(
+      {.name = "plain", .columns = {{"k", int64, primary_key}, {"n", int64}, {"s", text()}}});
+  const column<std::int64_t> n = plain.column<std::int64_t>("n");  // in no index: set as a word
+  const column<std::string_view> text = plain.column<std::string_view>("s");
   transaction tx = base.begin();
-  auto e = tx.edit(t, {1});
-  auto other = tx.edit(t, {2});
+  ASSERT_TRUE(tx.insert(plain, {1, 10, "one"}));
+  ASSERT_TRUE(tx.insert(plain, {2, 20, "two"}));
+  auto e = tx.edit(plain, {1});
+  auto other = tx.edit(plain, {2});
   ASSERT_TRUE(e);
   ASSERT_TRUE(other);
   const std::vector<std::pair<const char*, std::function<void()>>> changes = {
-      {"set of a text", [&] { EXPECT_TRUE(e->set(s, "1")); }},
-      {"set of a number", [&] { EXPECT_TRUE(e->set(v, 12)); }},
-      {"update", [&] { EXPECT_TRUE(tx.update(t, {1}, {{"s", "uno"}})); }},
-      {"erase", [&] { EXPECT_TRUE(tx.erase(t, {1})); }},
+      {"set of a text", [&] { EXPECT_TRUE(e->set(text, "1")); }},
+      {"set of a number", [&] { EXPECT_TRUE(e->set(n, 12)); }},
+      {"update", [&] { EXPECT_TRUE(tx.update(plain, {1}, {{"s", "uno"}})); }},
+      {"erase", [&] { EXPECT_TRUE(tx.erase(plain, {1})); }},
   };
   for (const auto& [name, change] : changes) {
     SCOPED_TRACE(name);
-    e->visit(s, [&](std::string_view) {
-      EXPECT_TRUE(other->set(s, "the other row"));
-      other->visit(v, [](std::int64_t n) { EXPECT_EQ(n, 20); });
+    e->visit(text, [&](std::string_view) {
+      EXPECT_TRUE(other->set(text, "the other row"));
+      other->visit(n, [](std::int64_t shown) { EXPECT_EQ(shown, 20); });
       EXPECT_EQ(told(), "");
       change();
     });
     EXPECT_EQ(told(), said);
-    EXPECT_TRUE(other->set(v, 20));
+    EXPECT_TRUE(other->set(n, 20));
     EXPECT_EQ(told(), "") << "it is over";
   }
 }
