@@ -146,11 +146,15 @@ status tpcc_client::order_line(db::transaction& tx, std::int64_t d, std::int64_t
   shown_ += amount;
   const status s = take_stock(*row, wanted);
   if (!s || !inserts) return s;
-  const auto data = row->get(stock.data);
-  brands_ += original(item->get(tables_.item.data)) && original(data) ? 1 : 0;
-  return tx.insert(tables_.order_line.rows,
-                   {home_, d, o_id, place + 1, wanted.item, wanted.supply, nullptr, wanted.quantity,
-                    amount, row->get(stock.districts[static_cast<std::size_t>(d - 1)])});
+  row->visit(stock.data, [&](std::string_view data) {
+    brands_ += original(item->get(tables_.item.data)) && original(data) ? 1 : 0;
+  });
+  const auto& district = stock.districts[static_cast<std::size_t>(d - 1)];
+  return row->visit(district, [&](std::string_view text) {
+    return tx.insert(tables_.order_line.rows,
+                     {home_, d, o_id, place + 1, wanted.item, wanted.supply, nullptr,
+                      wanted.quantity, amount, text});
+  });
 }
 
 status tpcc_client::take_stock(db::editor& row, const line& wanted) {
@@ -224,7 +228,10 @@ status tpcc_client::pay(db::transaction& tx, std::int64_t d, const customer_choi
       [&] { return charge(*customer, *c_id, d, who, amount); },
       [&] {
         if (!world_.work.inserts) return status(outcome::ok);
-        told_.assign(w->get(warehouses.name)).append(4, ' ').append(district->get(districts.name));
+        told_.clear();
+        w->visit(warehouses.name,
+                 [&](std::string_view name) { told_.append(name).append(4, ' '); });
+        district->visit(districts.name, [&](std::string_view name) { told_.append(name); });
         return tx.insert(tables_.history.rows,
                          {next_history_, *c_id, who.d, who.w, d, home_, tpcc_now(), amount, told_});
       });
@@ -237,11 +244,14 @@ status tpcc_client::charge(db::editor& customer, std::int64_t c_id, std::int64_t
       customer.set(c.balance, customer.get(c.balance) - amount),
       [&] { return customer.set(c.ytd_payment, customer.get(c.ytd_payment) + amount); },
       [&] { return customer.set(c.payments, customer.get(c.payments) + 1); });
-  if (!s || customer.get(c.credit) != "BC" || !world_.work.inserts) return s;
+  const auto is_bad = [](std::string_view credit) { return credit == "BC"; };
+  if (!s || !world_.work.inserts || !customer.visit(c.credit, is_bad)) return s;
   // Of bad credit: what happened comes before what was told, as much of it as there is room for.
-  told_.clear();
-  fmt::format_to(std::back_inserter(told_), "{} {} {} {} {} {} | {}", c_id, who.d, who.w, d, home_,
-                 amount, customer.get(c.data));
+  customer.visit(c.data, [&](std::string_view data) {
+    told_.clear();
+    fmt::format_to(std::back_inserter(told_), "{} {} {} {} {} {} | {}", c_id, who.d, who.w, d,
+                   home_, amount, data);
+  });
   if (told_.size() > 500) told_.resize(500);
   return customer.set(c.data, told_);
 }

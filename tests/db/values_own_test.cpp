@@ -186,7 +186,13 @@ TEST(values_own, what_an_editor_shows) {
   const std::size_t bytes = e->visit(f.b, [](blob_view b) { return b.size(); });
   EXPECT_EQ(bytes, e->get(f.b).size());
   ASSERT_TRUE(e->set(f.s, "another one"));
-  e->visit(f.s, [](std::string_view text) { EXPECT_EQ(text, "another one"); });
+  e->visit(f.s, [&](std::string_view text) {
+    for (std::int64_t k = 10; k < 1000; ++k) {
+      ASSERT_TRUE(tx.insert(f.t, {k, text, blob_view()}));  // which leave the row where it is
+    }
+    EXPECT_EQ(text, "another one");
+  });
+  EXPECT_EQ(tx.find(f.t, {999})->get(f.s), "another one");
 }
 
 TEST(results, that_are_ok_have_a_value) {
