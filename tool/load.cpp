@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "errors.hpp"
+#include "text.hpp"
 
 namespace tool {
 namespace {
@@ -37,7 +38,7 @@ class batch {
     } else if (s != db::outcome::duplicate_key) {
       give_up(s);
     } else {
-      settle(t);
+      settle(t, s);
     }
   }
   load_counts commit() {
@@ -47,14 +48,14 @@ class batch {
   }
 
  private:
-  void settle(db::table& t) {
+  void settle(db::table& t, const db::status& taken) {
     if (options_.conflict == on_conflict::skip) {
       ++counts_.skipped;
       return;
     }
     const auto key = rows_.row().key();
     const auto there = tx_.find(t, db::values(key));
-    if (!there) refuse_unique(t);
+    if (!there) refuse_unique(taken);
     if (options_.conflict == on_conflict::fail) {
       rows_.refuse(fmt::format("table {} has a row with this key", t.name()));
     }
@@ -69,17 +70,15 @@ class batch {
       const db::value& v = rows_.row().values()[c.number];
       if (is_the_same(row->get(c), v)) continue;
       const db::status s = row->set(c, v);
-      if (s == db::outcome::duplicate_key) refuse_unique(t);
+      if (s == db::outcome::duplicate_key) refuse_unique(s);
       if (!s) give_up(s);
     }
     ++counts_.replaced;
   }
-  [[noreturn]] void refuse_unique(const db::table& t) const {
-    rows_.refuse(fmt::format("a unique index of table {} has the value already", t.name()));
+  [[noreturn]] void refuse_unique(const db::status& taken) const {
+    rows_.refuse(fmt::format("unique {} has the value already", taken.reason()));
   }
-  [[noreturn]] void give_up(const db::status& s) const {
-    rows_.refuse(std::string(s.reason().empty() ? s.message() : s.reason()));
-  }
+  [[noreturn]] void give_up(const db::status& s) const { rows_.refuse(in_words(s)); }
 
   row_source& rows_;
   const load_options& options_;

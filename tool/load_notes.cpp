@@ -57,7 +57,7 @@ std::vector<std::string> of_list(const std::string& text) {
 }
 
 void must(const db::status& s) {
-  if (!s) throw failure(std::string(s.reason().empty() ? s.message() : s.reason()));
+  if (!s) throw failure(in_words(s));
 }
 
 std::vector<db::value> values_of(const db::table& t, const db::row& r, bool key_alone) {

@@ -78,6 +78,12 @@ std::uint64_t fnv1a(std::string_view s, std::uint64_t before) noexcept {
   return h;
 }
 
+std::string in_words(const spolia::db::status& s) {
+  std::string words(s.message());
+  if (!s.reason().empty()) (words += ": ") += s.reason();
+  return words;
+}
+
 std::string printable(std::string_view s) {
   std::string shown(s);
   for (char& c : shown) {

@@ -31,6 +31,9 @@ inline constexpr std::uint64_t fnv1a_of_nothing = 0xcbf29ce484222325U;
 /// FNV-1a, of what `before` is of and then of these.
 std::uint64_t fnv1a(std::string_view s, std::uint64_t before = fnv1a_of_nothing) noexcept;
 
+/// The outcome, and its reason if it has one.
+std::string in_words(const spolia::db::status& s);
+
 /// For a terminal: what could move its cursor is a question mark.
 std::string printable(std::string_view s);
 

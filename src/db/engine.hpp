@@ -125,7 +125,9 @@ struct alignas(cache_line) session {
   value_list made;      // out-of-line values of the transaction
   value_list replaced;  // those which its commit takes out of their rows
   commit_section section;
-  bool looked = false;    // it has seen something at its snapshot
+  bool looked = false;  // it has seen something at its snapshot
+  // The unique index that has refused the row of the call that runs; null: none of them has.
+  const secondary* taken = nullptr;
   note* notes = nullptr;  // the newest first
   std::uint64_t note_count = 0;
   std::uint64_t note_bytes = 0;
@@ -249,7 +251,7 @@ class running_note {
     number_ = notes().add(first);
     outer_ = notes().fix(number_ + 1);
   } catch (const row_budget::exceeded&) {
-    throw no_result(outcome::limit);
+    throw no_result(of_->work.is_used_up());
   }
   [[nodiscard]] Note& now() noexcept { return notes()[number_]; }
 
@@ -399,6 +401,9 @@ class engine {
     const std::uint64_t there = old->stats().bytes + work_bytes.load_relaxed() + more;
     return index_bytes.load_relaxed() + cleaner.note_bytes() + std::max(there, aside);
   }
+  /// outcome::limit, by options::budget or by options::version_budget.
+  [[nodiscard]] status budget_is_used_up() noexcept;
+  [[nodiscard]] status versions_do_not_fit() noexcept;
   /// Whether no more than there is may be added by options::budget.
   [[nodiscard]] bool is_full() const noexcept { return rows.over(beside_rows()); }
   /// Whether a session that works with `own` bytes may have `more`. A transaction that is to commit
@@ -461,6 +466,8 @@ class engine {
   const ::pid_t process_ = ::getpid();  // in a child, its parent's threads are in no transaction
   std::uint64_t ask_about_slow(const gate* but, bool pressed);
 
+  kept_status budget_used_up_;
+  kept_status too_many_versions_;
   atomic<std::uint64_t> looked_for_memory_{0};  // in ticks
   atomic<std::uint64_t> looked_at_kept_{0};     // the same
   alignas(cache_line) atomic<std::uint64_t> claims_{0};

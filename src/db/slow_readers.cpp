@@ -30,6 +30,19 @@ std::uint64_t engine::most_for_versions(std::uint64_t replaced, bool with_reserv
   return all - std::min(all - 1, others);
 }
 
+status engine::budget_is_used_up() noexcept {
+  return budget_used_up_.get(outcome::limit, [this] {
+    return "options::budget, " + std::to_string(settings.budget) + " bytes";
+  });
+}
+
+status engine::versions_do_not_fit() noexcept {
+  return too_many_versions_.get(outcome::limit, [this]() -> std::string {
+    if (settings.version_budget == 0) return "a limit of the version storage's own";
+    return "options::version_budget, " + std::to_string(settings.version_budget) + " bytes";
+  });
+}
+
 /// Ends those whose time is over, but never `but`; and asks the program about one that is slow, if
 /// somebody is `pressed` for memory about any. True: somebody was ended.
 bool engine::end_slow(const gate* but, bool pressed) {

@@ -5,8 +5,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -207,6 +210,147 @@ TEST_F(db_too_long, changes_nothing_and_names_the_column) {
   now.for_each(t, [&](const row&) { ++rows; });
   EXPECT_EQ(rows, 1);
   EXPECT_EQ(base.stats().value_bytes, 0U);
+}
+
+class db_taken : public testing::Test {
+ protected:
+  /// It says that this is what refuses, and the transaction goes on.
+  static void is_refused(transaction& tx, const status& s, std::string_view why) {
+    EXPECT_EQ(s, outcome::duplicate_key);
+    EXPECT_EQ(s.reason(), why);
+    EXPECT_TRUE(tx.state());
+  }
+
+  database base = database::open();
+  table& t = base.create_table(
+      {.name = "users",
+       .columns = {{"id", int64, primary_key}, {"email", text(20)}, {"badge", int64}},
+       .indexes = {
+           {.name = "by_email", .columns = {"email"}, .unique = true},
+           {.name = "by_badge", .columns = {"badge"}, .unique = true, .kind = index_kind::hash}}});
+  const std::string primary = "primary key of table users";
+  const std::string by_email = "index by_email of table users";
+  const std::string by_badge = "index by_badge of table users";
+};
+
+TEST_F(db_taken, a_key_that_is_taken_is_named) {
+  ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {1, "a@b", 11}); }));
+  transaction tx = base.begin();
+  is_refused(tx, tx.insert(t, {1, "c@d", 12}), primary);
+  is_refused(tx, tx.insert(t, {2, "a@b", 12}), by_email);
+  is_refused(tx, tx.insert(t, {2, "c@d", 11}), by_badge);
+  is_refused(tx, tx.insert(t, {1, "c@d", 12}), primary);  // not the one of the call before
+  ASSERT_TRUE(tx.insert(t, {2, "c@d", 12}));
+  is_refused(tx, tx.insert(t, {2, "e@f", 13}), primary);
+  is_refused(tx, tx.insert(t, {3, "c@d", 13}), by_email);
+  is_refused(tx, tx.update(t, {1}, {{"email", "c@d"}}), by_email);
+  is_refused(tx, tx.update(t, {1}, {{"email", "e@f"}, {"badge", 12}}), by_badge);
+  auto first = tx.edit(t, {1});
+  ASSERT_TRUE(first);
+  is_refused(tx, first->set(t.column<std::string_view>("email"), "c@d"), by_email);
+  is_refused(tx, first->set(t.column<std::int64_t>("badge"), 12), by_badge);
+  // In the slot of a row that is erased, too.
+  ASSERT_TRUE(tx.erase(t, {1}));
+  is_refused(tx, tx.insert(t, {1, "g@h", 12}), by_badge);
+  ASSERT_TRUE(tx.insert(t, {1, "g@h", 14}));
+  is_refused(tx, tx.insert(t, {1, "i@j", 15}), primary);
+  ASSERT_TRUE(tx.commit());
+  const auto s = base.transact([&](transaction& again) -> result<int> {
+    if (auto made = again.insert(t, {5, "c@d", 5}); !made) return made;
+    return 5;
+  });
+  EXPECT_EQ(s.why().reason(), by_email) << "out of transact(), too";
+}
+
+TEST_F(db_taken, a_row_that_only_this_snapshot_sees_has_its_key) {
+  ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {1, "a@b", 11}); }));
+  transaction old = base.begin();
+  ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.erase(t, {1}); }));
+  base.collect();
+  is_refused(old, old.insert(t, {1, "c@d", 12}), primary);
+  is_refused(old, old.insert(t, {2, "a@b", 12}), by_email);
+}
+
+TEST_F(db_taken, an_index_that_cannot_be_built_is_named) {
+  table& twins =
+      base.create_table({.name = "twins", .columns = {{"id", int64, primary_key}, {"n", int64}}});
+  ASSERT_TRUE(base.transact([&](transaction& tx) -> status {
+    if (auto s = tx.insert(twins, {1, 7}); !s) return s;
+    return tx.insert(twins, {2, 7});
+  }));
+  const status s = base.create_index(twins, {.name = "by_n", .columns = {"n"}, .unique = true});
+  EXPECT_EQ(s, outcome::duplicate_key);
+  EXPECT_EQ(s.reason(), "index by_n of table twins");
+}
+
+TEST_F(db_taken, to_be_refused_again_allocates_nothing) {
+  transaction tx = base.begin();
+  ASSERT_TRUE(tx.insert(t, {1, "a@b", 11}));
+  is_refused(tx, tx.insert(t, {1, "c@d", 12}), primary);
+  const status of_index = tx.insert(t, {2, "a@b", 12});
+  const std::uint64_t before = thread_allocations();
+  for (int i = 0; i < 100; ++i) is_refused(tx, tx.insert(t, {1, "c@d", 12}), primary);
+  EXPECT_EQ(thread_allocations() - before, 0U);
+  // The record of the index entry is allocated, the reason is not.
+  const status again = tx.insert(t, {2, "a@b", 12});
+  EXPECT_EQ(again.reason().data(), of_index.reason().data());
+}
+
+TEST_F(db_taken, without_memory_for_the_reason_there_is_the_outcome) {
+  transaction tx = base.begin();
+  ASSERT_TRUE(tx.insert(t, {1, "a@b", 11}));
+  int told = 0;
+  int untold = 0;
+  for (std::uint64_t nth = 1; told == 0 && nth < 100; ++nth) {
+    const fail_after none(nth);
+    try {
+      const status s = tx.insert(t, {1, "c@d", 12});
+      EXPECT_EQ(s, outcome::duplicate_key);
+      ++(s.reason().empty() ? untold : told);
+    } catch (const std::bad_alloc&) {
+      tx = base.begin();
+      ASSERT_TRUE(tx.insert(t, {1, "a@b", 11}));
+    }
+  }
+  EXPECT_EQ(told, 1);
+  EXPECT_GE(untold, 1);
+}
+
+TEST_F(db_taken, a_reason_outlives_its_database) {
+  std::optional<database> other = database::open();
+  table& of_other = other->create_table({.name = "users", .columns = {{"id", int64, primary_key}}});
+  const status s = other->transact([&](transaction& tx) -> status {
+    if (auto made = tx.insert(of_other, {1}); !made) return made;
+    return tx.insert(of_other, {1});
+  });
+  other.reset();
+  EXPECT_EQ(s.reason(), primary);
+}
+
+TEST(db_limits, a_budget_that_is_used_up_is_named) {
+  database base = database::open({.version_budget = 1U << 20U, .budget = 8U << 20U});
+  table& t = base.create_table(
+      {.name = "rows", .columns = {{"id", int64, primary_key}, {"words", text()}}});
+  const std::string words(4000, 'w');
+  constexpr std::int64_t rows = 500;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    ASSERT_TRUE(base.transact([&](transaction& tx) { return tx.insert(t, {i, words}); }));
+  }
+  const reader old = base.snapshot();
+  status s;
+  for (std::int64_t i = 0; i < rows && s; ++i) {
+    s = base.transact([&](transaction& tx) { return tx.update(t, {i}, {{"words", words}}); });
+  }
+  EXPECT_EQ(s, outcome::limit);
+  EXPECT_EQ(s.reason(), "options::version_budget, 1048576 bytes");
+  s = outcome::ok;
+  for (std::int64_t i = rows; i < 4 * rows && s; ++i) {
+    s = base.transact([&](transaction& tx) { return tx.insert(t, {i, words}); });
+  }
+  EXPECT_EQ(s, outcome::limit);
+  EXPECT_EQ(s.reason(), "options::budget, 8388608 bytes");
+  s = base.create_index(t, {.name = "by_id", .columns = {"id"}});
+  EXPECT_TRUE(s || s.reason() == "options::budget, 8388608 bytes") << s.reason();
 }
 
 TEST(db_status, copies_share_one_reason_and_the_last_one_frees_it) {

@@ -119,7 +119,7 @@ TEST(tool_formats, csv_tells_null_from_empty) {
       "\xEF\xBB\xBFname,id,note,weight,tall\n\nBo,1,,,\n\"\",2,\"\",nan,false\n,3,\"a\nb\"\"\",1e2,"
       "1",
       text_format::csv);
-  EXPECT_EQ(l.wrong, "in:5:1: a unique index of table people has the value already");
+  EXPECT_EQ(l.wrong, "in:5:1: unique index by_name of table people has the value already");
   EXPECT_EQ(l.csv(), head + "1,Bo,,,\r\n2,\"\",nan,false,\"\"\r\n7,Ada,,,old\r\n");
   const loaded good("id,name,note\r\n3,,\"a\nb\"\"\"\r\n", text_format::csv);
   EXPECT_EQ(good.wrong, "");
@@ -229,7 +229,7 @@ TEST(tool_formats, rows_that_are_there_fail_stay_or_go) {
 
   const loaded other_row("id,name\n1,Ada\n", text_format::csv,
                          {.conflict = tool::on_conflict::replace});
-  EXPECT_EQ(other_row.wrong, "in:2:1: a unique index of table people has the value already");
+  EXPECT_EQ(other_row.wrong, "in:2:1: unique index by_name of table people has the value already");
 }
 
 TEST(tool_formats, decimals_and_timestamps_are_exact) {

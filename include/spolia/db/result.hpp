@@ -13,7 +13,8 @@
 //
 // Cost:        a status is one word: the outcome, or the address of an outcome with a reason. So
 //              nothing is allocated where there is no reason, and copies share the one that there
-//              is.
+//              is. duplicate_key and limit share theirs from call to call: a key or a budget has
+//              its words for as long as it is there, from the first call that it has refused.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +36,8 @@ enum class outcome : std::uint8_t {
   ok,
   conflict,         ///< another transaction was faster: roll back, and try again
   not_found,        ///< there is no such row at this snapshot
-  duplicate_key,    ///< a row with this key, or with this value in a unique index, exists
-  limit,            ///< a budget, for versions or for all, is used up
+  duplicate_key,    ///< a row with this key exists, or in a unique index: reason() says in which
+  limit,            ///< a budget, for versions or for all, is used up: reason() says which
   ended_by_policy,  ///< it has read for too long, or was in the way: database options
   ended,            ///< the transaction was rolled back or committed before
   stopped,          ///< a query was told to stop, or has taken as long as it may
@@ -112,8 +113,10 @@ class [[nodiscard]] status {
     return has_reason() ? code_with_reason() : static_cast<outcome>(word_);
   }
   [[nodiscard]] constexpr std::string_view message() const noexcept { return db::message(code()); }
-  /// What it was that the outcome is about, in words: of refused() what the program has said. Empty
-  /// if there is nothing to say. It lives as long as a copy of the status does.
+  /// What it was that the outcome is about, in words: of refused() what the program has said, of
+  /// duplicate_key "primary key of table users" or "index by_email of table users", of limit which
+  /// one. Empty if there is nothing to say, or no memory to say it. It lives as long as a copy of
+  /// the status does.
   [[nodiscard]] std::string_view reason() const& noexcept {
     return has_reason() ? text() : std::string_view();
   }

@@ -30,6 +30,7 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
+#include <spolia/db/kept_status.hpp>
 #include <spolia/db/row.hpp>
 #include <spolia/db/row_budget.hpp>
 #include <spolia/db/row_lock.hpp>
@@ -151,6 +152,7 @@ class SPOLIA_EXPORT secondary {
     bool unique = false;
     index_kind kind = index_kind::ordered;
     logged_span logged;
+    kept_status taken;  // what of a unique one refuses a row
   };
   /// The key that the row in place has; for the thread that has its lock.
   [[nodiscard]] key_words key_at(const row_place& row) const noexcept;
@@ -293,6 +295,7 @@ class SPOLIA_EXPORT table {
     atomic<std::uint64_t> bytes{0};
     atomic<std::uint64_t> index_bytes{0};
     logged_span logged;
+    kept_status taken;  // what refuses a row for its primary key
     // What indexes() was, and is no more because of a drop_table() that may be under way.
     atomic<const index_set*> closed{nullptr};
     // All that ever were. Both are changed under engine::changing; the latter also under
@@ -411,6 +414,10 @@ class SPOLIA_EXPORT table {
   /// Throws std::invalid_argument.
   [[noreturn]] void refuse_stranger() const;
   [[nodiscard]] std::string names_of_indexes() const;
+  /// One of its indexes.
+  [[nodiscard]] std::string in_words(const std::string& index) const {
+    return "index " + index + " of table " + name_;
+  }
   /// Counts what the indexes take.
   void count_indexes() noexcept;
   void say_indexes_take(std::uint64_t bytes) noexcept;

@@ -449,9 +449,11 @@ class SPOLIA_EXPORT transaction : public reader {
   };
   [[nodiscard]] bool goes_on() const noexcept { return state_ == outcome::ok; }
   outcome fail(outcome why) noexcept;
+  status fail(status why) noexcept;
   void roll_back(outcome how = outcome::ended) noexcept;
   template <class F>
   auto change(F&& f) -> decltype(f());
+  status told(const table& t, outcome s) noexcept;
   outcome insert_row(table& t, values v);
   void make_apart(std::uint64_t* words);
   void replace_apart(const pending_write& w, std::uint64_t columns) noexcept;

@@ -167,7 +167,8 @@ status catalog::create_index(table& t, const index_spec& spec) {
     end = outcome::storage_failed;
   if (end != outcome::ok) {
     give_up(b, std::move(without), last);
-    return end;
+    if (end == outcome::duplicate_key) return {end, t.in_words(spec.name)};
+    return end == outcome::limit ? engine_.budget_is_used_up() : status(end);
   }
   b.index.when_.begin(since);
   note::free(last);

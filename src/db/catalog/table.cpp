@@ -132,7 +132,7 @@ void table::unmake_indexes() noexcept {
 
 secondary& table::make_index(const index_spec& i) {
   look_at_index_name(i.name, name());
-  look_at_kind(i.kind, "index " + i.name + " of table " + name());
+  look_at_kind(i.kind, in_words(i.name));
   std::vector<std::uint32_t> columns = form().key_columns(i.name, i.columns);
   const std::uint32_t words = form().key_length(columns);
   auto entries =

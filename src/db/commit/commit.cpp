@@ -50,6 +50,12 @@ class commit_record : logged {
     return promised_ ? outcome::ok : outcome::storage_failed;
   }
 
+  /// What to say where write() has returned outcome::limit. Throws std::bad_alloc.
+  [[nodiscard]] status is_too_long() const {
+    return {outcome::limit, "a record of the log, " + std::to_string(longest_record) +
+                                " bytes: the changes take " + std::to_string(entry_->data.size())};
+  }
+
   /// Makes the commit visible, and gives it its place in the log; its timestamp.
   std::uint64_t publish(commit_board::record& r) noexcept {
     if (log_ == nullptr) return engine_.board.publish(r);
@@ -238,15 +244,16 @@ status transaction::commit() {
       if (reads_hold(not_yet) == verdict::broken) return fail(outcome::conflict);
     }
     const outcome o = record.write(s, [this] { return deletes_only(); });
+    if (o == outcome::limit) return fail(record.is_too_long());
     if (o != outcome::ok) return fail(o);
     room = reserve();
   } catch (const row_budget::exceeded&) {
-    return fail(outcome::limit);
+    return fail(engine_.budget_is_used_up());
   } catch (...) {
     roll_back();
     throw;
   }
-  if (!room) return fail(outcome::limit);
+  if (!room) return fail(engine_.versions_do_not_fit());
   if (!changes()) return only_read();
   // From here on it is published or withdrawn.
   const std::uint64_t mark = engine_.board.begin(*s.record);

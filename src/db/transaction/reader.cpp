@@ -257,7 +257,7 @@ result<row> reader::find(const table& t, values key, const selection& only) cons
   }
   return find_buried(t, wanted, only);
 } catch (const row_budget::exceeded&) {
-  return outcome::limit;  // there is no room to note what was read
+  return engine_.budget_is_used_up();  // there is no room to note what was read
 } catch (const too_long& e) {
   return e.why();
 }
@@ -453,7 +453,7 @@ void reader::scan_secondary(const secondary& i, values from, values to, const sc
   if (i.parts_->kind == index_kind::hash &&
       (from.size() != i.parts_->columns.size() || from.size() != to.size() ||
        !std::equal(lo.begin(), lo.begin() + length, hi.begin()))) {
-    refuse_scan("index " + i.parts_->name + " of table " + t.name() +
+    refuse_scan(t.in_words(i.parts_->name) +
                 " is a hash index, which finds the rows of one whole key and no ranges");
   }
   // An entry may be there for another version of the row.

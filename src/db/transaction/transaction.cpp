@@ -92,6 +92,11 @@ outcome transaction::fail(outcome why) noexcept {
   return why;
 }
 
+status transaction::fail(status why) noexcept {
+  static_cast<void>(fail(why.code()));
+  return why;
+}
+
 /// Runs one change. Without memory for it, nothing of the transaction remains. Where f throws
 /// row_budget::exceeded it leaves nothing, and is run once more, if there may be room then.
 template <class F>
@@ -117,7 +122,17 @@ auto transaction::change(F&& f) -> decltype(f()) {
     throw;
   }
   session_->limits.add(1);
-  return outcome::limit;
+  return engine_.budget_is_used_up();
+}
+
+/// What a change of the table has come to: of duplicate_key, which key that is.
+inline status transaction::told(const table& t, outcome s) noexcept {
+  if (s != outcome::duplicate_key) [[likely]]
+    return s;
+  if (const secondary* const i = std::exchange(session_->taken, nullptr)) {
+    return i->parts_->taken.get(s, [&] { return t.in_words(i->parts_->name); });
+  }
+  return t.parts_->taken.get(s, [&] { return "primary key of table " + t.name(); });
 }
 
 /// Out-of-line values that are made while it lives go with it where they are not kept: unless the
@@ -143,7 +158,7 @@ status transaction::insert(table& t, values v) {
     new_values made(*this);
     const outcome s = insert_row(t, v);
     if (s == outcome::ok) made.keep();
-    return s;
+    return told(t, s);
   });
 }
 
@@ -351,7 +366,7 @@ status transaction::update(table& t, std::initializer_list<value> key,
     }
     const write_number number = lock_key(t, values(key.begin(), key.size()));
     if (!number || count == 0) return number.why();
-    return assign(*number, {to.data(), count});
+    return told(t, assign(*number, {to.data(), count}));
   });
 }
 
@@ -371,7 +386,10 @@ status transaction::erase(table& t, values key) {
 /// For an editor.
 status transaction::set(std::uint32_t number, const column_value& to) {
   may_be_set(*to.column, *to.to);
-  return change([&]() -> status { return assign(number, {&to, 1}); });
+  return change([&]() -> status {
+    const table& t = *session_->writes[number].of;
+    return told(t, assign(number, {&to, 1}));
+  });
 }
 
 /// Writes the values' words to `to`, one after the other; out-of-line values get their blocks.
@@ -745,6 +763,7 @@ outcome transaction::unique_in(const pending_write& w, const secondary& i, const
     return found == outcome::ok;
   };
   i.entries_->scan(key, key, timestamp(), slot_visitor(look));
+  if (found == outcome::duplicate_key) session_->taken = &i;
   if (found != outcome::conflict) return found;
   if (by_caller) refuse_what_the_caller_has();
   return fail(outcome::conflict);

@@ -18,6 +18,8 @@ void work_account::must_fit(std::uint64_t more) const {
   if (!of_->may_work_with(bytes(), more, !commits_)) throw row_budget::exceeded();
 }
 
+status work_account::is_used_up() const noexcept { return of_->budget_is_used_up(); }
+
 bool engine::may_work_with(std::uint64_t own, std::uint64_t more,
                            bool commits_later) const noexcept {
   // About what a session keeps for its next transaction, whatever the budget is.

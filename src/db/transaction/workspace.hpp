@@ -21,6 +21,7 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
+#include <spolia/db/result.hpp>
 
 #include "db/versions/large_memory.hpp"
 
@@ -41,6 +42,8 @@ class work_account {
   }
   /// Whether there would be room. Throws row_budget::exceeded.
   void must_fit(std::uint64_t more) const;
+  /// What to say of that.
+  [[nodiscard]] status is_used_up() const noexcept;
   /// What cannot be refused.
   void add(std::uint64_t bytes) noexcept;
   void give(std::uint64_t bytes) noexcept { add(~bytes + 1); }
