@@ -59,6 +59,7 @@
 #include <spolia/base/census.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
+#include <spolia/base/shown_to.hpp>
 #include <spolia/db/result.hpp>
 #include <spolia/db/row.hpp>
 #include <spolia/db/row_view.hpp>
@@ -210,14 +211,7 @@ class SPOLIA_EXPORT reader {
 
   template <class F>
   static row_visitor visitor(F& f) {
-    return [&f](const row& r) {
-      if constexpr (std::same_as<std::invoke_result_t<F&, const row&>, bool>) {
-        return f(r);
-      } else {
-        f(r);
-        return true;
-      }
-    };
+    return [&f](const row& r) { return detail::shown_to(f, r); };
   }
   [[nodiscard]] bool is_old() const noexcept;
   void fetch_versions(const table& t, std::span<const std::uint64_t> row_slots) const;

@@ -68,6 +68,7 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/misuse.hpp>
+#include <spolia/base/shown_to.hpp>
 #include <spolia/base/threads.hpp>
 #include <spolia/map/detail/after_update.hpp>
 #include <spolia/map/detail/key_groups.hpp>
@@ -215,7 +216,7 @@ class snapshot_hash {
   void for_each(F&& f) const {
     const snapshot now(time(), "for_each");
     for (const auto& [key, value] : all(now)) {
-      if (!detail::map::shown(f, key, value)) return;
+      if (!detail::shown_to(f, key, value)) return;
     }
   }
 
@@ -321,7 +322,7 @@ class snapshot_hash {
     for (std::uint64_t i = 0; i < end; i += 32) {
       core_.gather(then, i, (std::min)(i + 32, end), some);
       for (const auto& p : some) {
-        if (!detail::map::shown(f, p.key(), p.value())) return;
+        if (!detail::shown_to(f, p.key(), p.value())) return;
       }
       some.clear();
     }

@@ -62,6 +62,7 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/misuse.hpp>
+#include <spolia/base/shown_to.hpp>
 #include <spolia/base/threads.hpp>
 #include <spolia/map/detail/chromatic_tree.hpp>
 #include <spolia/map/detail/face.hpp>
@@ -199,7 +200,7 @@ class snapshot_tree_core {
       some.clear();
       more = gather(then, rest, some);
       for (const auto& [key, value] : some) {
-        if (!shown(f, key, value)) return;
+        if (!detail::shown_to(f, key, value)) return;
       }
       if (some.empty() || !way.goes_on(some.back().first, tree_.less())) return;
       last.emplace(std::move(some.back().first));
@@ -228,7 +229,7 @@ class snapshot_tree_core {
   template <class F>
   static void show_all(const pairs& all, F& f) {
     for (const auto& [key, value] : all) {
-      if (!shown(f, key, value)) return;
+      if (!detail::shown_to(f, key, value)) return;
     }
   }
   /// Whether there may be more.

@@ -2,10 +2,10 @@
 // rlu_scan.hpp: shows a user's function what one section has copied, after that section.
 #pragma once
 
-#include <type_traits>
 #include <vector>
 
 #include <spolia/base/config.hpp>
+#include <spolia/base/shown_to.hpp>
 #include <spolia/map/detail/rlu_chain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -18,11 +18,7 @@ void show_copies(F& f, Collect&& collect) {
   std::vector<rlu_entry<Key, Value>> copies;
   collect(copies);
   for (const auto& [key, value] : copies) {
-    if constexpr (std::is_void_v<std::invoke_result_t<F&, const Key&, const Value&>>) {
-      f(key, value);
-    } else {
-      if (!f(key, value)) return;
-    }
+    if (!shown_to(f, key, value)) return;
   }
 }
 

@@ -3,7 +3,6 @@
 // outside of it.
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include <spolia/base/config.hpp>
+#include <spolia/base/shown_to.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
@@ -89,11 +89,7 @@ bool show(std::span<const std::pair<Key, Value>> batch, F& f) {
     return batch.empty() || f(batch);
   } else {
     for (const auto& [key, value] : batch) {
-      if constexpr (std::same_as<std::invoke_result_t<F&, const Key&, const Value&>, bool>) {
-        if (!f(key, value)) return false;
-      } else {
-        f(key, value);
-      }
+      if (!shown_to(f, key, value)) return false;
     }
     return true;
   }

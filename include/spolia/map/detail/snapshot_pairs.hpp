@@ -4,12 +4,10 @@
 // next bucket.
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <ranges>
-#include <type_traits>
 #include <utility>
 
 #include <spolia/base/config.hpp>
@@ -17,17 +15,6 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
-
-/// Shows a pair to f; false if f has said so.
-template <class F, class Key, class Value>
-bool shown(F& f, const Key& key, const Value& value) {
-  if constexpr (std::same_as<std::invoke_result_t<F&, const Key&, const Value&>, bool>) {
-    return f(key, value);
-  } else {
-    f(key, value);
-    return true;
-  }
-}
 
 /// Goes through the buckets that a snapshot sees.
 template <class Core>
