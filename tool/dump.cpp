@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "csv.hpp"
 #include "errors.hpp"
@@ -112,15 +111,12 @@ std::uint64_t dump_folder(const db::reader& at, const std::vector<db::table*>& t
                           const row_count& tell) {
   new_folder folder(to);
   std::vector<dumped_table> schema;
-  std::set<std::string> names;
   for (const db::table* t : tables) {
-    schema.push_back(
-        {.spec = t->spec(), .file = file_name(t->name(), format), .rows = {}, .bytes = {}});
-    if (!names.insert(schema.back().file).second || schema.back().file.size() > 255) {
-      throw failure("table " + t->name() + " has a name that no file can have; a stream can");
-    }
+    schema.push_back({.spec = t->spec(),
+                      .file = file_name(t->name(), format, schema.size()),
+                      .rows = {},
+                      .bytes = {}});
   }
-  check_names(tables);
   std::uint64_t rows = 0;
   for (std::size_t i = 0; i < tables.size(); ++i) {
     file_sink file(folder, schema[i].file);
@@ -136,11 +132,19 @@ std::uint64_t dump_folder(const db::reader& at, const std::vector<db::table*>& t
   return rows;
 }
 
-void check_names(const std::vector<db::table*>& tables) {
-  for (const db::table* t : tables) check_names(t->spec());
+std::vector<db::table*> take_unnameable(std::vector<db::table*>& from) {
+  std::vector<db::table*> taken;
+  for (db::table* const t : from) {
+    if (!has_names(t->spec())) taken.push_back(t);
+  }
+  std::erase_if(from, [&](const db::table* t) {
+    return std::find(taken.begin(), taken.end(), t) != taken.end();
+  });
+  return taken;
 }
 
-std::string file_name(const std::string& table, text_format format) {
+std::string file_name(const std::string& table, text_format format, std::size_t number) {
+  constexpr std::size_t longest = 200;
   std::string s;
   for (const char c : table) {
     const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
@@ -149,6 +153,10 @@ std::string file_name(const std::string& table, text_format format) {
     } else {
       s += fmt::format("%{:02X}", static_cast<unsigned>(static_cast<unsigned char>(c)));
     }
+  }
+  if (s.size() > longest) {
+    s.resize(longest);
+    s += fmt::format("%-{}", number);  // as no other name has it
   }
   return s + (format == text_format::csv ? ".csv" : ".jsonl");
 }

@@ -38,12 +38,13 @@ std::uint64_t dump_folder(const db::reader& at, const std::vector<db::table*>& t
                           text_format format, const std::filesystem::path& to,
                           const row_count& tell);
 
-/// Throws failure if JSON cannot hold a name.
-void check_names(const std::vector<db::table*>& tables);
+/// Takes those out that have a name which JSON cannot hold, the table's own or that of a column or
+/// an index. They are in no stream and no folder.
+std::vector<db::table*> take_unnameable(std::vector<db::table*>& from);
 
 /// The name of a table's file: letters, digits, '-', '_' and '.' as they are, the rest in per
-/// cents.
-std::string file_name(const std::string& table, text_format format);
+/// cents. Of one that is too long for a file, the beginning and the table's number in the dump.
+std::string file_name(const std::string& table, text_format format, std::size_t number);
 
 /// Rows of a table and a sum over them: the same for two tables that hold the same rows, in any
 /// order.

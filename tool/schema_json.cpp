@@ -224,22 +224,19 @@ const char* type_name(db::base_type t) {
   return "unknown";
 }
 
-void check_names(const db::table_spec& s) {
-  const auto check = [&](const std::string& name) {
-    if (!is_utf8(name)) {
-      throw failure("a name of table " + printable(s.name) +
-                    " is not UTF-8, which JSON cannot hold");
-    }
-  };
-  check(s.name);
-  for (const auto& c : s.columns) check(c.name);
-  for (const auto& i : s.indexes) check(i.name);
+bool has_names(const db::table_spec& s) {
+  const auto has_name = [](const auto& named) { return is_utf8(named.name); };
+  return has_name(s) && std::all_of(s.columns.begin(), s.columns.end(), has_name) &&
+         std::all_of(s.indexes.begin(), s.indexes.end(), has_name);
 }
 
 std::string schema_text(const std::vector<dumped_table>& tables) {
   json all = json::array();
   for (const dumped_table& t : tables) {
-    check_names(t.spec);
+    if (!has_names(t.spec)) {
+      throw failure("a name of table " + printable(t.spec.name) +
+                    " is not UTF-8, which JSON cannot hold");
+    }
     all.push_back(table_json(t));
   }
   return json{{"spolia_dump", format_version}, {"tables", std::move(all)}}.dump();

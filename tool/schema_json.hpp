@@ -24,9 +24,9 @@ struct dumped_table {
 
 /// As schemas and people are told; text comes without its length.
 const char* type_name(db::base_type t);
-/// Throws failure for names that are not UTF-8: JSON has no others.
-void check_names(const db::table_spec& s);
-/// Throws as check_names().
+/// Whether all names are UTF-8: JSON has no others.
+bool has_names(const db::table_spec& s);
+/// Throws failure where a table has others.
 std::string schema_text(const std::vector<dumped_table>& tables);
 /// Throws failure, which begins with `where`, for anything that is not such a schema, or has a
 /// member that is not known.

@@ -427,8 +427,8 @@ TEST(tool_formats, small_things) {
   for (const char* bad : {"a", "====", "Zh==", "Z===", "Zg==Zg==", "Zm9=", "Zm 9"}) {
     EXPECT_FALSE(tool::from_base64(bad)) << bad;
   }
-  EXPECT_EQ(tool::file_name("a/b c.d", text_format::csv), "a%2Fb%20c.d.csv");
-  EXPECT_EQ(tool::file_name("..", text_format::json), "%2E..jsonl");
+  EXPECT_EQ(tool::file_name("a/b c.d", text_format::csv, 0), "a%2Fb%20c.d.csv");
+  EXPECT_EQ(tool::file_name("..", text_format::json, 0), "%2E..jsonl");
   EXPECT_EQ(tool::short_count(999), "999");
   EXPECT_EQ(tool::short_count(1234567), "1.2 M");
 }

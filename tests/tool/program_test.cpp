@@ -160,6 +160,52 @@ TEST_F(tool_program, loads_what_it_dumps) {
   EXPECT_NE(good({"check", "fourth"}).find("good; 1 tables, 3 rows"), std::string::npos);
 }
 
+/// Names are any bytes, and one that is odd stops no dump.
+TEST_F(tool_program, dumps_and_loads_odd_names) {
+  const std::string cut(300, '/');
+  const std::vector<std::string> named = {
+      "two\nlines, \"quoted\"", "..",       "a/../b", "\xC3\xA4", "schema", "%2E", cut + "first",
+      cut + "second",           "% \t\r\n", "-"};
+  const std::string bytes = "not \xFF utf-8";
+  const auto make = [](db::database& base, const std::string& name, const std::string& column) {
+    db::table& t = base.create_table(
+        {.name = name,
+         .columns = {{"k\"e,\ny", db::int64, db::primary_key}, {column, db::text(20)}},
+         .indexes = {{"by\n" + name.substr(0, 50), {column}}}});
+    EXPECT_TRUE(base.transact([&](db::transaction& tx) { return tx.insert(t, {1, "one"}); }));
+  };
+  {
+    db::database base = db::database::open(here / "odd");
+    for (const std::string& name : named) make(base, name, "a\r\n,b");
+  }
+  for (const char* const format : {"csv", "json"}) {
+    const std::string folder = std::string("folder-") + format;
+    EXPECT_EQ(good({"dump", "odd", folder, "--format", format}),
+              "10 rows of 10 tables in " + folder + "\n");
+    EXPECT_EQ(good({"load", std::string("again-") + format, folder}), "10 rows inserted\n");
+    EXPECT_EQ(good({"dump", std::string("again-") + format, "-"}), good({"dump", "odd", "-"}));
+  }
+  write_text(here / "stream", good({"dump", "odd", "-"}));
+  {
+    db::database base = db::database::open(here / "odd");
+    make(base, bytes, "a");
+    db::table& by_column =
+        base.create_table({.name = "of bytes", .columns = {{"\xFE", db::int64, db::primary_key}}});
+    EXPECT_TRUE(base.transact([&](db::transaction& tx) { return tx.insert(by_column, {7}); }));
+  }
+  for (const std::string& to : {std::string("-"), std::string("rest")}) {
+    const ended e = run({"dump", "odd", to});
+    EXPECT_EQ(e.code, 3);
+    EXPECT_NE(e.err.find("table not \xFF utf-8, of bytes."), std::string::npos) << e.err;
+    EXPECT_EQ(e.out, to == "-" ? read_text(here / "stream") : "10 rows of 10 tables in rest\n");
+  }
+  EXPECT_EQ(good({"load", "third", "rest"}), "10 rows inserted\n");
+  EXPECT_EQ(good({"dump", "third", "-"}), read_text(here / "stream"));
+  EXPECT_EQ(good({"dump", "odd", "-", "--table", "of bytes", "--format", "csv"}),
+            "\"\xFE\"\r\n7\r\n");
+  bad(1, "not UTF-8", {"dump", "odd", "d", "--table", bytes});
+}
+
 /// Whichever not-a-number a program has put into a store, a dump of it can be loaded.
 TEST_F(tool_program, loads_the_not_a_number_that_it_dumps) {
   {
