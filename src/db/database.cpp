@@ -196,7 +196,7 @@ storage& database::files_of(engine& e) {
 
 status database::sync() {
   at_work::must_not_wait(used(), at_work::writing | at_work::lengthening, "sync()");
-  if (used().log == nullptr || used().log->sync()) return outcome::ok;
+  if (used().log == nullptr || used().log->sync_and_look()) return outcome::ok;
   return outcome::storage_failed;
 }
 

@@ -203,6 +203,45 @@ TEST_F(folders, that_are_gone_end_the_log_a_second_later) {
   }
 }
 
+/// Also with nothing to be written, and at once.
+TEST_F(folders, that_are_gone_have_sync_fail) {
+  const auto ends = [](database& base, const std::string& says) {
+    for (int again = 0; again < 2; ++again) EXPECT_EQ(base.sync(), outcome::storage_failed);
+    EXPECT_NE(said_of(base).find(says), std::string::npos) << base.storage_failure();
+    EXPECT_TRUE(base.stats().log.failed);
+    EXPECT_EQ(write_down(base, base.find_table("ledger"), 2), outcome::storage_failed);
+  };
+  for (const durability_level level : {durability_level::sync, durability_level::async}) {
+    SCOPED_TRACE(static_cast<int>(level));
+    const disk files = new_disk();
+    options o = over(files);
+    o.durability = level;
+    database on_disk = database::open(place, o);
+    o = over(nullptr);
+    o.durability = level;
+    database base = database::open("bank", o);
+    database alone = database::open("alone", o);
+    for (database* const one : {&on_disk, &base, &alone}) {
+      commit(*one, 1, 1);
+      EXPECT_TRUE(one->sync());
+      EXPECT_TRUE(one->sync());
+    }
+    files->put(std::string(place) + "/SPOLIA", files->content(std::string(place) + "/SPOLIA"));
+    ends(on_disk, "SPOLIA was replaced");
+    fs::rename("bank", "moved");
+    EXPECT_TRUE(base.sync()) << "it is where it was, by another name";
+    fs::remove_all("moved");
+    ends(base, "SPOLIA was removed");
+    fs::rename("alone/log-0000000000000001.spl", "aside");
+    ends(alone, "log-0000000000000001.spl");
+    fs::rename("aside", "alone/log-0000000000000001.spl");
+    EXPECT_EQ(alone.sync(), outcome::storage_failed) << "it has failed until resume()";
+    alone.resume();
+    EXPECT_TRUE(alone.sync());
+    fs::remove_all("alone");
+  }
+}
+
 TEST_F(folders, that_come_back_are_gone_on_with_by_resume) {
   {
     database base = database::open("bank", small_segments());

@@ -308,7 +308,8 @@ class SPOLIA_EXPORT database {
   // storage_error, std::bad_alloc, and std::invalid_argument for a database that is only in memory.
 
   /// Waits until all that was committed before is durable. Also right for what a reader has seen; a
-  /// transaction can ask for that with transaction_options::durable_reads.
+  /// transaction can ask for that with transaction_options::durable_reads. storage_failed: the log
+  /// has failed, or its directory does not have it any more, which is looked at each time.
   status sync();
   /// Writes all rows as of now into a file, while all other threads go on; then removes the log
   /// that is not needed any more. Throws std::invalid_argument also out of on_slow_reader, out of a

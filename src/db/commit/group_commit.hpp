@@ -61,6 +61,7 @@ namespace db {
 ///                                             for the times-th time, from 0
 ///   void wake() noexcept                      what ready() reads was changed before
 ///   void give_way() noexcept                  while another thread has the lead
+///   bool is_there() noexcept                  what was made durable can be found
 template <class Entry, class Sink>
 class group_commit {
  public:
@@ -152,6 +153,19 @@ class group_commit {
         sink_.sleep(ready, times);
       }
     }
+  }
+
+  /// Whether what was written is still where it is looked for: asks the sink, with the lead. False:
+  /// it is not, and the log has failed, or it had.
+  bool look() noexcept {
+    while (!take_lead()) sink_.give_way();
+    const lead_given_back whole(*this);
+    // relaxed: stored by a leader, whose release take_lead() has acquired.
+    if (failed_.load_relaxed()) return false;
+    if (sink_.is_there()) return true;
+    // release → the acquires in wait() and failed(): the reason.
+    failed_.store_release(true);
+    return false;
   }
 
   /// After a failure: a position behind all that was published, which no entry has. look() begins

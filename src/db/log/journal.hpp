@@ -104,6 +104,7 @@ class log_writer {
     return write(first, durable, nullptr);
   }
   // What group_commit asks for.
+  bool is_there() noexcept;
   template <class Queued>
   void collect(Queued&& queued) noexcept {
     if (!collects_ || quick() || queued() >= company_) return;
@@ -373,6 +374,9 @@ class journal {
   /// False: the log has failed; what was appended is not durable, as far as is known.
   bool acknowledge(const queue::place& where) noexcept;
   bool sync() noexcept { return queue_.wait(queue_.last()); }
+  /// The same, and looks whether the directory still has the log. (In a child of the process, no
+  /// thread may give the lead back.)
+  bool sync_and_look() noexcept { return sync() && (!writer_.at_home() || queue_.look()); }
   /// Waits until it is durable, whatever the level of durability. False: the log has failed.
   bool wait(const queue::place& where) noexcept { return queue_.wait(where.sequence); }
   bool wait(std::uint64_t sequence) noexcept { return queue_.wait(sequence); }

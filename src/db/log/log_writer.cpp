@@ -255,6 +255,22 @@ void log_writer::look_for_segment() {
   }
 }
 
+/// The same at once; false: it has gone, and the log fails.
+bool log_writer::is_there() noexcept {
+  const uncancelled whole;  // others wait for it
+  const at_work now(engine_, at_work::writing, "sync()");
+  look_later();
+  try {
+    folder_.still_has(name_, *segment_);
+  } catch (const lost_directory& e) {
+    keep_failure(e);
+    return false;
+  } catch (const std::exception&) {
+    return true;  // it cannot be told
+  }
+  return true;
+}
+
 void log_writer::look_later() noexcept {
   constexpr std::chrono::nanoseconds pause = std::chrono::seconds(1);
   look_at_ =
