@@ -296,7 +296,8 @@ class workloads : public testing::TestWithParam<std::tuple<storage_kind, db::ind
     for (std::int64_t n = at_first; n < at_first + steps; ++n) step(n);
     // What the reader sees hangs at it; of the rest, what one look may leave.
     EXPECT_LE(base.stats().cleaning, 2 * live + 300U);
-    EXPECT_EQ(base.stats().table_bytes, then.table_bytes) << "slots are used again";
+    // What waits for its next look may need a few slots more than it did then.
+    EXPECT_LE(base.stats().table_bytes, 2 * then.table_bytes) << "slots are used again";
     // Partitions are bounded by their ring, which the first steps have not filled yet.
     if (!is_ring()) {
       EXPECT_LT(base.stats().versions.bytes, then.versions.bytes + (512U << 10U));

@@ -71,6 +71,7 @@ class old_chains : public testing::TestWithParam<test::storage_kind> {
     o.versions = GetParam();
     o.changes_only = GetParam().changes_only;
     o.partition_transactions = 4;
+    o.most_partitions = 24;  // soon half of them are in use: so gaps come soon
     o.hash_indexes = GetParam().hashes;
     o.recovery_threads = 1;
     o.checkpoint_log_bytes = 0;
@@ -323,9 +324,11 @@ class old_chains : public testing::TestWithParam<test::storage_kind> {
 
   // Readers that come and go.
 
-  void step(table& t) {
+  /// `alone`: old readers are few, and no more of them begin.
+  void step(table& t, bool alone) {
     ASSERT_NO_FATAL_FAILURE(transact(t));
-    if (held_.size() < 12 && random_.chance(1, 12)) {
+    if (alone && held_.size() > 2) held_.resize(2);
+    if (!alone && held_.size() < 12 && random_.chance(1, 12)) {
       held_.push_back({std::make_unique<reader>(base_.snapshot()), now_});
     }
     if (!old_ && random_.chance(1, 40)) begin_old();
@@ -374,11 +377,11 @@ TEST_P(old_chains, show_what_there_was) {
   table& t = base_.create_table(spec());
   for (int n = 0; n < test::tries(600); ++n) {
     SCOPED_TRACE("step " + std::to_string(n));
-    ASSERT_NO_FATAL_FAILURE(step(t));
+    ASSERT_NO_FATAL_FAILURE(step(t, n / 100 % 2 == 1));
   }
   ASSERT_NO_FATAL_FAILURE(expect_all_old(t));
   if (info_of(GetParam()).collects_between && !test::sanitized) {
-    EXPECT_GT(base_.stats().versions.dropped_between, 100U) << "no way has a gap";
+    EXPECT_GT(base_.stats().versions.dropped_between, 20U) << "no way has a gap";
   }
   let_all_go();
   ASSERT_NO_FATAL_FAILURE(expect_shows(base_.snapshot(), t, *now_));
@@ -394,7 +397,7 @@ TEST_P(old_chains, are_right_in_files) {
   base_ = database::open(test::place, o);
   table& t = base_.create_table(spec());
   for (int round = 0; round < 2; ++round) {
-    for (int n = 0; n < test::tries(60); ++n) ASSERT_NO_FATAL_FAILURE(step(t));
+    for (int n = 0; n < test::tries(60); ++n) ASSERT_NO_FATAL_FAILURE(step(t, false));
     const lines before = *now_;
     test::bytes copy;
     base_.backup([&](std::span<const std::byte> some) {
