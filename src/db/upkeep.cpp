@@ -250,7 +250,7 @@ void upkeep::hang(note* n, std::uint64_t time, bool young) noexcept {
   }
   pile& to = young ? at->young : at->rest;
   to.push(n);
-  to.bytes += n->weight();
+  to.bytes += n->held_bytes();
 }
 
 /// Whether a note of an earlier end of the same thing, whose life has gone on, hangs: then it is
@@ -292,6 +292,11 @@ std::uint64_t note::weight() const noexcept {
   // Of a row, the words of its key are known to its table; most have one.
   if (buried) sum += buried_bytes(is_row() ? 3U : words_ + 1U);
   return sum;
+}
+
+std::uint64_t note::held_bytes() const noexcept {
+  if (what != kind::dropped) return weight();
+  return weight() + (is_row() ? of().bytes() + of().index_bytes() : dropped_bytes());
 }
 
 table& note::of() const noexcept { return is_row() ? *static_cast<table*>(of_) : *index().of_; }
@@ -382,8 +387,14 @@ bool upkeep::free_dropped(note& n) noexcept {
   if (t.engine_.gates.is_left(n.until) || !t.cleaning_.enter_alone()) return false;
   const bool frees_table = n.is_row() && !t.engine_.old->looks_at_rows();
   if (frees_table) t.free_rows();
-  if (!n.is_row()) n.index().entries_.reset();
+  // Else its table has gone before it.
+  const bool frees_index = !n.is_row() && n.index().entries_ != nullptr;
+  if (frees_index) {
+    n.index().entries_.reset();
+    t.parts_->dropped_index_bytes.fetch_sub_relaxed(n.dropped_bytes());
+  }
   t.cleaning_.leave_alone();
+  if (frees_index) t.count_indexes();
   if (frees_table) t.engine_.tables.has_gone(t);
   return true;
 }

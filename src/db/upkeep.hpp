@@ -87,6 +87,9 @@ class note {
   /// Of an entry only, as the next two.
   [[nodiscard]] secondary& index() const noexcept { return *static_cast<secondary*>(of_); }
   [[nodiscard]] std::uint64_t& claim() noexcept { return *tail(); }
+  /// In the place of the claim, of an index that was dropped.
+  [[nodiscard]] std::uint64_t& dropped_bytes() noexcept { return *tail(); }
+  [[nodiscard]] std::uint64_t dropped_bytes() const noexcept { return *tail(); }
   [[nodiscard]] key_words key() const noexcept {
     key_words k{};
     std::copy_n(tail() + 1, words_ - 1U, k.begin());
@@ -99,6 +102,8 @@ class note {
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes(words_) + 8; }
   /// What would be free without it: the note, the slot of a row, and a place in a graveyard.
   [[nodiscard]] std::uint64_t weight() const noexcept;
+  /// The same, and of a table or an index that was dropped all that it has.
+  [[nodiscard]] std::uint64_t held_bytes() const noexcept;
   /// The row or entry that a note is about.
   struct subject {
     const void* of = nullptr;  // the index; of a row, the table

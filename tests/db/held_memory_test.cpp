@@ -95,6 +95,57 @@ TEST(budgets_of_what_waits, bound_indexes_that_are_built) {
   }
 }
 
+/// An index that was dropped counts, of the reader and of the budget, until no snapshot may see it.
+TEST(budgets_of_what_waits, bound_indexes_that_were_dropped) {
+  constexpr std::uint64_t budget = std::uint64_t{8} << 20U;
+  constexpr std::int64_t count = 5000;
+  for (const db::index_kind kind : {db::index_kind::ordered, db::index_kind::hash}) {
+    db::database base = db::database::open({.budget = budget});
+    db::table& rows = base.create_table(
+        {.name = "rows", .columns = {{"k", db::int64, db::primary_key}, {"v", db::int64}}});
+    ASSERT_TRUE(base.transact([&](transaction& tx) -> status {
+      status s;
+      for (std::int64_t n = 0; s && n < count; ++n) s = tx.insert(rows, {n, n});
+      return s;
+    }));
+    base.collect();
+    const std::uint64_t before = base.stats().index_bytes;
+    const std::uint64_t resident = resident_bytes();
+    std::uint64_t last = before;
+    {
+      const reader held = base.snapshot("report");
+      int n = 0;
+      while (base.create_index(rows, {.name = "by_v", .columns = {"v"}, .kind = kind})) {
+        ASSERT_TRUE(base.drop_index(rows, "by_v"));
+        const std::uint64_t now = base.stats().index_bytes;
+        ASSERT_GT(now, last + count * sizeof(std::uint64_t)) << "it does not count";
+        last = now;
+        ASSERT_LT(++n, 1000) << "the budget does not end it";
+      }
+      ASSERT_GT(n, 3);
+      const db::reader_info told = base.readers().at(0);
+      EXPECT_GE(told.held, static_cast<std::uint64_t>(n));
+      EXPECT_GE(told.held_bytes, last - before);
+      if (!SPOLIA_ASAN && !SPOLIA_TSAN) {
+        EXPECT_LE(resident_bytes() - resident, budget + budget / 10 + (16U << 20U));
+      }
+    }
+    base.collect();
+    EXPECT_LE(base.stats().index_bytes, before + 1024);
+    EXPECT_TRUE(base.create_index(rows, {.name = "by_v", .columns = {"v"}, .kind = kind}));
+    ASSERT_TRUE(base.drop_index(rows, "by_v"));
+    {  // With its table, in one go.
+      const reader held = base.snapshot("report");
+      EXPECT_TRUE(base.create_index(rows, {.name = "by_v", .columns = {"v"}, .kind = kind}));
+      ASSERT_TRUE(base.drop_index(rows, "by_v"));
+      ASSERT_TRUE(base.drop_table(rows));
+      EXPECT_GT(base.readers().at(0).held_bytes, count * 3 * sizeof(std::uint64_t));
+    }
+    base.collect();
+    EXPECT_EQ(base.stats().index_bytes, 0U);
+  }
+}
+
 /// Insertions, updates and deletions beside readers that are held, as much as both budgets let in.
 class within_budgets {
  public:

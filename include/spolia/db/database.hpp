@@ -57,8 +57,9 @@ struct slow_reader {
   /// Of all that is kept for snapshots: old versions, out-of-line values that only these have,
   /// deleted rows, index entries.
   std::uint64_t version_bytes = 0;
-  std::uint64_t held = 0;        ///< deleted rows and index entries that wait for this one
-  std::uint64_t held_bytes = 0;  ///< which are of version_bytes
+  std::uint64_t held = 0;  ///< deleted rows and index entries that wait for this one
+  /// Which are of version_bytes; and all that tables and indexes have that were dropped.
+  std::uint64_t held_bytes = 0;
 };
 enum class slow_reader_action : std::uint8_t {
   leave,
@@ -175,7 +176,7 @@ struct statistics {
   std::uint64_t table_bytes = 0;
   std::uint64_t value_bytes = 0;          ///< of variable texts and blobs
   std::uint64_t value_bytes_waiting = 0;  ///< of these, in no row any more: old snapshots see them
-  std::uint64_t index_bytes = 0;          ///< with entries that wait
+  std::uint64_t index_bytes = 0;          ///< with what waits: entries, indexes that were dropped
   /// Deleted rows and index entries that wait until no snapshot sees them.
   std::uint64_t cleaning = 0;
   /// Of these rows, of entries in graveyards, and of clean-up records.
@@ -194,7 +195,8 @@ struct reader_info {
   std::string label{};       ///< as given; empty: none
   std::uint32_t thread = 0;  ///< Spolia's number of the thread that began it
   std::chrono::nanoseconds age{0};
-  /// Deleted rows and index entries that wait for it; what several need is told of one of them.
+  /// Deleted rows and index entries that wait for it, and tables and indexes that were dropped;
+  /// what several need is told of one of them.
   std::uint64_t held = 0;
   std::uint64_t held_bytes = 0;
   /// Old versions that were moved out of partitions for it (version_storage::one_shot_evacuated;

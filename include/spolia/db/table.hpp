@@ -294,6 +294,7 @@ class SPOLIA_EXPORT table {
     std::unique_ptr<slot_chunks> chunks;
     atomic<std::uint64_t> bytes{0};
     atomic<std::uint64_t> index_bytes{0};
+    atomic<std::uint64_t> dropped_index_bytes{0};  // of those that are not in indexes() any more
     logged_span logged;
     kept_status taken;  // what refuses a row for its primary key
     // What indexes() was, and is no more because of a drop_table() that may be under way.

@@ -257,9 +257,17 @@ void catalog::give_up(building& b, std::unique_ptr<const index_set> before,
   drop_later(last, engine_.board.clock.tick());
 }
 
+/// The memory of an index that was dropped counts until it is freed.
+void catalog::keep_counting(note& n) noexcept {
+  n.dropped_bytes() = n.index().entries_->bytes();
+  n.of().parts_->dropped_index_bytes.fetch_add_relaxed(n.dropped_bytes());
+  n.of().count_indexes();
+}
+
 void catalog::drop_later(note* n, std::uint64_t until) const noexcept {
   n->what = note::kind::dropped;
   n->until = until;
+  if (!n->is_row()) keep_counting(*n);
   note_queue one;
   one.push(n);
   engine_.cleaner.add(one);

@@ -81,6 +81,7 @@ class catalog {
   bool build(building& b) const;
   void give_up(building& b, std::unique_ptr<const index_set> before, note* last) const noexcept;
   std::uint64_t end(validity& v) const noexcept;
+  static void keep_counting(note& n) noexcept;
   void drop_later(note* n, std::uint64_t until) const noexcept;
 
   engine& engine_;

@@ -220,6 +220,7 @@ void table::free_rows() noexcept {
     parts_->segments[k].store_relaxed(nullptr);
   }
   engine_.rows.give(parts_->bytes.exchange_relaxed(0));
+  parts_->dropped_index_bytes.store_relaxed(0);
   say_indexes_take(0);
   primary_.reset();
   parts_->chunks.reset();
@@ -238,6 +239,7 @@ void table::count_indexes() noexcept {
   for (const secondary* const i : known_indexes().all) {
     if (i->entries_ != nullptr) sum += i->entries_->bytes();
   }
+  sum += parts_->dropped_index_bytes.load_relaxed();
   cleaning_.leave();
   say_indexes_take(sum);
 }
