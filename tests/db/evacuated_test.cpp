@@ -153,6 +153,36 @@ TEST_F(evacuated, only_what_is_seen_is_kept) {
   }
 }
 
+/// What a row had for many snapshots takes no memory when most of them have ended.
+TEST_F(evacuated, what_many_snapshots_saw_goes_with_them) {
+  constexpr std::int64_t many = 1000;
+  constexpr std::int64_t snapshots = 100;
+  table& t =
+      base.create_table({.name = "many", .columns = {{"k", int64, primary_key}, {"v", int64}}});
+  const auto change_all = [&](auto&& f) {
+    ASSERT_TRUE(base.transact([&](transaction& tx) {
+      status s;
+      for (std::int64_t k = 0; s && k < many; ++k) s = f(tx, k);
+      return s;
+    }));
+  };
+  ASSERT_NO_FATAL_FAILURE(
+      change_all([&](transaction& tx, std::int64_t k) { return tx.insert(t, {k, 0}); }));
+  for (std::int64_t v = 1; v <= snapshots; ++v) {
+    hold();
+    ASSERT_NO_FATAL_FAILURE(
+        change_all([&](transaction& tx, std::int64_t k) { return tx.update(t, {k}, {{"v", v}}); }));
+  }
+  base.collect();
+  EXPECT_GE(figures().versions_made - figures().versions_dropped, 1U * many * snapshots);
+  all.erase(all.begin() + 1, all.end());
+  base.collect();
+  base.collect();
+  EXPECT_EQ(all[0].at->find(t, {7})->get(t.column<std::int64_t>("v")), 0);
+  EXPECT_LE(figures().versions_made - figures().versions_dropped, 1U * many);
+  EXPECT_LE(figures().bytes, 500U * many);
+}
+
 /// With a budget that is used up, partitions are in pieces for long: snapshots show the same, what
 /// is refused is not there, and commits go on as soon as a snapshot ends that holds much.
 TEST(evacuated_with_a_budget, nothing_is_lost_that_is_refused) {

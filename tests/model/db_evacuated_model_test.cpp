@@ -194,12 +194,13 @@ void two_writers_in_a_partition(model::scenario& run) {
   });
 }
 
-/// A partition goes in two pieces. The first has a version that leads to one of the second, which
-/// is needed: its writer has filled its part of the first piece when others were at the second.
-void a_partition_goes_in_pieces(model::scenario& run) {
+/// A partition is to go in two pieces. The first has a version that leads to one of the second,
+/// which is needed: its writer has filled its part of the first piece when others were at the
+/// second.
+std::shared_ptr<evacuated> with_two_pieces(holder& held) {
   auto w = std::make_shared<evacuated>(
       delta_one_shot::options{.transactions = 8, .slack = 512, .most_partitions = 3});
-  auto held = hold(*w);
+  held = hold(*w);
   const auto chunk = [w](unsigned row) {
     return tagged::position_of(w->heads[row].older.load_relaxed()) / delta_partition::chunk_units;
   };
@@ -215,6 +216,11 @@ void a_partition_goes_in_pieces(model::scenario& run) {
     return tagged::partition_of(w->heads[row].older.load_relaxed());
   };
   while (partition(0) == partition(1)) w->commit(9, 1);
+  return w;
+}
+void a_partition_goes_in_pieces(model::scenario& run) {
+  holder held;
+  auto w = with_two_pieces(held);
   run.thread([w] { model::check(w->read(1, 1) == 0, "a snapshot has changed"); });
   run.thread([w] { w->old.collect(); });
   run.finally([w, held] {
@@ -223,6 +229,20 @@ void a_partition_goes_in_pieces(model::scenario& run) {
     for (unsigned row = 0; row < 2; ++row) {
       model::check(w->read(row, held->timestamp()) == 0, "a snapshot has changed");
     }
+    held->withdraw();
+    nothing_is_left(*w);
+  });
+}
+
+/// Two threads drop it: the one that has found it in pieces comes to it when the other has dropped
+/// it, and it may be used again.
+void two_threads_drop_pieces(model::scenario& run) {
+  holder held;
+  auto w = with_two_pieces(held);
+  for (int n = 0; n < 2; ++n) run.thread([w] { w->old.collect(); });
+  run.finally([w, held] {
+    w->old.collect();
+    model::check(w->read(1, held->timestamp()) == 0, "a snapshot has changed");
     held->withdraw();
     nothing_is_left(*w);
   });
@@ -495,6 +515,7 @@ TEST(db_evacuated_model, snapshots_find_their_versions) {
   expect_clean(two_needed_versions_behind_a_dropped_one, at_most_in_order(0));
   expect_clean(two_writers_in_a_partition, at_most_in_order(1));
   expect_clean(a_partition_goes_in_pieces, at_most_in_order(2));
+  expect_clean(two_threads_drop_pieces, at_most_in_order(1));
   expect_clean(two_threads_evacuate, at_most_in_order(1));
   expect_clean(two_threads_collect, at_most_in_order(1));
   model::options alone = at_most_in_order(0);
@@ -523,6 +544,8 @@ TEST(db_evacuated_model, faults_of_evacuation_are_found) {
                at_most_in_order(1), "there is a row");
   expect_found(a_partition_goes_in_pieces, "evacuated.links_within_not_followed",
                at_most_in_order(2), "there is a row");
+  expect_found(two_threads_drop_pieces, "evacuated.rest_not_looked_at", at_most_in_order(2),
+               "a partition was dropped that was not locked");
   expect_found(a_sweep_beside_a_reader, "kept.living_not_asked", at_most_in_order(1),
                "there is a row");
   expect_found(one_version_moved_and_one_not, "kept.end_not_asked", at_most_in_order(1),

@@ -13,6 +13,7 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/misuse.hpp>
 #include <spolia/base/threads.hpp>
 #include <spolia/db/delta.hpp>
 
@@ -201,6 +202,9 @@ class alignas(cache_line) delta_partition {
   /// oneShotGC, lines 18 to 21: forgets everything, in one shot; keeps as many chunks as were used,
   /// but `most` at most.
   void drop_and_unlock(std::uint64_t most = most_chunks) noexcept {
+    if (SPOLIA_CHECKS && (gate_.load_relaxed() & locked) == 0) {
+      misuse::report("a partition was dropped that was not locked", threads::number());
+    }
     const std::uint64_t used = (cursor_.load_relaxed() + chunk_units - 1) / chunk_units;
     shrink(std::clamp<std::uint64_t>(used, 1, most));
     generation_.store_relaxed(generation_.load_relaxed() + 1);
