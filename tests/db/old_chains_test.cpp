@@ -66,11 +66,11 @@ class old_chains : public testing::TestWithParam<test::storage_kind> {
                         {"by_both", {"a", "k"}, true},
                         {.name = "by_b", .columns = {"b"}, .kind = index_kind::hash}}};
   }
-  static options how() {
+  options how() {
     options o;
     o.versions = GetParam();
     o.changes_only = GetParam().changes_only;
-    o.partition_transactions = 4;
+    o.partition_transactions = 1U << random_.below(4);
     o.most_partitions = 24;  // soon half of them are in use: so gaps come soon
     o.hash_indexes = GetParam().hashes;
     o.recovery_threads = 1;
@@ -324,13 +324,12 @@ class old_chains : public testing::TestWithParam<test::storage_kind> {
 
   // Readers that come and go.
 
-  /// `alone`: old readers are few, and no more of them begin.
-  void step(table& t, bool alone) {
+  void hold() { held_.push_back({std::make_unique<reader>(base_.snapshot()), now_}); }
+  /// With so many old readers at most.
+  void step(table& t, std::size_t most) {
     ASSERT_NO_FATAL_FAILURE(transact(t));
-    if (alone && held_.size() > 2) held_.resize(2);
-    if (!alone && held_.size() < 12 && random_.chance(1, 12)) {
-      held_.push_back({std::make_unique<reader>(base_.snapshot()), now_});
-    }
+    if (held_.size() > most) held_.resize(most);
+    if (held_.size() < most && random_.chance(1, most)) hold();
     if (!old_ && random_.chance(1, 40)) begin_old();
     if (old_ && random_.chance(1, 3)) {
       ASSERT_NO_FATAL_FAILURE(change_old(t));
@@ -375,13 +374,20 @@ SPOLIA_OVER_STORAGES(old_chains);
 TEST_P(old_chains, show_what_there_was) {
   base_ = database::open(how());
   table& t = base_.create_table(spec());
-  for (int n = 0; n < test::tries(600); ++n) {
+  constexpr std::size_t most[] = {12, 2, 1};
+  for (int n = 0; n < test::tries(450); ++n) {
     SCOPED_TRACE("step " + std::to_string(n));
-    ASSERT_NO_FATAL_FAILURE(step(t, n / 100 % 2 == 1));
+    ASSERT_NO_FATAL_FAILURE(step(t, most[n / 50 % 3]));
   }
   ASSERT_NO_FATAL_FAILURE(expect_all_old(t));
+  let_all_go();
+  hold();
+  const auto between = [&] { return base_.stats().versions.dropped_between; };
+  const std::uint64_t before = between();
+  for (int n = 0; n < test::tries(300); ++n) ASSERT_NO_FATAL_FAILURE(transact(t));
+  ASSERT_NO_FATAL_FAILURE(expect_all_old(t));
   if (info_of(GetParam()).collects_between && !test::sanitized) {
-    EXPECT_GT(base_.stats().versions.dropped_between, 20U) << "no way has a gap";
+    EXPECT_GT(between(), before) << "no chain has a gap";
   }
   let_all_go();
   ASSERT_NO_FATAL_FAILURE(expect_shows(base_.snapshot(), t, *now_));
@@ -397,7 +403,7 @@ TEST_P(old_chains, are_right_in_files) {
   base_ = database::open(test::place, o);
   table& t = base_.create_table(spec());
   for (int round = 0; round < 2; ++round) {
-    for (int n = 0; n < test::tries(60); ++n) ASSERT_NO_FATAL_FAILURE(step(t, false));
+    for (int n = 0; n < test::tries(60); ++n) ASSERT_NO_FATAL_FAILURE(step(t, 12));
     const lines before = *now_;
     test::bytes copy;
     base_.backup([&](std::span<const std::byte> some) {
