@@ -395,11 +395,19 @@ TEST_P(scans_that_change, what_was_kept_for_a_scan_goes_with_it) {
   fill(10);
   transaction tx = base.begin();
   const savepoint here = tx.savepoint();
-  for (int i = 0; i < 500; ++i) {
-    tx.scan(things, {3}, {3},
-            [&](const row& r) { EXPECT_TRUE(tx.update(things, {r.get(key)}, {{"v", i}})); });
-  }
-  EXPECT_EQ(tx.find(things, {3})->get(v), 499);
+  int last = 0;
+  const auto change = [&](int scans) {
+    for (int i = 0; i < scans; ++i) {
+      ++last;
+      tx.scan(things, {3}, {3},
+              [&](const row& r) { EXPECT_TRUE(tx.update(things, {r.get(key)}, {{"v", last}})); });
+    }
+    return base.readers().at(0).work_bytes;
+  };
+  const std::uint64_t before = change(50);
+  constexpr std::uint64_t image = 100;
+  EXPECT_LE(change(2000), before + 2000 * image);
+  EXPECT_EQ(tx.find(things, {3})->get(v), last);
   EXPECT_TRUE(tx.rollback_to(here));
   EXPECT_EQ(tx.find(things, {3})->get(v), 1003);
 }
