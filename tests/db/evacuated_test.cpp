@@ -112,6 +112,59 @@ TEST_F(evacuated, what_was_moved_is_found_at_once) {
   EXPECT_EQ(after.versions_looked_at - before.versions_looked_at, now.size());
 }
 
+/// A row of which two versions were kept takes no more, when one of them has gone, than a row of
+/// which one was kept.
+TEST_F(evacuated, a_row_takes_no_more_for_versions_that_have_gone) {
+  const auto change_each = [&] {
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      ASSERT_TRUE(base.transact([&](transaction& tx) { return put(tx, i, 1 + last % 9); }));
+      now[i] = 1 + last % 9;
+    }
+    ++last;
+    base.collect();
+    base.collect();
+  };
+  ASSERT_NO_FATAL_FAILURE(change_each());
+  hold();
+  ASSERT_NO_FATAL_FAILURE(change_each());
+  const std::uint64_t one_each = figures().bytes;
+  hold();
+  ASSERT_NO_FATAL_FAILURE(change_each());
+  EXPECT_GT(figures().bytes, one_each + now.size() * 72);
+  ASSERT_NO_FATAL_FAILURE(check_all());
+  all.pop_back();
+  base.collect();
+  base.collect();
+  EXPECT_LE(figures().bytes, one_each + 4096);
+  ASSERT_NO_FATAL_FAILURE(check_all());
+}
+
+/// Columns of several words, at either end of a row.
+TEST_F(evacuated, queries_read_rows_of_any_width) {
+  test::rng random(11);
+  const auto check_by_queries = [&](const held& h) {
+    for (std::size_t row = 0; row < now.size(); row += 3) {
+      const std::int64_t v = h.was[row];
+      if (v == nothing || widths[row / rows] == 0) continue;
+      const auto found = h.at->query(*tables[row / rows])
+                             .where("pad", equal, pad(v, widths[row / rows]))
+                             .where("v", equal, v)
+                             .aggregate(db::sum("k"))
+                             .run({.threads = 1});
+      ASSERT_TRUE(found);
+      ASSERT_EQ(found->get<std::int64_t>(0, 0), static_cast<std::int64_t>(row % rows));
+    }
+  };
+  for (int i = 0; i < 1200; ++i) {
+    ASSERT_NO_FATAL_FAILURE(change(random));
+    if (i % 300 == 200) hold();
+    if (i % 100 == 50) base.collect();
+  }
+  for (const held& h : all) ASSERT_NO_FATAL_FAILURE(check_by_queries(h));
+  base.collect();
+  for (const held& h : all) ASSERT_NO_FATAL_FAILURE(check_by_queries(h));
+}
+
 /// Snapshots that are younger than two turns do not count as held: nothing is moved for them. There
 /// is always one.
 TEST_F(evacuated, nothing_is_moved_for_short_snapshots) {

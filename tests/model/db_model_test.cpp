@@ -177,6 +177,31 @@ void two_readers_cross_a_gap(model::scenario& run) {
   });
 }
 
+/// Readers of one snapshot go over gaps. What they have found out of the first row leads one of
+/// them; the other one looks for the second row until all is put together anew.
+void shortcuts_are_made_anew(model::scenario& run) {
+  auto w = eager_consolidated();
+  auto held = std::make_shared<census::ticket>(w->board.living.announce(w->board.clock));
+  for (std::uint64_t v = 7; v < 11; ++v) w->commit(v, 1);
+  w->old.collect();
+  const auto look = [w](unsigned row) {
+    for (int i = 0; i < 4; ++i) model::check(w->read(row, 1) == 0, "a snapshot has changed");
+  };
+  look(0);
+  for (std::uint64_t v = 11; v < 15; ++v) w->commit_if(v, 1, 2, always_holds);
+  w->old.collect();
+  run.thread([w] { model::check(w->read(0, 1) == 0, "a snapshot has changed"); });
+  run.thread([look] { look(1); });
+  run.finally([w, held] {
+    const bool same = w->read_together(1) == std::array<std::uint64_t, 2>{};
+    model::check(same, "a snapshot has changed");
+    held->withdraw();
+    w->old.collect();
+    const delta_stats s = w->old.stats();
+    model::check(s.versions_made == s.versions_dropped, "a version is left that no snapshot needs");
+  });
+}
+
 /// No snapshot was held when the second version went to a partition of its own, so that from there
 /// it is not known where the first one lies; the ones before it are dropped, but it is not.
 void a_gap_in_front_of_what_was_not_noted(model::scenario& run) {
@@ -330,6 +355,7 @@ TEST(db_model, versions_stay_while_they_are_needed) {
 TEST(db_model, readers_cross_gaps) {
   expect_clean(partitions_between_snapshots_are_dropped, at_most_in_order(1));
   expect_clean(a_reader_crosses_a_gap, at_most_in_order(2));
+  expect_clean(shortcuts_are_made_anew, at_most_in_order(1));
   expect_clean(two_readers_cross_a_gap, at_most_in_order(1));
   expect_clean(two_rows_over_a_gap, at_most_in_order(1));
   expect_clean(a_gap_in_front_of_what_was_not_noted, at_most_in_order(1));
@@ -380,6 +406,12 @@ TEST(db_model, faults_of_consolidation_are_found) {
                at_most_in_order(1), "there is a row");
   expect_found(two_readers_cross_a_gap, "consolidated.first_readable", at_most_in_order(1),
                "the younger snapshot has changed");
+  expect_found(two_readers_cross_a_gap, "consolidated.shortcuts_of_any_time", at_most_in_order(1),
+               "the younger snapshot has changed");
+  expect_found(two_readers_cross_a_gap, "consolidated.shortcuts_of_any_end", at_most_in_order(1),
+               "the younger snapshot has changed");
+  expect_found(shortcuts_are_made_anew, "consolidated.shortcuts_go_at_once", at_most_in_order(1),
+               "races with an access");
   // As the figure has it: `doGc = false` where no snapshot needs the partition.
   expect_found(a_reader_crosses_a_gap, "consolidated.printed_full_branch", at_most_in_order(1),
                "a version is left that no snapshot needs");

@@ -128,9 +128,11 @@ struct world {
   /// What read() says of both rows, looked for together. Precondition: both have changed since.
   std::array<std::uint64_t, 2> read_together(std::uint64_t time) {
     struct taker final : version_taker {
-      void take(std::size_t i, const version* v) override {
-        model::check(v != nullptr, "there is a row");
-        values[i] = v->words()[0].read();
+      void take(std::size_t first, std::span<const version* const> found) override {
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          model::check(found[i] != nullptr, "there is a row");
+          values[first + i] = found[i]->words()[0].read();
+        }
       }
       std::array<std::uint64_t, 2> values{};
     };

@@ -139,10 +139,10 @@ class chain_lengths {
     counts reads{};
     std::uint64_t versions = 0;
 
-    void add(std::uint64_t length) noexcept {
+    void add(std::uint64_t length, std::uint64_t times = 1) noexcept {
       if (length == 0) return;
-      ++reads[range_of(length)];
-      versions += length;
+      reads[range_of(length)] += times;
+      versions += length * times;
     }
   };
 
@@ -227,17 +227,28 @@ struct old_row {
   const atomic<std::uint64_t>* chain;  ///< what leads to its versions
   std::uint64_t row;                   ///< ask::row
 };
+/// Words of a version, from the first one on, before the end.
+struct version_words {
+  std::uint32_t first = 0;
+  std::uint32_t end = 1;
+};
 /// Takes what a storage has found.
 class version_taker {
  public:
-  /// The version of the i-th row, which stays until this returns; null: there is none.
-  virtual void take(std::size_t i, const version* v) = 0;
+  /// The versions of the rows from `first` on, which stay until this returns; null: there is none.
+  virtual void take(std::size_t first, std::span<const version* const> found) = 0;
+  /// What it reads of them: the storage may have that fetched into the processor's caches.
+  [[nodiscard]] version_words reads() const noexcept { return reads_; }
 
  protected:
   version_taker() = default;
+  explicit version_taker(version_words reads) noexcept : reads_(reads) {}
   ~version_taker() = default;
   version_taker(const version_taker&) = default;
   version_taker& operator=(const version_taker&) = default;
+
+ private:
+  version_words reads_;
 };
 
 /// What waits for the snapshots of one time: old versions, or deleted rows and index entries.
@@ -284,7 +295,8 @@ class delta {
   virtual void visit(std::span<const old_row> rows, std::uint64_t time,
                      const taking_back* on_the_way, version_taker& take) const {
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      take.take(i, find(*rows[i].chain, rows[i].row, time, on_the_way));
+      const version* const v = find(*rows[i].chain, rows[i].row, time, on_the_way);
+      take.take(i, {&v, 1});
     }
   }
   /// These rows will be looked for soon, one by one: a storage may have what is on the way to their

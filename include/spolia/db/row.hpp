@@ -130,7 +130,8 @@ std::uint64_t read_version(commit_board& board, const delta& old, const row_plac
   const taking_back back(wanted, out);
   struct taker final : version_taker {
     explicit taker(const taking_back& to) noexcept : copies(to) {}
-    void take(std::size_t, const version* v) override {
+    void take(std::size_t, std::span<const version* const> found) override {
+      const version* const v = found.front();
       if (v == nullptr) return;
       from = v->since.read();
       shape = v->shape.read();

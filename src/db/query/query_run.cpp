@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <system_error>
 
 #include <spolia/base/processors.hpp>
@@ -95,8 +96,9 @@ class query_run::worker {
  private:
   bool copy(std::uint64_t from, std::uint64_t end);
   void copy_row(std::uint64_t slot, std::uint32_t row);
-  void note_old_row(std::uint64_t slot, std::uint32_t row);
+  void note_old_rows(const row_place& first, std::uint64_t slot, block_rows which);
   void copy_old_rows();
+  [[nodiscard]] version_words words_read() const noexcept;
   [[nodiscard]] block_rows of_others(std::uint64_t first) const noexcept;
   [[nodiscard]] std::uint64_t rows_at_once() const noexcept { return batch_.shapes.size(); }
 
@@ -107,6 +109,9 @@ class query_run::worker {
   // Rows of the batch whose newest version is after the snapshot, and where they go.
   std::vector<old_row> old_;
   std::vector<std::uint16_t> old_at_;
+  std::size_t old_count_ = 0;
+  std::vector<const version*> found_;
+  std::vector<std::uint16_t> found_at_;
 };
 
 query_run::worker::worker(query_run& of) : groups(*of.plan_), of_(of) {
@@ -119,8 +124,10 @@ query_run::worker::worker(query_run& of) : groups(*of.plan_), of_(of) {
   batch_.groups.resize(rows);
   batch_.words.resize(std::size_t{rows} * words);
   image_.resize(of.of_.form().words());
-  old_.reserve(rows);
-  old_at_.reserve(rows);
+  old_.resize(rows);
+  old_at_.resize(rows);
+  found_.resize(rows);
+  found_at_.resize(rows);
   std::uint32_t first = 0;
   for (const query_input& in : of.plan_->inputs) {
     batch_.inputs.push_back({first, in.column.words});
@@ -163,54 +170,83 @@ bool query_run::worker::copy(std::uint64_t from, std::uint64_t end) {
     block_rows good =
         read_block(place.head, place.block, time, copies_, row, batch_.shapes.data() + row);
     if (of_.own_changes_) good &= of_others(slot);
-    for (block_rows left = every_row & ~good; left != 0; left &= left - 1) {
-      const auto i = static_cast<std::uint32_t>(std::countr_zero(left));
-      if (of_.old_together_) {
-        note_old_row(slot + i, row + i);
-      } else {
-        copy_row(slot + i, row + i);
-      }
-    }
+    if (good != every_row) note_old_rows(place, slot, every_row & ~good);
     batch_.count += rows_per_block;
   }
   copy_old_rows();
   return true;
 }
 
-/// A row that read_block() could not read. If it has been committed after the snapshot, its version
-/// is looked for together with others: so what they have to fetch is fetched at once.
-void query_run::worker::note_old_row(std::uint64_t slot, std::uint32_t row) {
-  const row_place place = of_.of_.at(slot);
-  // acquire ← the releases in install() and restamp(): the chain.
-  const std::uint64_t stamp = place.head->stamp.load_acquire();
-  const bool committed = static_cast<std::int64_t>(stamp) > 0;
-  if (!committed || stamp <= of_.at_.timestamp()) return copy_row(slot, row);
-  old_.push_back({&place.head->older, place.id});
-  old_at_.push_back(static_cast<std::uint16_t>(row));
+/// Rows of the block at `slot` that read_block() could not read. If one has been committed after
+/// the snapshot, its version is looked for together with others: so what they have to fetch is
+/// fetched at once.
+void query_run::worker::note_old_rows(const row_place& first, std::uint64_t slot,
+                                      block_rows which) {
+  // A mark is negative.
+  const auto time = of_.old_together_ ? static_cast<std::int64_t>(of_.at_.timestamp())
+                                      : std::numeric_limits<std::int64_t>::max();
+  const std::uint32_t row = batch_.count;
+  std::size_t count = old_count_;
+  old_row* const rows = old_.data();
+  std::uint16_t* const at = old_at_.data();
+  for (; which != 0; which &= which - 1) {
+    const auto i = static_cast<std::uint32_t>(std::countr_zero(which));
+    const row_head& head = first.head[i];
+    // acquire ← the releases in install() and restamp(): the chain.
+    if (static_cast<std::int64_t>(head.stamp.load_acquire()) <= time) {
+      copy_row(slot + i, row + i);
+      continue;
+    }
+    rows[count] = {&head.older, first.id + i};
+    at[count++] = static_cast<std::uint16_t>(row + i);
+  }
+  old_count_ = count;
 }
 
 void query_run::worker::copy_old_rows() {
   struct taker final : version_taker {
-    explicit taker(worker& to) noexcept : of(to) {}
-    void take(std::size_t i, const version* v) override {
-      const std::uint32_t row = of.old_at_[i];
-      const std::uint64_t shape = v == nullptr ? 0 : v->shape.read();
-      of.batch_.shapes[row] = shape;
-      if ((shape & row_exists) == 0) return;
+    explicit taker(worker& to) noexcept : version_taker(to.words_read()), of(to) {}
+    void take(std::size_t first, std::span<const version* const> all) override {
+      const std::uint16_t* const at = of.old_at_.data() + first;
+      std::uint64_t* const shapes = of.batch_.shapes.data();
+      const version** const there = of.found_.data();
+      std::uint16_t* const there_at = of.found_at_.data();
+      std::size_t count = 0;
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        const std::uint64_t shape = all[i] == nullptr ? 0 : all[i]->shape.read();
+        shapes[at[i]] = shape;
+        there[count] = all[i];
+        there_at[count] = at[i];
+        count += (shape & row_exists) != 0 ? 1U : 0U;
+      }
       for (const column_copy& c : of.copies_) {
-        const plain<std::uint64_t>* const from = v->words() + c.from.first;
-        std::uint64_t* const to = c.to + std::size_t{row} * c.from.words;
-        for (std::uint32_t n = 0; n < c.from.words; ++n) to[n] = from[n].read();
+        const std::uint32_t words = c.from.words;
+        for (std::size_t i = 0; i < count; ++i) {
+          const plain<std::uint64_t>* const from = there[i]->words() + c.from.first;
+          std::uint64_t* const to = c.to + std::size_t{there_at[i]} * words;
+          to[0] = from[0].read();
+          for (std::uint32_t n = 1; n < words; ++n) to[n] = from[n].read();
+        }
       }
     }
     worker& of;
   };
-  if (old_.empty()) return;
-  figures.old += old_.size();
+  if (old_count_ == 0) return;
+  figures.old += old_count_;
   taker into(*this);
-  of_.at_.engine_.old->visit(old_, of_.at_.timestamp(), nullptr, into);
-  old_.clear();
-  old_at_.clear();
+  const auto all = std::span(old_).first(std::exchange(old_count_, 0));
+  of_.at_.engine_.old->visit(all, of_.at_.timestamp(), nullptr, into);
+}
+
+/// From the first word that the query reads to the last.
+version_words query_run::worker::words_read() const noexcept {
+  if (copies_.empty()) return {};
+  version_words all = {~std::uint32_t{0}, 0};
+  for (const column_copy& c : copies_) {
+    all.first = std::min(all.first, c.from.first);
+    all.end = std::max(all.end, c.from.first + c.from.words);
+  }
+  return all;
 }
 
 void query_run::worker::copy_row(std::uint64_t slot, std::uint32_t row) {

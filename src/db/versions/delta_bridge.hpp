@@ -84,6 +84,26 @@ struct delta_bridge : region_domain::header {
       }
     }
   }
+  [[nodiscard]] std::uint32_t entries_used() const noexcept {
+    return (std::min)(used.load_relaxed(), size);
+  }
+  /// Calls f(entry) for all, each block's by its buckets.
+  template <class F>
+  static void each_entry(const atomic<delta_bridge*>& bridges, F&& f) {
+    constexpr std::uint32_t ahead = 16;
+    for (const delta_bridge* b = newest(bridges); b != nullptr; b = b->older) {
+      for (std::uint32_t i = 0; i < b->size; ++i) {
+        // relaxed: it is not looked into.
+        if (i + ahead < b->size) {
+          const std::uint32_t next = b->buckets()[i + ahead].load_relaxed() & all_entries;
+          if (next != 0) __builtin_prefetch(b->entries() + (next - 1));
+        }
+        // acquire ← the release in fill(): the entry is filled.
+        const std::uint32_t first_one = b->buckets()[i].load_acquire() & all_entries;
+        for (const entry* e = b->fetched(first_one); e != nullptr; e = b->after(*e)) f(*e);
+      }
+    }
+  }
   static delta_bridge* take(atomic<delta_bridge*>& bridges) noexcept {
     return bridges.exchange_acquire(nullptr);  // ← the release in enter_into()
   }
@@ -126,8 +146,11 @@ struct delta_bridge : region_domain::header {
   atomic<std::uint32_t>& bucket(std::uint64_t row) noexcept {
     return reinterpret_cast<atomic<std::uint32_t>*>(entries() + size)[bucket_of(row)];
   }
+  [[nodiscard]] const atomic<std::uint32_t>* buckets() const noexcept {
+    return reinterpret_cast<const atomic<std::uint32_t>*>(entries() + size);
+  }
   const atomic<std::uint32_t>& bucket(std::uint64_t row) const noexcept {
-    return reinterpret_cast<const atomic<std::uint32_t>*>(entries() + size)[bucket_of(row)];
+    return buckets()[bucket_of(row)];
   }
   static std::uint64_t hash_of(std::uint64_t row) noexcept { return row * 0x9E3779B97F4A7C15U; }
   /// The row's bit in the word of its bucket.

@@ -56,6 +56,15 @@
 //   From there on all links are alive, also those out of the piece. An entry whose first version
 //   ended at or before T is passed over unread: it may be dropped and overwritten at any time. One
 //   that ended after T leads, by links to versions that ended after T, to v or to a dead link.
+// Shortcuts:   readers of a snapshot that go over gaps look into each block of entries. When they
+//              have looked into as many as there are entries, these are put into one array, by row,
+//              where readers of that snapshot look first (delta_shortcuts.hpp). An entry that ended
+//              after T leads a reader at T to v or to a dead link whenever it is followed, as long
+//              as T is announced. So an array may lack entries, and have some that are gone: then
+//              the reader goes on as without. An array goes in the first turn after its snapshot
+//              has ended, or when half of the budget is in use. Bound: 16 bytes for each row that a
+//              snapshot sees over a gap; of all snapshots, a megabyte or a quarter of the bytes of
+//              versions; with a budget none beyond half of that.
 // Why what it reads is whole, and no tag comes back while a reader has it: delta_between.hpp.
 //
 // Departures from the paper (the printed Figure 9 is wrong where P is said):
@@ -89,6 +98,7 @@
 #include "db/versions/delta_bridge.hpp"
 #include "db/versions/delta_one_shot.hpp"
 #include "db/versions/delta_one_shot_tuning.hpp"
+#include "db/versions/delta_shortcuts.hpp"
 #include "db/versions/delta_walk.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -112,6 +122,11 @@ class delta_consolidated final : public delta_between {
         delta_bridge::free(std::exchange(at, at->older));
       }
     }
+    for (searcher& s : searchers_) {
+      if (delta_shortcuts* const known = s.known.load_relaxed(); known != nullptr) {
+        delta_shortcuts::free(known);
+      }
+    }
   }
 
   /// Versions are whole rows: what is passed on the way is of no use.
@@ -122,8 +137,17 @@ class delta_consolidated final : public delta_between {
     if (handle == 0) return nullptr;
     auto guard = nodes_.enter();
     std::uint64_t length = 0;
-    const version* v = descend(handle, time, length);
-    if (v == nullptr && handle != 0) v = over_the_gap(row, time, length);
+    const version* v = nullptr;
+    if (const delta_shortcuts* const known = shortcuts_at(time); known != nullptr) {
+      std::size_t near = 0;
+      std::uint64_t head = known->head_of(row, near);
+      v = descend(head, time, length);
+    }
+    if (v == nullptr) v = descend(handle, time, length);
+    if (v == nullptr && handle != 0) {
+      v = over_the_gap(row, time, length);
+      note_searches(time, 1, guard);
+    }
     lengths_.add(length);
     return v;
   }
@@ -134,19 +158,21 @@ class delta_consolidated final : public delta_between {
     for (std::size_t first = 0; first < rows.size(); first += walks_together) {
       const auto some = rows.subspan(first, (std::min)(walks_together, rows.size() - first));
       std::array<walk_place, walks_together> places;
+      std::array<const version*, walks_together> found;
       auto guard = nodes_.enter();
-      walk_over_gaps(some, time, places);
+      walk_over_gaps(some, time, take.reads(), places, guard);
       for (std::size_t i = 0; i < some.size(); ++i) {
         walked.add(places[i].length);
-        take.take(first + i, places[i].at);
+        found[i] = places[i].at;
       }
+      take.take(first, std::span(found).first(some.size()));
     }
     lengths_.add(walked);
   }
   void fetch(std::span<const old_row> rows, std::uint64_t time) const override {
     std::array<walk_place, walks_together> places;
     auto guard = nodes_.enter();
-    walk_over_gaps(rows.first((std::min)(walks_together, rows.size())), time, places);
+    walk_over_gaps(rows.first((std::min)(walks_together, rows.size())), time, {}, places, guard);
   }
 
  private:
@@ -180,18 +206,63 @@ class delta_consolidated final : public delta_between {
       const delta_bridge::entry* entry;  // to be looked at
       bool leads;                        // it leads to a version, which is on its way
     };
-    searches(std::span<const old_row> of, std::uint64_t at_time, std::span<walk_place> to) noexcept
-        : rows(of), time(at_time), places(to) {}
+    searches(std::span<const old_row> of, std::uint64_t at_time, version_words to_read,
+             std::span<walk_place> to) noexcept
+        : rows(of), time(at_time), reads(to_read), places(to) {}
     const std::span<const old_row> rows;
     const std::uint64_t time;
+    const version_words reads;
     const std::span<walk_place> places;
     std::size_t count = 0;
     std::array<std::uint8_t, walks_together> left;  // numbers of rows: nothing was found so far
     std::array<place, walks_together> at;           // by the number
   };
-  void walk_over_gaps(std::span<const old_row> rows, std::uint64_t time,
-                      std::span<walk_place> places) const noexcept;
+  void walk_over_gaps(std::span<const old_row> rows, std::uint64_t time, version_words reads,
+                      std::span<walk_place> places, nodes::guard& guard) const noexcept;
+  std::uint64_t search(std::span<const old_row> rows, std::uint64_t time, version_words reads,
+                       std::span<walk_place> places) const noexcept;
   void search_in(const delta_bridge& in, searches& of) const noexcept;
+
+  /// What readers of one snapshot have found out over gaps.
+  struct searcher {
+    atomic<std::uint64_t> time{0};  // of the snapshot; a guess, as is `rows`
+    atomic<std::uint64_t> rows{0};  // that were looked for among all entries, since
+    atomic<delta_shortcuts*> known{nullptr};
+  };
+  [[nodiscard]] searcher& searches_at(std::uint64_t time) const noexcept {
+    return searchers_[(time * 0x9E3779B97F4A7C15U >> 32U) % searchers_.size()];
+  }
+  /// Inside a guard; null: there are none.
+  [[nodiscard]] const delta_shortcuts* shortcuts_at(std::uint64_t time) const noexcept {
+    // acquire ← the release in make_shortcuts(): what they have.
+    const delta_shortcuts* const known = searches_at(time).known.load_acquire();
+    const bool ours = known != nullptr &&
+                      (known->time() == time || SPOLIA_FAULT("consolidated.shortcuts_of_any_time"));
+    return ours ? known : nullptr;
+  }
+  void by_shortcuts(const delta_shortcuts& known, std::span<const old_row> rows, std::uint64_t time,
+                    version_words reads, std::span<walk_place> places,
+                    walks_left& left) const noexcept;
+  void note_searches(std::uint64_t time, std::uint64_t rows, nodes::guard& guard) const noexcept;
+  void make_shortcuts(std::uint64_t time, searcher& of, std::uint64_t entries,
+                      nodes::guard& guard) const noexcept;
+  [[nodiscard]] bool has_room_for(std::uint64_t shortcut_bytes) const noexcept {
+    constexpr std::uint64_t always = std::uint64_t{1} << 20U;
+    const std::uint64_t held = memory_.held();
+    const std::uint64_t all = shortcut_bytes_.load_relaxed() + shortcut_bytes;
+    if (options_.budget != 0 && held + shortcut_bytes > options_.budget / share) return false;
+    return all <= (std::max)(always, held / 4);
+  }
+  void let_go(searcher& of, delta_shortcuts* next, nodes::guard& guard) const noexcept {
+    // release → the acquire in shortcuts_at(). acquire ← it, of the thread that made the old ones.
+    delta_shortcuts* const old = of.known.exchange_acq_rel(next);
+    if (old == nullptr) return;
+    shortcut_bytes_.store_relaxed(shortcut_bytes_.load_relaxed() - old->bytes());
+    if (SPOLIA_FAULT("consolidated.shortcuts_go_at_once")) return delta_shortcuts::free(old);
+    memory_.begin_wait(old->bytes());
+    guard.retire(old, delta_shortcuts::ending{});
+  }
+  void forget_shortcuts(bool all) noexcept;
 
   /// The row's chain goes on in `p`: leaves an entry where it was.
   void joins(const ask& a, delta_partition& p) override {
@@ -213,6 +284,7 @@ class delta_consolidated final : public delta_between {
 
   /// A snapshot that is held gets a lane.
   void arrange(bool turn) noexcept override {
+    forget_shortcuts(options_.budget != 0 && memory_.held() > options_.budget / share);
     if (memory_.waiting() > most_waiting()) drain();
     if (lanes_.count() == 1) return;
     std::array<std::uint64_t, delta_lanes::most> held{};  // the oldest, and the youngest
@@ -289,20 +361,71 @@ class delta_consolidated final : public delta_between {
   std::array<atomic<delta_bridge*>, tagged::partitions> bridges_{};
   delta_patience patience_;          // of the thread that passes on
   atomic<std::uint64_t> noting_{0};  // for snapshots at or before this
+#if defined(SPOLIA_MODEL)
+  static constexpr std::uint64_t looked_for = 1;
+  static constexpr std::size_t most_shortcuts = 1;
+#else
+  static constexpr std::uint64_t looked_for = 64;  // rows, before it is asked whether they are many
+  static constexpr std::size_t most_shortcuts = 16;
+#endif
+  mutable std::array<searcher, most_shortcuts> searchers_;
+  mutable atomic<bool> making_{false};  // one at a time makes shortcuts, and forgets them
+  mutable atomic<std::uint64_t> shortcut_bytes_{0};  // of that one
 };
+
+/// The walks of several rows, which take the shortcuts that there are. Inside a guard.
+inline void delta_consolidated::walk_over_gaps(std::span<const old_row> rows, std::uint64_t time,
+                                               version_words reads, std::span<walk_place> places,
+                                               nodes::guard& guard) const noexcept {
+  std::uint64_t searched = 0;
+  if (const delta_shortcuts* const known = shortcuts_at(time); known == nullptr) {
+    searched = search(rows, time, reads, places);
+  } else {
+    walks_left others;
+    by_shortcuts(*known, rows, time, reads, places, others);
+    searched = search(others.all(), time, reads, others.places);
+    for (std::size_t n = 0; n < others.count; ++n) places[others.which[n]] = others.places[n];
+  }
+  if (searched != 0) note_searches(time, searched, guard);
+}
+
+/// Ends the walks of rows that have a shortcut.
+inline void delta_consolidated::by_shortcuts(const delta_shortcuts& known,
+                                             std::span<const old_row> rows, std::uint64_t time,
+                                             version_words reads, std::span<walk_place> places,
+                                             walks_left& left) const noexcept {
+  std::size_t near = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    places[i] = {nullptr, known.head_of(rows[i].row, near), 0};
+    if (places[i].handle != 0) places[i].at = alive(places[i].handle);
+    if (places[i].at != nullptr) fetch_version(places[i].at, reads);
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    walk_place& p = places[i];
+    if (p.at != nullptr) {
+      p.length = 1;
+      if (p.at->since.read() <= time) continue;
+      p.handle = p.at->older.load_relaxed();
+      p.at = descend(p.handle, time, p.length);
+    }
+    if (p.at == nullptr) left.add(rows[i], i);
+  }
+}
 
 /// The walks of several rows. Those that meet a dead link look for their entries together, as
 /// walk_together() walks: in one block of a bridge after the other, the largest first, since most
-/// entries are there. Inside a guard.
-inline void delta_consolidated::walk_over_gaps(std::span<const old_row> rows, std::uint64_t time,
-                                               std::span<walk_place> places) const noexcept {
-  walk_together(rows, time, places, [this](std::uint64_t handle) { return alive(handle); });
-  searches of(rows, time, places);
+/// entries are there. How many have met one.
+inline std::uint64_t delta_consolidated::search(std::span<const old_row> rows, std::uint64_t time,
+                                                version_words reads,
+                                                std::span<walk_place> places) const noexcept {
+  walk_together(rows, time, reads, places, [this](std::uint64_t handle) { return alive(handle); });
+  searches of(rows, time, reads, places);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     of.left[of.count] = static_cast<std::uint8_t>(i);
     of.count += places[i].at == nullptr && places[i].handle != 0 ? 1U : 0U;
   }
-  if (of.count == 0) return;
+  const std::uint64_t searched = of.count;
+  if (searched == 0) return 0;
   std::array<const delta_bridge*, tagged::partitions> bridges;
   std::size_t count = 0;
   for (std::uint32_t n = 0, end = ring_.count(); n < end; ++n) {
@@ -319,6 +442,80 @@ inline void delta_consolidated::walk_over_gaps(std::span<const old_row> rows, st
     bridges[largest] = in.older != nullptr ? in.older : bridges[--count];
     search_in(in, of);
   }
+  return searched;
+}
+
+/// Readers of a snapshot have looked for so many rows more among all entries. When that has taken
+/// as long as to look at each entry would, this is done.
+inline void delta_consolidated::note_searches(std::uint64_t time, std::uint64_t rows,
+                                              nodes::guard& guard) const noexcept {
+  searcher& of = searches_at(time);
+  if (of.time.load_relaxed() != time) {
+    if (of.known.load_relaxed() != nullptr) return;  // those of another snapshot
+    of.time.store_relaxed(time);
+    of.rows.store_relaxed(0);
+  }
+  const std::uint64_t before = of.rows.fetch_add_relaxed(rows);
+  if (before / looked_for == (before + rows) / looked_for) return;
+  std::uint64_t blocks = 0;
+  std::uint64_t entries = 0;
+  for (std::uint32_t n = 0, end = ring_.count(); n < end; ++n) {
+    if (!may_lead_to(ring_.at(n), time)) continue;
+    for (auto* b = delta_bridge::newest(bridges_[n]); b != nullptr; b = b->older) {
+      ++blocks;
+      entries += b->entries_used();
+    }
+  }
+  if ((before + rows) * blocks >= entries) make_shortcuts(time, of, entries, guard);
+}
+
+inline void delta_consolidated::make_shortcuts(std::uint64_t time, searcher& of,
+                                               std::uint64_t entries,
+                                               nodes::guard& guard) const noexcept {
+  // acquire ← the release below: what the last one has done.
+  if (making_.load_relaxed() || making_.exchange_acquire(true)) return;
+  of.rows.store_relaxed(0);
+  if (has_room_for(delta_shortcuts::bytes_for(entries))) {
+    try {
+      std::vector<delta_shortcuts::entry> all;
+      all.reserve(entries);
+      for (std::uint32_t n = 0, end = ring_.count(); n < end; ++n) {
+        if (!may_lead_to(ring_.at(n), time)) continue;
+        delta_bridge::each_entry(bridges_[n], [&](const delta_bridge::entry& e) {
+          const std::uint64_t until = e.until.read();
+          if (until > time || SPOLIA_FAULT("consolidated.shortcuts_of_any_end")) {
+            all.push_back({e.row.read(), until, e.head.read()});
+          }
+        });
+      }
+      delta_shortcuts* const made = delta_shortcuts::make(memory_, time, all);
+      shortcut_bytes_.store_relaxed(shortcut_bytes_.load_relaxed() + made->bytes());
+      let_go(of, made, guard);
+    } catch (const std::bad_alloc&) {  // readers go on as they have
+    }
+  }
+  making_.store_release(false);  // → the acquires here and in forget_shortcuts()
+}
+
+/// Those of snapshots that have ended, or all. After a look.
+inline void delta_consolidated::forget_shortcuts(bool all) noexcept {
+  const auto any = [](const searcher& s) { return s.known.load_relaxed() != nullptr; };
+  if (std::none_of(searchers_.begin(), searchers_.end(), any)) return;
+  // acquire ← the release below, and in make_shortcuts().
+  if (making_.load_relaxed() || making_.exchange_acquire(true)) return;
+  try {
+    auto guard = nodes_.enter();
+    const std::lock_guard hold(times_lock_);
+    for (searcher& s : searchers_) {
+      // acquire ← the release in let_go(): its time.
+      const delta_shortcuts* const known = s.known.load_acquire();
+      if (known == nullptr) continue;
+      const bool ended = known->time() < known_ && !any_snapshot(known->time(), known->time() + 1);
+      if (ended || all) let_go(s, nullptr, guard);
+    }
+  } catch (const std::bad_alloc&) {  // this thread's first guard: the next turn, then
+  }
+  making_.store_release(false);  // → the acquires here and in make_shortcuts()
 }
 
 /// Takes those that find their version out of what is left.
@@ -347,7 +544,7 @@ inline void delta_consolidated::search_in(const delta_bridge& in, searches& of) 
       } else {
         leads = delta_bridge::leads(*entry, of.rows[i].row, of.time);
         const version* const v = leads ? alive(handle) : nullptr;
-        if (v != nullptr) fetch_version(v);
+        if (v != nullptr) fetch_version(v, of.reads);
       }
       if (of.places[i].at != nullptr) continue;
       if (!leads) entry = in.after(*entry);

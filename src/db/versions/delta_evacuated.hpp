@@ -115,7 +115,8 @@ class delta_evacuated final : public delta_between {
              version_taker& take) const override {
     if (rows.size() == 1) {
       auto guard = nodes_.enter();
-      return take.take(0, look_for(*rows[0].chain, rows[0].row, time));
+      const version* const v = look_for(*rows[0].chain, rows[0].row, time);
+      return take.take(0, {&v, 1});
     }
     for (std::size_t from = 0; from < rows.size(); from += walks_together) {
       visit_some(rows.subspan(from, (std::min)(walks_together, rows.size() - from)), from, time,
@@ -155,23 +156,12 @@ class delta_evacuated final : public delta_between {
     atomic<bool>& busy_;
     const bool mine_;
   };
-  using candidates = std::array<const version*, walks_together>;
+  using found_versions = std::array<const version*, walks_together>;
 
-  /// Rows of which nothing was found among what is kept: their chains are walked down.
-  struct rest {
-    void add(const old_row& row, std::size_t i) noexcept {
-      rows[count] = row;
-      which[count++] = i;
-    }
-    std::size_t count = 0;
-    std::array<old_row, walks_together> rows;
-    std::array<std::size_t, walks_together> which;
-    std::array<walk_place, walks_together> places;
-  };
-
-  void look_up(std::span<const old_row> rows, std::uint64_t time, candidates& found) const noexcept;
-  void walk_rest(rest& of, std::uint64_t time) const noexcept {
-    walk_together(std::span(of.rows).first(of.count), time, of.places,
+  void look_up(std::span<const old_row> rows, std::uint64_t time, version_words reads,
+               found_versions& found) const noexcept;
+  void walk_rest(walks_left& of, std::uint64_t time, version_words reads) const noexcept {
+    walk_together(of.all(), time, reads, of.places,
                   [this](std::uint64_t handle) { return alive(handle); });
   }
   void visit_some(std::span<const old_row> rows, std::size_t first, std::uint64_t time,
@@ -245,7 +235,7 @@ class delta_evacuated final : public delta_between {
 /// What may be their versions among what is kept, which is on its way to this processor then. It
 /// was not read for long: so it is fetched for all rows together, step by step. Inside a guard.
 inline void delta_evacuated::look_up(std::span<const old_row> rows, std::uint64_t time,
-                                     candidates& found) const noexcept {
+                                     version_words reads, found_versions& found) const noexcept {
   const auto each_block = [&](auto&& f) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (i == 0 || rows[i].row / rows_per_block != rows[i - 1].row / rows_per_block) f(i);
@@ -253,52 +243,55 @@ inline void delta_evacuated::look_up(std::span<const old_row> rows, std::uint64_
   };
   each_block([&](std::size_t i) { kept_.fetch_slot(rows[i].row); });
   each_block([&](std::size_t i) { kept_.fetch_block(rows[i].row); });
+  std::array<std::uint64_t, walks_together> words;
   const kept_versions::block* of = nullptr;
+  std::uint64_t last = ~std::uint64_t{0};
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::uint64_t row = rows[i].row;
-    if (i == 0 || row / rows_per_block != rows[i - 1].row / rows_per_block) {
+    if (row / rows_per_block != last) {
+      last = row / rows_per_block;
       of = kept_.block_of(row);
     }
-    found[i] = of == nullptr ? nullptr : kept_versions::candidate(*of, row, time);
-    if (found[i] != nullptr) fetch_version(found[i]);
+    words[i] = of == nullptr ? 0 : kept_versions::fetched_word(*of, row);
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    found[i] = kept_versions::candidate(words[i], time);
+    if (found[i] != nullptr) fetch_version(found[i], reads);
   }
 }
 
 inline void delta_evacuated::fetch(std::span<const old_row> rows, std::uint64_t time) const {
   rows = rows.first((std::min)(rows.size(), walks_together));
-  candidates found;
-  rest others;
+  found_versions found;
+  walks_left others;
   auto guard = nodes_.enter();
   const bool any = kept_.versions() != 0;
-  if (any) look_up(rows, time, found);
+  if (any) look_up(rows, time, {}, found);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (!any || found[i] == nullptr) others.add(rows[i], i);
   }
-  walk_rest(others, time);
+  walk_rest(others, time, {});
 }
 
 inline void delta_evacuated::visit_some(std::span<const old_row> rows, std::size_t first,
                                         std::uint64_t time, version_taker& take) const {
-  candidates found;
-  rest others;
+  found_versions found;
+  walks_left others;
   chain_lengths::some walked;
   auto guard = nodes_.enter();
   const bool any = kept_.versions() != 0;
-  if (any) look_up(rows, time, found);
+  if (any) look_up(rows, time, take.reads(), found);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (any && found[i] != nullptr && kept_versions::is_seen(*found[i], time)) {
-      walked.add(1);
-      take.take(first + i, found[i]);
-    } else {
-      others.add(rows[i], i);
-    }
+    if (any && found[i] != nullptr && kept_versions::is_seen(*found[i], time)) continue;
+    others.add(rows[i], i);
   }
-  walk_rest(others, time);
+  walked.add(1, rows.size() - others.count);
+  walk_rest(others, time, take.reads());
   for (std::size_t n = 0; n < others.count; ++n) {
-    const version* const v = second_look(others.places[n], others.rows[n].row, time);
+    found[others.which[n]] = second_look(others.places[n], others.rows[n].row, time);
     walked.add(others.places[n].length);
-    take.take(first + others.which[n], v);
   }
+  take.take(first, std::span(found).first(rows.size()));
   lengths_.add(walked);
 }
 

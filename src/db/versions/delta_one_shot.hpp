@@ -205,7 +205,7 @@ class delta_one_shot : public delta {
   commit_board& board_;
   const options options_;
   const bool walked_;
-  delta_chunks memory_;  // goes after the ring
+  mutable delta_chunks memory_;  // goes after the ring; readers take some for shortcuts
   delta_ring ring_;
   delta_lanes lanes_;
   delta_turns turns_;

@@ -28,10 +28,18 @@ inline constexpr std::size_t walks_together = 2;
 inline constexpr std::size_t walks_together = 128;
 #endif
 
-/// Has the version's head fetched, and the first of its words.
-inline void fetch_version(const version* v) noexcept {
+/// Has the version's head fetched, and the first lines of these words; each line once, since each
+/// fetch may have to go through the page tables.
+inline void fetch_version(const version* v, version_words reads) noexcept {
+  constexpr std::uintptr_t line = 64;  // of most processors
+  constexpr std::uintptr_t most = 8;
+  const std::uintptr_t head = reinterpret_cast<std::uintptr_t>(v) / line;
+  const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(v->words() + reads.first) / line;
+  const std::uintptr_t last = reinterpret_cast<std::uintptr_t>(v->words() + reads.end - 1) / line;
   __builtin_prefetch(v);
-  __builtin_prefetch(reinterpret_cast<const std::byte*>(v) + sizeof(version));
+  for (std::uintptr_t i = (std::max)(first, head + 1); i <= (std::min)(last, first + most); ++i) {
+    __builtin_prefetch(reinterpret_cast<const void*>(i * line));
+  }
 }
 
 /// Where a walk is, or has ended. Trivial: there are arrays of them, of which few may be used.
@@ -41,12 +49,28 @@ struct walk_place {
   std::uint64_t length;  ///< versions looked at
 };
 
+/// Some rows of those that are looked for together, whose chains are to be walked down.
+struct walks_left {
+  void add(const old_row& row, std::size_t i) noexcept {
+    rows[count] = row;
+    which[count++] = i;
+  }
+  [[nodiscard]] std::span<const old_row> all() const noexcept {
+    return std::span(rows).first(count);
+  }
+  std::size_t count = 0;
+  std::array<old_row, walks_together> rows;
+  std::array<std::size_t, walks_together> which;  // number among all that are looked for
+  std::array<walk_place, walks_together> places;
+};
+
 /// Ends each walk at the newest version of its row that is not after `time`. `at(handle)` is the
 /// version that a handle leads to; null: the link is dead. Versions that were found are on their
-/// way to this processor. Precondition: walks_together rows at most, and as many places.
+/// way to this processor, with the words that will be read. Precondition: walks_together rows at
+/// most, and as many places.
 template <class At>
-void walk_together(std::span<const old_row> rows, std::uint64_t time, std::span<walk_place> places,
-                   At&& at) noexcept {
+void walk_together(std::span<const old_row> rows, std::uint64_t time, version_words reads,
+                   std::span<walk_place> places, At&& at) noexcept {
   std::array<std::uint8_t, walks_together> going;
   std::size_t left = 0;
   const auto go = [&](std::size_t i, std::uint64_t handle) {
@@ -69,7 +93,7 @@ void walk_together(std::span<const old_row> rows, std::uint64_t time, std::span<
       const std::size_t i = going[n];
       ++places[i].length;
       if (places[i].at->since.read() <= time) {
-        fetch_version(places[i].at);
+        fetch_version(places[i].at, reads);
       } else {
         // relaxed: what it leads to was there before this version was.
         go(i, places[i].at->older.load_relaxed());
@@ -84,14 +108,16 @@ template <class At>
 void visit_together(std::span<const old_row> rows, std::uint64_t time, chain_lengths& lengths,
                     At&& at, version_taker& take) {
   std::array<walk_place, walks_together> places;
+  std::array<const version*, walks_together> found;
   chain_lengths::some walked;
   for (std::size_t first = 0; first < rows.size(); first += walks_together) {
     const auto some = rows.subspan(first, (std::min)(walks_together, rows.size() - first));
-    walk_together(some, time, places, at);
+    walk_together(some, time, take.reads(), places, at);
     for (std::size_t i = 0; i < some.size(); ++i) {
       walked.add(places[i].length);
-      take.take(first + i, places[i].at);
+      found[i] = places[i].at;
     }
+    take.take(first, std::span(found).first(some.size()));
   }
   lengths.add(walked);
 }
@@ -100,7 +126,7 @@ void visit_together(std::span<const old_row> rows, std::uint64_t time, chain_len
 template <class At>
 void fetch_together(std::span<const old_row> rows, std::uint64_t time, At&& at) noexcept {
   std::array<walk_place, walks_together> places;
-  walk_together(rows.first((std::min)(walks_together, rows.size())), time, places, at);
+  walk_together(rows.first((std::min)(walks_together, rows.size())), time, {}, places, at);
 }
 
 }  // namespace db

@@ -87,8 +87,18 @@ class kept_versions {
   /// is here. Without a look at the version itself.
   [[nodiscard]] static const version* candidate(const block& b, std::uint64_t row,
                                                 std::uint64_t time) noexcept {
-    // acquire ← the releases in keep() and sweep(): the version, or the list.
-    const std::uint64_t word = b.rows[row % rows_per_block].load_acquire();
+    return candidate(word_in(b, row), time);
+  }
+  /// The same in two steps: what leads to the row's versions; if that is a list, it is fetched.
+  [[nodiscard]] static std::uint64_t fetched_word(const block& b, std::uint64_t row) noexcept {
+    const std::uint64_t word = word_in(b, row);
+    if ((word & many) != 0) {
+      __builtin_prefetch(list_of(word));
+      __builtin_prefetch(list_of(word)->entries() + (first_room - 1));
+    }
+    return word;
+  }
+  [[nodiscard]] static const version* candidate(std::uint64_t word, std::uint64_t time) noexcept {
     if ((word & many) == 0) return only(word);
     const list& l = *list_of(word);
     // acquire ← the release in add(): the entries.
@@ -206,6 +216,14 @@ class kept_versions {
       }
       return first;
     }
+    /// Null: none is left.
+    [[nodiscard]] version* last_left() const noexcept {
+      for (std::uint32_t i = count.load_relaxed(); i-- != 0;) {
+        version* const v = entries()[i].at.load_relaxed();
+        if (v != nullptr) return v;
+      }
+      return nullptr;
+    }
     /// Behind all others.
     void add(std::uint64_t until, version* v) noexcept {
       const std::uint32_t i = count.load_relaxed();
@@ -245,6 +263,10 @@ class kept_versions {
     std::uint64_t bytes = 0;
   };
 
+  static std::uint64_t word_in(const block& b, std::uint64_t row) noexcept {
+    // acquire ← the releases in put() and take_out(): the version, or the list.
+    return b.rows[row % rows_per_block].load_acquire();
+  }
   static std::uint64_t first_slot(std::uint64_t key) noexcept {
     return key * 0x9E3779B97F4A7C15U >> 24U;
   }
@@ -536,13 +558,13 @@ inline void kept_versions::take_out(kept& k) {
   if ((word & many) != 0) {
     list& l = *list_of(word);
     entry& e = l.entries()[l.after(until_of(k.seen) - 1, l.count.load_relaxed())];
-    const bool shrinks = l.left - 1 <= l.room / 4;
+    const bool shrinks = l.left <= 2 || l.left - 1 <= l.room / 4;
     e.at.store_relaxed(nullptr);
     --l.left;
     left = word;
     if (shrinks) {
       try {
-        left = l.left == 0 ? 0 : word_of(list_with(&l, 0, nullptr));
+        left = l.left <= 1 ? word_of(l.last_left()) : word_of(list_with(&l, 0, nullptr));
       } catch (...) {
         e.at.store_relaxed(&k.seen);
         ++l.left;

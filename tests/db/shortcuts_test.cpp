@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// one_shot_consolidated: what readers of a held snapshot have found out about dead links is kept
+// for the next ones, stays right, and goes.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include <spolia/db.hpp>
+
+#include "support/stress.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::db;
+
+struct shortcuts_store {
+  static constexpr std::int64_t rows = 4000;
+  using state = std::vector<std::int64_t>;
+
+  shortcuts_store() {
+    for (std::int64_t k = 0; k < rows; k += 100) {
+      const status s = base.transact([&](transaction& tx) {
+        status each;
+        for (std::int64_t i = k; each && i < k + 100; ++i) each = tx.insert(t, {i, i});
+        return each;
+      });
+      EXPECT_TRUE(s);
+    }
+    std::iota(now.begin(), now.end(), 0);
+  }
+  /// Each row once, in no order, and some of them are not there for a while.
+  void change_all() {
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const std::int64_t k = i * 1597 % rows;
+      std::int64_t& was = now[static_cast<std::size_t>(k)];
+      const std::int64_t next = random.chance(1, 20) ? -1 : ++last;
+      if (was == -1 && next == -1) continue;
+      ASSERT_TRUE(base.transact([&](transaction& tx) {
+        if (was == -1) return tx.insert(t, {k, next});
+        return next == -1 ? tx.erase(t, {k}) : tx.update(t, {k}, {{"v", next}});
+      }));
+      was = next;
+    }
+  }
+  void hold() { held.emplace_back(std::unique_ptr<reader>(new reader(base.snapshot())), now); }
+
+  [[nodiscard]] std::uint64_t bytes() const { return base.stats().versions.bytes; }
+  [[nodiscard]] state found_by_rows(const reader& at) const {
+    state found(rows, -1);
+    at.for_each(t, [&](const row& r) { found[static_cast<std::size_t>(r.get(key))] = r.get(v); });
+    return found;
+  }
+  void check(std::size_t snapshot) {
+    const auto& [at, was] = held[snapshot];
+    std::int64_t sum = 0;
+    std::int64_t count = 0;
+    for (const std::int64_t n : was) {
+      sum += n == -1 ? 0 : n;
+      count += n == -1 ? 0 : 1;
+    }
+    const auto all = at->query(t).aggregate(db::sum("v"), db::count()).run({.threads = 1});
+    ASSERT_TRUE(all);
+    ASSERT_EQ(all->get<std::int64_t>(0, 0), sum);
+    ASSERT_EQ(all->get<std::int64_t>(0, 1), count);
+    ASSERT_EQ(found_by_rows(*at), was);
+    for (int i = 0; i < 200; ++i) {
+      const auto k = static_cast<std::int64_t>(checked.below(rows));
+      const auto found = at->find(t, {k});
+      ASSERT_EQ(found ? found->get(v) : -1, was[static_cast<std::size_t>(k)]) << k;
+    }
+  }
+
+  database base = database::open(
+      {.versions = version_storage::one_shot_consolidated, .partition_transactions = 16});
+  table& t = base.create_table({.name = "t", .columns = {{"k", int64, primary_key}, {"v", int64}}});
+  const column<std::int64_t> key = t.column<std::int64_t>("k");
+  const column<std::int64_t> v = t.column<std::int64_t>("v");
+  state now = state(rows);
+  std::vector<std::pair<std::unique_ptr<reader>, state>> held;
+  test::rng random{17};
+  test::rng checked{18};
+  std::int64_t last = rows;
+};
+
+/// Sixteen bytes a row for each snapshot that has been read, until it ends. The same is done in a
+/// store where nothing is read.
+TEST(shortcuts, take_little_and_go_with_their_snapshots) {
+  shortcuts_store read;
+  shortcuts_store other;
+  for (shortcuts_store* const s : {&read, &other}) {
+    for (int snapshots = 0; snapshots < 2; ++snapshots) {
+      s->hold();
+      for (int i = 0; i < 4; ++i) ASSERT_NO_FATAL_FAILURE(s->change_all());
+    }
+    s->base.collect();
+  }
+  constexpr std::uint64_t most = shortcuts_store::rows * 16 + 4096;
+  ASSERT_EQ(read.bytes(), other.bytes());
+  ASSERT_NO_FATAL_FAILURE(read.check(0));
+  EXPECT_GT(read.bytes(), other.bytes() + most / 2) << "there are none";
+  EXPECT_LE(read.bytes(), other.bytes() + most);
+  ASSERT_NO_FATAL_FAILURE(read.check(1));
+  EXPECT_GT(read.bytes(), other.bytes() + most) << "there are none";
+  EXPECT_LE(read.bytes(), other.bytes() + 2 * most);
+  for (std::size_t i = 0; i < 4; ++i) ASSERT_NO_FATAL_FAILURE(read.check(i % 2));
+  EXPECT_LE(read.bytes(), other.bytes() + 2 * most);
+  for (std::uint64_t left : {1U, 0U}) {
+    for (shortcuts_store* const s : {&read, &other}) {
+      s->held.erase(s->held.begin());
+      for (int i = 0; i < 3; ++i) s->base.collect();
+    }
+    EXPECT_LE(read.bytes(), other.bytes() + left * most);
+    if (left != 0) ASSERT_NO_FATAL_FAILURE(read.check(0));
+  }
+  const delta_stats all = read.base.stats().versions;
+  EXPECT_EQ(all.versions_made, all.versions_dropped);
+}
+
+/// Rows go on to be changed, deleted and made anew, snapshots come and go.
+TEST(shortcuts, stay_right_while_rows_are_changed) {
+  shortcuts_store s;
+  test::rng random(19);
+  for (int round = 0; round < 12; ++round) {
+    s.hold();
+    ASSERT_NO_FATAL_FAILURE(s.change_all());
+    for (std::size_t i = 0; i < s.held.size(); ++i) ASSERT_NO_FATAL_FAILURE(s.check(i)) << round;
+    if (s.held.size() == 4) {
+      s.held.erase(s.held.begin() + static_cast<std::ptrdiff_t>(random.below(s.held.size())));
+    }
+  }
+}
+
+}  // namespace
