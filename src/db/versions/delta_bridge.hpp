@@ -28,9 +28,9 @@ namespace db {
 struct delta_bridge : region_domain::header {
   struct entry {
     plain<std::uint64_t> row{};
-    plain<std::uint64_t> head{};   // handle of the newest version of the piece
-    plain<std::uint64_t> until{};  // when that ended
-    plain<std::uint32_t> next{};   // one more than the next entry of the bucket
+    atomic<std::uint64_t> head{0};  // handle of the newest version of the piece; 0: not filled yet
+    plain<std::uint64_t> until{};   // when that ended
+    plain<std::uint32_t> next{};    // one more than the next entry of the bucket
   };
 
   delta_bridge* older = nullptr;
@@ -80,27 +80,21 @@ struct delta_bridge : region_domain::header {
                    F&& f) {
     for (const delta_bridge* b = newest(bridges); b != nullptr; b = b->older) {
       for (const entry* e = b->first_for(row); e != nullptr; e = b->after(*e)) {
-        if (leads(*e, row, time) && !f(e->head.read())) return;
+        if (leads(*e, row, time) && !f(e->head.load_relaxed())) return;
       }
     }
   }
   [[nodiscard]] std::uint32_t entries_used() const noexcept {
     return (std::min)(used.load_relaxed(), size);
   }
-  /// Calls f(entry) for all, each block's by its buckets.
+  /// Calls f(entry, its head) for all that are filled, as they lie.
   template <class F>
   static void each_entry(const atomic<delta_bridge*>& bridges, F&& f) {
-    constexpr std::uint32_t ahead = 16;
     for (const delta_bridge* b = newest(bridges); b != nullptr; b = b->older) {
-      for (std::uint32_t i = 0; i < b->size; ++i) {
-        // relaxed: it is not looked into.
-        if (i + ahead < b->size) {
-          const std::uint32_t next = b->buckets()[i + ahead].load_relaxed() & all_entries;
-          if (next != 0) __builtin_prefetch(b->entries() + (next - 1));
-        }
-        // acquire ← the release in fill(): the entry is filled.
-        const std::uint32_t first_one = b->buckets()[i].load_acquire() & all_entries;
-        for (const entry* e = b->fetched(first_one); e != nullptr; e = b->after(*e)) f(*e);
+      for (std::uint32_t i = 0, end = b->entries_used(); i < end; ++i) {
+        // acquire ← the release in fill(): the entry.
+        const std::uint64_t head = b->entries()[i].head.load_acquire();
+        if (head != 0) f(b->entries()[i], head);
       }
     }
   }
@@ -146,11 +140,8 @@ struct delta_bridge : region_domain::header {
   atomic<std::uint32_t>& bucket(std::uint64_t row) noexcept {
     return reinterpret_cast<atomic<std::uint32_t>*>(entries() + size)[bucket_of(row)];
   }
-  [[nodiscard]] const atomic<std::uint32_t>* buckets() const noexcept {
-    return reinterpret_cast<const atomic<std::uint32_t>*>(entries() + size);
-  }
   const atomic<std::uint32_t>& bucket(std::uint64_t row) const noexcept {
-    return buckets()[bucket_of(row)];
+    return reinterpret_cast<const atomic<std::uint32_t>*>(entries() + size)[bucket_of(row)];
   }
   static std::uint64_t hash_of(std::uint64_t row) noexcept { return row * 0x9E3779B97F4A7C15U; }
   /// The row's bit in the word of its bucket.
@@ -180,8 +171,9 @@ struct delta_bridge : region_domain::header {
   void fill(std::uint32_t i, const ask& a) noexcept {
     entry& e = entries()[i];
     e.row.write(a.row);
-    e.head.write(a.older);
     e.until.write(a.since);
+    // release → the acquire in each_entry(): the rest.
+    e.head.store_release(a.older);
     atomic<std::uint32_t>& begin = bucket(a.row);
     std::uint32_t was = begin.load_relaxed();
     std::uint32_t word = 0;

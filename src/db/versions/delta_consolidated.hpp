@@ -363,9 +363,11 @@ class delta_consolidated final : public delta_between {
   atomic<std::uint64_t> noting_{0};  // for snapshots at or before this
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint64_t looked_for = 1;
+  static constexpr std::uint64_t before_again = 1;
   static constexpr std::size_t most_shortcuts = 1;
 #else
   static constexpr std::uint64_t looked_for = 64;  // rows, before it is asked whether they are many
+  static constexpr std::uint64_t before_again = 8;  // looks at each entry, where there are some
   static constexpr std::size_t most_shortcuts = 16;
 #endif
   mutable std::array<searcher, most_shortcuts> searchers_;
@@ -446,7 +448,7 @@ inline std::uint64_t delta_consolidated::search(std::span<const old_row> rows, s
 }
 
 /// Readers of a snapshot have looked for so many rows more among all entries. When that has taken
-/// as long as to look at each entry would, this is done.
+/// as long as to look at each entry would, this is done; and again, when it has taken much longer.
 inline void delta_consolidated::note_searches(std::uint64_t time, std::uint64_t rows,
                                               nodes::guard& guard) const noexcept {
   searcher& of = searches_at(time);
@@ -466,7 +468,9 @@ inline void delta_consolidated::note_searches(std::uint64_t time, std::uint64_t 
       entries += b->entries_used();
     }
   }
-  if ((before + rows) * blocks >= entries) make_shortcuts(time, of, entries, guard);
+  // Where there are some already, most rows have one, so few would gain by it.
+  const std::uint64_t worth = of.known.load_relaxed() == nullptr ? entries : before_again * entries;
+  if ((before + rows) * blocks >= worth) make_shortcuts(time, of, entries, guard);
 }
 
 inline void delta_consolidated::make_shortcuts(std::uint64_t time, searcher& of,
@@ -481,10 +485,10 @@ inline void delta_consolidated::make_shortcuts(std::uint64_t time, searcher& of,
       all.reserve(entries);
       for (std::uint32_t n = 0, end = ring_.count(); n < end; ++n) {
         if (!may_lead_to(ring_.at(n), time)) continue;
-        delta_bridge::each_entry(bridges_[n], [&](const delta_bridge::entry& e) {
+        delta_bridge::each_entry(bridges_[n], [&](const auto& e, std::uint64_t head) {
           const std::uint64_t until = e.until.read();
           if (until > time || SPOLIA_FAULT("consolidated.shortcuts_of_any_end")) {
-            all.push_back({e.row.read(), until, e.head.read()});
+            all.push_back({e.row.read(), until, head});
           }
         });
       }
@@ -537,7 +541,7 @@ inline void delta_consolidated::search_in(const delta_bridge& in, searches& of) 
     for (std::size_t n = 0; n < all; ++n) {
       const std::size_t i = going[n];
       auto& [entry, leads] = of.at[i];
-      std::uint64_t handle = entry->head.read();
+      std::uint64_t handle = entry->head.load_relaxed();
       if (leads) {
         of.places[i].at = descend(handle, of.time, of.places[i].length);
         leads = false;
