@@ -275,7 +275,7 @@ class SPOLIA_EXPORT editor {
       const std::uint64_t w = word(c.number, c.first);
       return value_in(c, &w);
     } else {
-      return now(std::uint64_t{1} << c.number).get(c);
+      return typename owned<T>::type(shown(c));
     }
   }
   /// Calls f with what get() would copy: of texts and blobs a view, which is good until f returns.
@@ -285,8 +285,7 @@ class SPOLIA_EXPORT editor {
   decltype(auto) visit(column<T> c, F&& f) const {
     [[maybe_unused]] const visiting now_shown(*this);
     if (is_over()) return std::invoke(std::forward<F>(f), T{});
-    const row shown = now(std::uint64_t{1} << c.number);
-    return std::invoke(std::forward<F>(f), shown.get(c));
+    return std::invoke(std::forward<F>(f), shown(c));
   }
   template <class T>
   [[nodiscard]] bool null(column<T> c) const noexcept {
@@ -318,7 +317,19 @@ class SPOLIA_EXPORT editor {
   friend class transaction;
   editor(session& of, std::uint32_t number) noexcept;
   [[nodiscard]] row now(std::uint64_t columns) const noexcept;
-  /// What now() has in a column of one word.
+  /// What now() has in the column, until that is set.
+  template <class T>
+  [[nodiscard]] T shown(column<T> c) const noexcept {
+    if constexpr (SPOLIA_CHECKS) {
+      const row checked = now(std::uint64_t{1} << c.number);
+      return checked.get(c);
+    } else {
+      return value_in(c, words(c.number, c.first));
+    }
+  }
+  [[nodiscard]] const std::uint64_t* words(std::uint32_t number,
+                                           std::uint32_t first) const noexcept;
+  /// The same of a column of one word.
   [[nodiscard]] std::uint64_t word(std::uint32_t number, std::uint32_t first) const noexcept;
   template <class T>
   bool set_word(column<T> c, std::uint64_t word) noexcept {

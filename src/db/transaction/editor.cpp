@@ -24,6 +24,12 @@ row editor::now(std::uint64_t columns) const noexcept {
   return {w.of->form(), w.image, w.shape, w.has};  // which the write keeps
 }
 
+const std::uint64_t* editor::words(std::uint32_t number, std::uint32_t first) const noexcept {
+  pending_write& w = of_->writes[number_];
+  w.fetch(std::uint64_t{1} << number);
+  return w.image + first;
+}
+
 std::uint64_t editor::word(std::uint32_t number, std::uint32_t first) const noexcept {
   pending_write& w = of_->writes[number_];
   const std::uint64_t bit = std::uint64_t{1} << number;
