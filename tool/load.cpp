@@ -15,7 +15,7 @@ namespace tool {
 namespace {
 
 /// As they are stored: by their bits, not by comparing numbers.
-bool is_the_same(const db::value& x, const db::value& y) {
+bool is_the_same(const db::argument& x, const db::argument& y) {
   const auto* const a = std::get_if<double>(&x.what());
   const auto* const b = std::get_if<double>(&y.what());
   if (a == nullptr || b == nullptr) return x.what() == y.what();
@@ -67,7 +67,7 @@ class batch {
     if (!row) give_up(row.why());
     for (const db::column_layout& c : t.layout().columns()) {
       if (c.role == db::primary_key) continue;
-      const db::value& v = rows_.row().values()[c.number];
+      const db::argument& v = rows_.row().values()[c.number];
       if (is_the_same(row->get(c), v)) continue;
       const db::status s = row->set(c, v);
       if (s == db::outcome::duplicate_key) refuse_unique(s);

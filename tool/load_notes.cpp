@@ -199,7 +199,7 @@ void load_notes::read(const row_source& row) {
   ++rows_;
   if (how_ != unfinished::resume) return;
   line_ = row.table().name();
-  for (const db::value& v : row.row().values()) {
+  for (const db::argument& v : row.row().values()) {
     line_ += ',';
     db::append_json(line_, v);
   }

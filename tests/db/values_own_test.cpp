@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A value that is kept owns the text or blob of a temporary that it was made of, and so do its
 // copies; of what has a name it is a view, and nothing is copied.
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -152,6 +154,34 @@ TEST(values_own, of_one_row_into_another) {
   const auto found = now.find(f.t, {2});
   EXPECT_EQ(found->get(f.s), long_text('a'));
   EXPECT_EQ(found->get(f.b).chars(), long_text('c'));
+}
+
+/// In braces, kept one by one, or in a vector, an array or a span.
+TEST(values_own, in_every_kind_of_call) {
+  texts_and_blobs f;
+  const auto bytes = [] { return std::vector<std::byte>(3); };
+  const std::vector<value> kept = {20, long_text('k'), bytes()};
+  const std::array<value, 3> fixed = {21, long_text('f'), bytes()};
+  const value text = long_text('o');
+  ASSERT_TRUE(f.base.transact([&](transaction& tx) {
+    EXPECT_TRUE(tx.insert(f.t, kept));
+    EXPECT_TRUE(tx.insert(f.t, fixed));
+    EXPECT_TRUE(tx.insert(f.t, {22, text, bytes()}));
+    EXPECT_TRUE(tx.insert(f.t, {23, std::optional(long_text('t')), bytes()}));
+  }));
+  const reader now = f.base.snapshot();
+  std::int64_t k = 20;
+  for (const char c : {'k', 'f', 'o', 't'}) {
+    const auto found = now.find(f.t, values(std::vector<value>{k++}));
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->get(f.s), long_text(c));
+    EXPECT_EQ(found->get(f.b).size(), 3U);
+  }
+  const values all(kept);
+  EXPECT_EQ(all.size(), 3U);
+  EXPECT_EQ(&*all.begin(), static_cast<const argument*>(kept.data()));
+  EXPECT_EQ(std::distance(all.begin(), all.end()), 3);
+  EXPECT_TRUE(values().empty());
 }
 
 /// Else the old text would become the new one under the view.

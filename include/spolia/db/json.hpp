@@ -25,7 +25,7 @@ SPOLIA_EXPORT void append_base64(std::string& to, std::string_view bytes);
 /// The shortest decimals that read back as the same number; inf, -inf and nan. Whatever mode the
 /// processor is in.
 SPOLIA_EXPORT void append_number(std::string& to, double v);
-SPOLIA_EXPORT void append_json(std::string& to, const value& v);
+SPOLIA_EXPORT void append_json(std::string& to, const argument& v);
 
 /// An object with a member for each column; value_of(column) is what the row has in it.
 template <class Value>

@@ -137,53 +137,75 @@ constexpr std::int64_t as_integer(Int v) noexcept(always_fits<Int>) {
   return static_cast<std::int64_t>(v);
 }
 
-/// A value for a column. A null is std::monostate. What is made of a temporary std::string,
-/// owned_text or owned_blob owns it, and so do its copies. Other texts and blobs are not copied:
-/// they must live as long; owned() copies. A decimal may have other digits after the point than its
-/// column, if it is the same number with those of the column. Of doubles, -0 is stored as 0, and
-/// every NaN as the same one, which is equal to itself as a key and above all numbers.
-class value {
+/// A value for a column, of the arguments of a call: texts and blobs are not copied, and must live
+/// as long, as temporaries of the same call do. What is to be kept is a `value`. A null is
+/// std::monostate. A decimal may have other digits after the point than its column, if it is the
+/// same number with those of the column. Of doubles, -0 is stored as 0, and every NaN as the same
+/// one, which is equal to itself as a key and above all numbers.
+class argument {
  public:
-  value() noexcept = default;
-  value(std::nullptr_t) noexcept {}  // NOLINT: all of these are
-  value(std::monostate) noexcept {}  // NOLINT: values
-  value(std::nullopt_t) noexcept {}  // NOLINT
+  argument() noexcept = default;
+  argument(std::nullptr_t) noexcept {}  // NOLINT: all of these are
+  argument(std::monostate) noexcept {}  // NOLINT: values
+  argument(std::nullopt_t) noexcept {}  // NOLINT
   /// Null, or what it has.
+  template <class T>
+    requires std::constructible_from<argument, const T&>
+  argument(const std::optional<T>& v) : argument(v ? argument(*v) : argument()) {}  // NOLINT
+  /// Throws std::invalid_argument if it does not fit into 64 bits with a sign.
+  template <std::integral Int>
+    requires(!std::same_as<Int, bool>)
+  argument(Int v) noexcept(always_fits<Int>) : what_(as_integer(v)) {}      // NOLINT: values
+  argument(double v) noexcept : what_(v) {}                                 // NOLINT
+  argument(std::same_as<bool> auto v) noexcept : what_(v) {}                // NOLINT: not pointers
+  argument(decimal_number v) noexcept : what_(v) {}                         // NOLINT
+  argument(instant v) noexcept : what_(v) {}                                // NOLINT
+  argument(blob_view v) noexcept : what_(v) {}                              // NOLINT
+  argument(std::span<const std::byte> v) noexcept : what_(blob_view(v)) {}  // NOLINT
+  argument(std::string_view v) noexcept : what_(v) {}                       // NOLINT
+  /// A null pointer is a null.
+  argument(const char* v) noexcept {  // NOLINT
+    if (v != nullptr) what_ = std::string_view(v);
+  }
+  argument(const std::string& v) noexcept : what_(std::string_view(v)) {}      // NOLINT
+  argument(const owned_blob& v) noexcept : what_(blob_view(v)) {}              // NOLINT
+  argument(const std::vector<std::byte>& v) noexcept : what_(blob_view(v)) {}  // NOLINT
+
+  [[nodiscard]] bool null() const noexcept { return std::holds_alternative<std::monostate>(what_); }
+  [[nodiscard]] const auto& what() const noexcept { return what_; }
+
+ protected:
+  std::variant<std::monostate, std::int64_t, double, bool, std::string_view, decimal_number,
+               instant, blob_view>
+      what_;
+};
+static_assert(std::is_trivially_destructible_v<argument>, "a call ends nothing for its arguments");
+
+/// A value that may be kept. What is made of a temporary std::string, owned_text, owned_blob or
+/// vector of bytes owns it, and so do its copies. Other texts and blobs are not copied: they must
+/// live as long; owned() copies.
+class value : public argument {
+ public:
+  using argument::argument;
+  value() noexcept = default;
   template <class T>
     requires std::constructible_from<value, const T&>
   value(const std::optional<T>& v) : value(v ? value(*v) : value()) {}  // NOLINT
   template <class T>
     requires std::constructible_from<value, T&&>
   value(std::optional<T>&& v) : value(v ? value(*std::move(v)) : value()) {}  // NOLINT
-  /// Throws std::invalid_argument if it does not fit into 64 bits with a sign.
-  template <std::integral Int>
-    requires(!std::same_as<Int, bool>)
-  value(Int v) noexcept(always_fits<Int>) : what_(as_integer(v)) {}      // NOLINT: values
-  value(double v) noexcept : what_(v) {}                                 // NOLINT
-  value(std::same_as<bool> auto v) noexcept : what_(v) {}                // NOLINT: not pointers
-  value(decimal_number v) noexcept : what_(v) {}                         // NOLINT
-  value(instant v) noexcept : what_(v) {}                                // NOLINT
-  value(blob_view v) noexcept : what_(v) {}                              // NOLINT
-  value(std::span<const std::byte> v) noexcept : what_(blob_view(v)) {}  // NOLINT
-  value(std::string_view v) noexcept : what_(v) {}                       // NOLINT
-  /// A null pointer is a null.
-  value(const char* v) noexcept {  // NOLINT
-    if (v != nullptr) what_ = std::string_view(v);
-  }
-  value(const std::string& v) noexcept : what_(std::string_view(v)) {}      // NOLINT
-  value(std::string&& v) { own_text(std::move(v)); }                        // NOLINT
-  value(const std::string&& v) { own_text(std::string(v)); }                // NOLINT
-  value(const owned_blob& v) noexcept : what_(blob_view(v)) {}              // NOLINT
-  value(const std::vector<std::byte>& v) noexcept : what_(blob_view(v)) {}  // NOLINT
-  value(std::vector<std::byte>&& v) { own_blob(blob_view(v)); }             // NOLINT
-  value(owned_blob&& v) { own_blob(blob_view(v)); }                         // NOLINT
+  value(std::string&& v) { own_text(std::move(v)); }                          // NOLINT
+  value(const std::string&& v) { own_text(std::string(v)); }                  // NOLINT
+  value(std::vector<std::byte>&& v) { own_blob(blob_view(v)); }               // NOLINT
+  value(owned_blob&& v) { own_blob(blob_view(v)); }                           // NOLINT
   /// Throws std::bad_alloc if it owns its text.
-  value(const value& from) : what_(from.what_) {
+  value(const value& from) : argument(from) {
     if (from.own_ != nullptr) [[unlikely]]
       *this = from.owned();
   }
-  value(value&& from) noexcept
-      : what_(std::exchange(from.what_, std::monostate())), own_(std::move(from.own_)) {}
+  value(value&& from) noexcept : argument(from), own_(std::move(from.own_)) {
+    from.what_ = std::monostate();
+  }
   value& operator=(value from) noexcept {
     what_ = from.what_;
     own_ = std::move(from.own_);
@@ -203,8 +225,6 @@ class value {
     }
     return made;
   }
-  [[nodiscard]] bool null() const noexcept { return std::holds_alternative<std::monostate>(what_); }
-  [[nodiscard]] const auto& what() const noexcept { return what_; }
 
  private:
   void own_text(std::string&& text) {
@@ -216,13 +236,49 @@ class value {
     what_ = blob_view(std::string_view(*own_));
   }
 
-  std::variant<std::monostate, std::int64_t, double, bool, std::string_view, decimal_number,
-               instant, blob_view>
-      what_;
   std::unique_ptr<std::string> own_;  // which it refers to
 };
 
-using values = std::span<const value>;
+/// Values one after the other, of a call or kept somewhere, which are not copied.
+class values {
+ public:
+  class iterator {
+   public:
+    using value_type = argument;
+    using difference_type = std::ptrdiff_t;
+    iterator() = default;
+    iterator(const values& of, std::size_t at) noexcept : of_(&of), at_(at) {}
+    const argument& operator*() const noexcept { return (*of_)[at_]; }
+    iterator& operator++() noexcept { return ++at_, *this; }
+    iterator operator++(int) noexcept { return {*of_, at_++}; }
+    bool operator==(const iterator& b) const noexcept { return at_ == b.at_; }
+
+   private:
+    const values* of_ = nullptr;
+    std::size_t at_ = 0;
+  };
+
+  values() = default;
+  values(const argument* first, std::size_t count) noexcept : passed_(first), count_(count) {}
+  /// A vector, an array or a span of values.
+  template <std::convertible_to<std::span<const value>> All>
+  values(const All& all) noexcept : values(std::span<const value>(all)) {}  // NOLINT: they are
+  values(std::span<const value> all) noexcept                               // NOLINT: the same
+      : kept_(all.data()), count_(all.size()) {}
+
+  [[nodiscard]] std::size_t size() const noexcept { return count_; }
+  [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
+  const argument& operator[](std::size_t i) const noexcept {
+    return kept_ != nullptr ? kept_[i] : passed_[i];
+  }
+  [[nodiscard]] iterator begin() const noexcept { return {*this, 0}; }
+  [[nodiscard]] iterator end() const noexcept { return {*this, count_}; }
+
+ private:
+  const argument* passed_ = nullptr;
+  const value* kept_ = nullptr;
+  std::size_t count_ = 0;
+};
 
 /// Throws std::invalid_argument if no index can be called that.
 void look_at_index_name(const std::string& name, const std::string& table);
@@ -269,7 +325,7 @@ struct column_layout {
   /// Writes `v` to the column's words; of a value that lies apart, where it is. Throws
   /// std::invalid_argument if it is none of the column's, and no_result with outcome::too_long if
   /// it has more bytes than the column takes.
-  SPOLIA_EXPORT void encode(const value& v, std::uint64_t* to) const;
+  SPOLIA_EXPORT void encode(const argument& v, std::uint64_t* to) const;
   /// The value in the column's words. Texts and blobs are not copied.
   [[nodiscard]] SPOLIA_EXPORT value decode(const std::uint64_t* from) const noexcept;
   /// For errors: the column with its table, and its type as a table is made with it.

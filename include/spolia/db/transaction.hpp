@@ -114,7 +114,7 @@ class SPOLIA_EXPORT reader {
 
   /// The row with this primary key.
   result<row> find(const table& t, values key, const selection& only = {}) const;
-  result<row> find(const table& t, std::initializer_list<value> key,
+  result<row> find(const table& t, std::initializer_list<argument> key,
                    const selection& only = {}) const {
     return find(t, values(key.begin(), key.size()), only);
   }
@@ -134,14 +134,14 @@ class SPOLIA_EXPORT reader {
   /// limit. Needs an ordered primary key, or a secondary index; of a hash index, both are one whole
   /// key, and its rows come in no particular order.
   template <class F>
-  void scan(const table& t, std::initializer_list<value> from, std::initializer_list<value> to,
-            F&& f, const selection& only = {}) const {
+  void scan(const table& t, std::initializer_list<argument> from,
+            std::initializer_list<argument> to, F&& f, const selection& only = {}) const {
     scan_primary(t, values(from.begin(), from.size()), values(to.begin(), to.size()),
                  {direction::up, only}, visitor(f));
   }
   template <class F>
-  void scan(const secondary& i, std::initializer_list<value> from, std::initializer_list<value> to,
-            F&& f, const selection& only = {}) const {
+  void scan(const secondary& i, std::initializer_list<argument> from,
+            std::initializer_list<argument> to, F&& f, const selection& only = {}) const {
     scan_secondary(i, values(from.begin(), from.size()), values(to.begin(), to.size()),
                    {direction::up, only}, visitor(f));
   }
@@ -151,14 +151,14 @@ class SPOLIA_EXPORT reader {
   }
   /// The same rows, in descending order.
   template <class F>
-  void scan_down(const table& t, std::initializer_list<value> from, std::initializer_list<value> to,
-                 F&& f, const selection& only = {}) const {
+  void scan_down(const table& t, std::initializer_list<argument> from,
+                 std::initializer_list<argument> to, F&& f, const selection& only = {}) const {
     scan_primary(t, values(from.begin(), from.size()), values(to.begin(), to.size()),
                  {direction::down, only}, visitor(f));
   }
   template <class F>
-  void scan_down(const secondary& i, std::initializer_list<value> from,
-                 std::initializer_list<value> to, F&& f, const selection& only = {}) const {
+  void scan_down(const secondary& i, std::initializer_list<argument> from,
+                 std::initializer_list<argument> to, F&& f, const selection& only = {}) const {
     scan_secondary(i, values(from.begin(), from.size()), values(to.begin(), to.size()),
                    {direction::down, only}, visitor(f));
   }
@@ -294,7 +294,7 @@ class SPOLIA_EXPORT editor {
   /// Fails only where a unique index has the value; then nothing has changed. Throws
   /// std::invalid_argument for columns of the primary key, and of other tables.
   template <class T>
-  status set(column<T> c, const value& v) {
+  status set(column<T> c, const argument& v) {
     return set_column(c.number, c.of, v);
   }
   template <std::integral Int>
@@ -311,7 +311,7 @@ class SPOLIA_EXPORT editor {
     if (is_over()) return {};
     return now(std::uint64_t{1} << c.number).get(c);
   }
-  status set(const column_layout& c, const value& v) { return set_column(c.number, c.of, v); }
+  status set(const column_layout& c, const argument& v) { return set_column(c.number, c.of, v); }
 
  private:
   friend class transaction;
@@ -337,7 +337,7 @@ class SPOLIA_EXPORT editor {
   }
   bool set_word(std::uint32_t number, std::uint32_t first, std::uint32_t table,
                 std::uint64_t word) noexcept;
-  status set_column(std::uint32_t number, std::uint32_t table, const value& v);
+  status set_column(std::uint32_t number, std::uint32_t table, const argument& v);
   void is_of(std::uint32_t table) const noexcept;
   /// In the checked build variant. The native one does not check, and says no.
   [[nodiscard]] bool is_over() const noexcept {
@@ -382,26 +382,26 @@ class SPOLIA_EXPORT transaction : public reader {
   ~transaction();
 
   /// Values for all columns, in their order.
-  status insert(table& t, std::initializer_list<value> v) {
+  status insert(table& t, std::initializer_list<argument> v) {
     return insert(t, values(v.begin(), v.size()));
   }
   status insert(table& t, values v);
   /// The row with this key, to be changed. Locks it.
-  result<editor> edit(table& t, std::initializer_list<value> key) {
+  result<editor> edit(table& t, std::initializer_list<argument> key) {
     return edit(t, values(key.begin(), key.size()));
   }
   result<editor> edit(table& t, values key);
   /// Sets the columns together: all, or, unless it returns ok, none of them. std::invalid_argument
   /// out of it has changed nothing, either.
-  status update(table& t, std::initializer_list<value> key,
+  status update(table& t, std::initializer_list<argument> key,
                 std::initializer_list<assignment> changes);
-  status erase(table& t, std::initializer_list<value> key) {
+  status erase(table& t, std::initializer_list<argument> key) {
     return erase(t, values(key.begin(), key.size()));
   }
   status erase(table& t, values key);
   /// Reads the row, and makes sure that no other transaction changes it before this one ends: what
   /// was decided on it still holds when the decision is committed.
-  result<row> lock(table& t, std::initializer_list<value> key) {
+  result<row> lock(table& t, std::initializer_list<argument> key) {
     return lock(t, values(key.begin(), key.size()));
   }
   result<row> lock(table& t, values key);
@@ -496,7 +496,7 @@ class SPOLIA_EXPORT transaction : public reader {
   [[noreturn]] static void refuse_in_query();
   struct column_value {
     const column_layout* column = nullptr;
-    const value* to = nullptr;
+    const argument* to = nullptr;
   };
   void encode_changes(std::span<const column_value> changes, std::uint64_t* to);
   outcome assign(std::uint32_t number, std::span<const column_value> changes);

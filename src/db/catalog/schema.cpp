@@ -147,7 +147,7 @@ void look_at_type(const column_layout& c) {
 }
 
 /// What encode() does where there is nothing to be asked: most values are integers.
-inline bool encode_integer(const column_layout& c, const value& v, std::uint64_t& to) noexcept {
+inline bool encode_integer(const column_layout& c, const argument& v, std::uint64_t& to) noexcept {
   const auto* const i = std::get_if<std::int64_t>(&v.what());
   if (i == nullptr || c.type.base != base_type::int64) return false;
   to = std::bit_cast<std::uint64_t>(*i);
@@ -189,7 +189,7 @@ void refuse_integer() {
       "them a sign");
 }
 
-void column_layout::encode(const value& v, std::uint64_t* to) const {
+void column_layout::encode(const argument& v, std::uint64_t* to) const {
   const auto wrong = [&]() {
     refuse(in_words() + " has type " + type_in_words() + " and takes " + taken_by(type.base) +
            ", not " + std::visit(kind_of_value(), v.what()));

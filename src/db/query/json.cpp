@@ -144,7 +144,7 @@ void append_number(std::string& to, double v) {
   }
 }
 
-void append_json(std::string& to, const value& v) { std::visit(appender{to}, v.what()); }
+void append_json(std::string& to, const argument& v) { std::visit(appender{to}, v.what()); }
 
 }  // namespace db
 }  // namespace spolia::inline SPOLIA_FLAVOUR

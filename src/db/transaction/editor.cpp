@@ -82,7 +82,7 @@ void editor::is_of(std::uint32_t table) const noexcept {
   }
 }
 
-status editor::set_column(std::uint32_t number, std::uint32_t table, const value& v) {
+status editor::set_column(std::uint32_t number, std::uint32_t table, const argument& v) {
   if (const outcome how = of_->end_of(turn_); how != outcome::ok) return how;
   const pending_write& w = of_->writes[number_];
   if (table != w.of->form().tag()) {

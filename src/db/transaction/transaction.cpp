@@ -25,7 +25,7 @@ namespace db {
 namespace {
 
 /// Throws std::invalid_argument if the column can never have the value.
-void may_be_set(const column_layout& c, const value& v) {
+void may_be_set(const column_layout& c, const argument& v) {
   if (c.role == column_role::key) {
     throw std::invalid_argument("spolia::db: " + c.in_words() +
                                 " is part of the primary key, which is not changed: erase the row, "
@@ -348,7 +348,7 @@ result<row> transaction::lock(table& t, values key) {
   });
 }
 
-status transaction::update(table& t, std::initializer_list<value> key,
+status transaction::update(table& t, std::initializer_list<argument> key,
                            std::initializer_list<assignment> changes) {
   std::array<column_value, most_columns> to;
   if (changes.size() > to.size()) {
