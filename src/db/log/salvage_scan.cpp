@@ -117,6 +117,26 @@ std::size_t segment_scan::find(std::size_t from, Wanted&& wanted) const {
   return all_.size();
 }
 
+/// The first record from link::at on that has this number and names that checksum. A search for
+/// each hole would go over the rest of the file each time, and there may be as many holes as
+/// records.
+std::size_t segment_scan::find_linked(const link& wanted) {
+  if (!links_) {
+    std::vector<link> all;
+    const auto any = [](std::size_t, const record_header&) { return true; };
+    for (std::size_t at = find(0, any); at != all_.size(); at = find(at + 1, any)) {
+      const record_header h = parse_record(all_.subspan(at));
+      all.push_back({h.sequence, h.chain, at});
+    }
+    std::sort(all.begin(), all.end());
+    links_ = std::move(all);
+  }
+  const auto found = std::lower_bound(links_->begin(), links_->end(), wanted);
+  const bool has =
+      found != links_->end() && found->sequence == wanted.sequence && found->chain == wanted.chain;
+  return has ? found->at : all_.size();
+}
+
 std::size_t segment_scan::next_after(std::size_t hole) {
   if (!sums_) sums_.emplace(all_);
   const log_piece* const before = open();
@@ -133,9 +153,7 @@ std::size_t segment_scan::next_after(std::size_t hole) {
     return end;
   }
   if (b->placed) {  // then it is the length that is wrong, or the next one is damaged, too
-    const std::size_t linked = find(hole + 1, [&](std::size_t, const record_header& r) {
-      return r.sequence == after_next && r.chain == b->says.crc;
-    });
+    const std::size_t linked = find_linked({after_next, b->says.crc, hole + 1});
     if (linked != all_.size()) return linked;
   }
   if (b->placed && inside) {
