@@ -473,7 +473,8 @@ class SPOLIA_EXPORT transaction : public reader {
                            std::uint64_t shape);
   static constexpr std::uint32_t slot_is_gone = ~std::uint32_t{0};  // no write has this number
   write_number lock_row(table& t, std::uint64_t slot, const row_place& place, const key_words& key);
-  bool wait_for_lock(row_head& row, std::uint32_t number);
+  template <class HasSlot>
+  bool wait_for_lock(row_head& row, std::uint32_t number, HasSlot&& has_slot);
   [[nodiscard]] bool sees_buried(const table& t, const key_words& key) const;
   [[nodiscard]] bool is_locked_by_caller(const row_head& row) const noexcept;
   [[nodiscard]] bool is_caller(std::uint32_t record) const noexcept;

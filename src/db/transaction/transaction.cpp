@@ -92,11 +92,6 @@ outcome transaction::fail(outcome why) noexcept {
   return why;
 }
 
-status transaction::fail(status why) noexcept {
-  static_cast<void>(fail(why.code()));
-  return why;
-}
-
 /// Runs one change. Without memory for it, nothing of the transaction remains. Where f throws
 /// row_budget::exceeded it leaves nothing, and is run once more, if there may be room then.
 template <class F>
@@ -497,12 +492,19 @@ transaction::write_number transaction::lock_row(table& t, std::uint64_t slot,
   const auto number = static_cast<std::uint32_t>(writes.size());
   const std::uint64_t snapshot = timestamp();
   writes.emplace_back(t, image.get(), session_->level);
-  const bool locked = wait_for_lock(*place.head, number);
+  const auto has_slot = [&] {
+    try {
+      return t.primary_->find(key) == slot;
+    } catch (const std::bad_alloc&) {
+      return true;  // it is not known
+    }
+  };
+  const bool locked = wait_for_lock(*place.head, number, has_slot);
   // The first committer wins.
   if (!locked || (place.head->stamp.load_relaxed() > timestamp() && !begins_late(t, *place.head))) {
     if (locked) unlock(*place.head, writes.back().birth);
     writes.pop_back();
-    if (t.primary_->find(key) != slot) return slot_is_gone;
+    if (!has_slot()) return slot_is_gone;
     if (!locked && is_locked_by_caller(*place.head)) refuse_what_the_caller_has();
     return fail(outcome::conflict);
   }
@@ -525,8 +527,11 @@ transaction::write_number transaction::lock_row(table& t, std::uint64_t slot,
   return number;
 }
 
-/// Takes the row's lock for a write of that number, as far as the transaction's options go.
-bool transaction::wait_for_lock(row_head& row, std::uint32_t number) {
+/// Takes the row's lock for a write of that number, as far as the transaction's options go. Gives
+/// up where the key has the slot no more, as its insertion was undone: the lock is that of another
+/// key then.
+template <class HasSlot>
+bool transaction::wait_for_lock(row_head& row, std::uint32_t number, HasSlot&& has_slot) {
   const auto age_of = [this](std::uint32_t record) {
     // acquire ← the release in the constructor.
     return engine_.sessions.find(record)->age.load_acquire();
@@ -543,7 +548,7 @@ bool transaction::wait_for_lock(row_head& row, std::uint32_t number) {
     // long in a shorter one.
     const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(
         std::max<std::chrono::nanoseconds>(now - start, waiting.slept()));
-    if (waited >= longest_wait_) return false;
+    if (waited >= longest_wait_ || !has_slot()) return false;
     waiting.pause();
     return true;
   };
@@ -780,13 +785,6 @@ bool transaction::has_now(const secondary& i, std::uint64_t slot, const key_word
   return read_row(engine_.board, *engine_.old, place, now.timestamp(), key_only.in(t.form()),
                   image.words()) != 0 &&
          t.form().key_of(i.parts_->columns, image.words()) == key;
-}
-
-void transaction::refuse_in_query() {
-  throw std::invalid_argument(
-      "spolia::db: a transaction is changed or ended by what it has called: a condition of its "
-      "query, or on_slow_reader. Do it when that has returned, or in the function of a scan, or "
-      "use a transaction of its own");
 }
 
 // --- memory that the budget refuses --------------------------------------------------------------
