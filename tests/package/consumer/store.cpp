@@ -2,14 +2,19 @@
 // store.cpp: the store with a version storage that the library has never seen.
 #include <spolia/db.hpp>
 
+#include <unistd.h>
+
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace db = spolia::db;
@@ -100,6 +105,37 @@ bool moves() {
          base.snapshot().find(t, {4})->get(v) == 4;
 }
 
+/// What a program is told: by outcomes with their reasons, by labels, and by a comparison with the
+/// files.
+bool tells() {
+  const std::filesystem::path place =
+      std::filesystem::temp_directory_path() / ("spolia-consumer-" + std::to_string(::getpid()));
+  bool good = true;
+  {
+    db::database base = db::database::open(place);
+    db::table& t =
+        base.create_table({.name = "users",
+                           .columns = {{"id", db::int64, db::primary_key}, {"email", db::text(8)}},
+                           .indexes = {{"by_email", {"email"}, true}}});
+    good &= bool(base.transact([&](db::transaction& tx) { return tx.insert(t, {1, "a@b"}); }));
+    const auto put = [&](std::string_view email) {
+      return base.transact([&](db::transaction& tx) { return tx.insert(t, {2, email}); });
+    };
+    const db::status taken = put("a@b");
+    good &=
+        taken == db::outcome::duplicate_key && taken.reason() == "index by_email of table users";
+    const db::status too_long = put("a@b.example");
+    good &= too_long == db::outcome::too_long &&
+            too_long.reason() == "column email of table users takes at most 8 bytes, got 11";
+    const db::reader audit = base.snapshot("the audit");
+    good &= base.readers().size() == 1 && base.readers().front().label == "the audit";
+    const db::verify_report same = (base.verify)();
+    good &= same.equal() && same.rows == 1;
+  }
+  std::filesystem::remove_all(place);
+  return good;
+}
+
 }  // namespace
 
 int main() {
@@ -110,5 +146,8 @@ int main() {
               outcomes_good ? "yes" : "NO");
   const bool moves_good = moves();
   std::printf("readers and transactions can be moved: %s\n", moves_good ? "yes" : "NO");
-  return storage && outcomes_good && moves_good ? 0 : 1;
+  const bool tells_good = tells();
+  std::printf("the program is told what was wrong, who reads, and that all is right: %s\n",
+              tells_good ? "yes" : "NO");
+  return storage && outcomes_good && moves_good && tells_good ? 0 : 1;
 }
