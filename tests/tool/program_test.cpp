@@ -20,6 +20,8 @@
 #include "tool/made_up.hpp"
 #include "tool/program.hpp"
 
+#include "text.hpp"
+
 namespace {
 
 using namespace tool_test;
@@ -592,8 +594,14 @@ TEST_F(tool_program, shows_what_a_running_program_does) {
   }
   ASSERT_TRUE(mine.transact([&](db::transaction& tx) { return tx.erase(t, {1}); }));
   mine.collect();
+  db::transaction work = mine.begin("at work");
+  for (int i = 11; i < 15; ++i) ASSERT_TRUE(work.lock(t, {i}));
+  const std::uint64_t works_with = mine.readers().back().work_bytes;
+  ASSERT_GT(works_with, 0U);
   mine.publish_status();
   const std::string shown = good({"top", "bank", "--times", "2", "--interval", "0.05"});
+  EXPECT_NE(shown.find(", works with " + tool::short_count(works_with) + "B"), std::string::npos)
+      << shown;
   EXPECT_NE(shown.find("process " + std::to_string(::getpid())), std::string::npos) << shown;
   EXPECT_NE(shown.find("the audit"), std::string::npos) << shown;
   const db::reader_info waits = mine.readers().front();
@@ -604,6 +612,9 @@ TEST_F(tool_program, shows_what_a_running_program_does) {
   const std::string line = good({"top", "bank", "--times", "1", "--interval", "0.05", "--json"});
   EXPECT_NE(line.find("\"commits\":10006,"), std::string::npos) << line;
   EXPECT_NE(line.find("\"label\":\"the audit\""), std::string::npos) << line;
+  EXPECT_NE(line.find("\"work_bytes\":" + std::to_string(works_with) + ",\"age_ns\""),
+            std::string::npos)
+      << line;
   const std::string bytes = std::to_string(waits.held_version_bytes);
   EXPECT_NE(line.find("\"held_versions\":2,\"held_version_bytes\":" + bytes), std::string::npos)
       << line;
