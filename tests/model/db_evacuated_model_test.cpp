@@ -194,33 +194,39 @@ void two_writers_in_a_partition(model::scenario& run) {
   });
 }
 
+std::shared_ptr<evacuated> with_pieces() {
+  return std::make_shared<evacuated>(
+      delta_one_shot::options{.transactions = 8, .slack = 512, .most_partitions = 3});
+}
+std::uint64_t chunk_of(const evacuated& w, unsigned row) {
+  return tagged::position_of(w.heads[row].older.load_relaxed()) / delta_partition::chunk_units;
+}
+/// The rows' newest versions come to lie in two partitions.
+void leave_the_partition(evacuated& w) {
+  const auto partition = [&](unsigned row) {
+    return tagged::partition_of(w.heads[row].older.load_relaxed());
+  };
+  while (partition(0) == partition(1)) w.commit(9, 1);
+}
 /// A partition is to go in two pieces. The first has a version that leads to one of the second,
 /// which is needed: its writer has filled its part of the first piece when others were at the
 /// second.
 std::shared_ptr<evacuated> with_two_pieces(holder& held) {
-  auto w = std::make_shared<evacuated>(
-      delta_one_shot::options{.transactions = 8, .slack = 512, .most_partitions = 3});
+  auto w = with_pieces();
   held = hold(*w);
-  const auto chunk = [w](unsigned row) {
-    return tagged::position_of(w->heads[row].older.load_relaxed()) / delta_partition::chunk_units;
-  };
   w->commit(7, 1);
   commit_board::record& slow = w->board.take();  // that which has committed
-  for (std::uint64_t v = 8; chunk(0) == 0; ++v) w->commit(v, 1);
+  for (std::uint64_t v = 8; chunk_of(*w, 0) == 0; ++v) w->commit(v, 1);
   w->commit_if(7, 1, 2, always_holds);
-  model::check(chunk(1) == 1, "the needed version lies in the second piece");
+  model::check(chunk_of(*w, 1) == 1, "the needed version lies in the second piece");
   w->board.give_back(slow);
   w->commit_if(8, 1, 2, always_holds);
-  model::check(chunk(1) == 0, "the one in front of it lies in the first piece");
-  const auto partition = [w](unsigned row) {
-    return tagged::partition_of(w->heads[row].older.load_relaxed());
-  };
-  while (partition(0) == partition(1)) w->commit(9, 1);
+  model::check(chunk_of(*w, 1) == 0, "the one in front of it lies in the first piece");
+  leave_the_partition(*w);
   return w;
 }
-void a_partition_goes_in_pieces(model::scenario& run) {
-  holder held;
-  auto w = with_two_pieces(held);
+/// While a thread looks for the version of the second row that a held snapshot needs.
+void goes_in_pieces(const std::shared_ptr<evacuated>& w, const holder& held, model::scenario& run) {
   run.thread([w] { model::check(w->read(1, 1) == 0, "a snapshot has changed"); });
   run.thread([w] { w->old.collect(); });
   run.finally([w, held] {
@@ -232,6 +238,20 @@ void a_partition_goes_in_pieces(model::scenario& run) {
     held->withdraw();
     nothing_is_left(*w);
   });
+}
+void a_partition_goes_in_pieces(model::scenario& run) {
+  holder held;
+  auto w = with_two_pieces(held);
+  goes_in_pieces(w, held, run);
+}
+/// The needed version lies in the first piece.
+void a_first_piece_goes(model::scenario& run) {
+  auto w = with_pieces();
+  auto held = hold(*w);
+  w->commit_if(7, 1, 2, always_holds);
+  for (std::uint64_t v = 8; chunk_of(*w, 0) == 0; ++v) w->commit(v, 1);
+  leave_the_partition(*w);
+  goes_in_pieces(w, held, run);
 }
 
 /// Two threads drop it: the one that has found it in pieces comes to it when the other has dropped
@@ -516,6 +536,7 @@ TEST(db_evacuated_model, snapshots_find_their_versions) {
   expect_clean(two_writers_in_a_partition, at_most_in_order(1));
   expect_clean(a_partition_goes_in_pieces, at_most_in_order(2));
   expect_clean(two_threads_drop_pieces, at_most_in_order(1));
+  expect_clean(a_first_piece_goes, at_most_in_order(1));
   expect_clean(two_threads_evacuate, at_most_in_order(1));
   expect_clean(two_threads_collect, at_most_in_order(1));
   model::options alone = at_most_in_order(0);
@@ -546,6 +567,8 @@ TEST(db_evacuated_model, faults_of_evacuation_are_found) {
                at_most_in_order(2), "there is a row");
   expect_found(two_threads_drop_pieces, "evacuated.rest_not_looked_at", at_most_in_order(2),
                "a partition was dropped that was not locked");
+  expect_found(a_first_piece_goes, "evacuated.pieces_before_copies", at_most_in_order(2),
+               "there is a row");
   expect_found(a_sweep_beside_a_reader, "kept.living_not_asked", at_most_in_order(1),
                "there is a row");
   expect_found(one_version_moved_and_one_not, "kept.end_not_asked", at_most_in_order(1),

@@ -13,6 +13,8 @@
 //              a partition tells which of its versions some snapshot sees.
 //              A partition goes in pieces, its chunks: each as soon as all in it were walked over.
 //              So copies take the place of what they are copied from, and do not come on top of it.
+//              Without a budget the copies of a piece are made by row, so that what a scan comes to
+//              one after the other lies in few pages of memory.
 //              From its first piece on, the partition stays locked. The oldest partition is the
 //              first to be walked over: then few copies are of versions in partitions that stay.
 // Cost:        besides the one-shot storage's: 16 bytes more a version, and two stores. A partition
@@ -131,6 +133,7 @@ class delta_evacuated final : public delta_between {
   static constexpr std::uint64_t work_in_a_turn = 65536;
   static constexpr std::uint64_t copy_work = 8;
   static constexpr std::uint64_t swept_in_a_turn = 2048;
+  static constexpr std::size_t copied_together = 2048;                 // with a budget one by one
   static constexpr std::uint64_t most_gone = std::uint64_t{1} << 18U;  // bytes: then to the domain
   static constexpr std::uint64_t much = 1000;  // versions, for a look at the census
 #if defined(SPOLIA_MODEL)
@@ -157,6 +160,12 @@ class delta_evacuated final : public delta_between {
     const bool mine_;
   };
   using found_versions = std::array<const version*, walks_together>;
+  /// A version that was walked over, and is to be copied.
+  struct noted {
+    std::uint64_t row;
+    std::uint64_t until;
+    delta_stub* stub;
+  };
 
   void look_up(std::span<const old_row> rows, std::uint64_t time, version_words reads,
                found_versions& found) const noexcept;
@@ -193,6 +202,8 @@ class delta_evacuated final : public delta_between {
   void let_go(std::uint64_t time) noexcept;
   void sweep(std::uint64_t most) noexcept;
   void note_seers() noexcept;
+  void copy_all();
+  void keep_what_follows(std::uint64_t row, const version& v, const delta_partition& p);
   void follow(std::uint64_t row, const version& from, const delta_partition& p);
   static const delta_stub& stub_of(const version& v) noexcept {
     return *(reinterpret_cast<const delta_stub*>(&v) - 1);
@@ -226,7 +237,9 @@ class delta_evacuated final : public delta_between {
   atomic<bool> behind_{false};
   mutable atomic<bool> busy_{false};  // one at a time drops, evacuates and sweeps
   std::vector<std::uint64_t> seers_;  // all snapshots, ascending, while it evacuates
-  std::int64_t more_beyond_ = 0;      // bytes of copies, less those of pieces, since there was room
+  std::vector<noted> to_copy_;        // of this partition; empty but for what had no memory
+  delta_partition* copies_of_ = nullptr;
+  std::int64_t more_beyond_ = 0;  // bytes of copies, less those of pieces, since there was room
   std::vector<std::pair<const version*, std::uint64_t>> after_it_;  // follow(): with their ends
 };
 
@@ -378,6 +391,7 @@ inline bool delta_evacuated::drop_if_it_may(delta_partition& p) noexcept {
 inline bool delta_evacuated::drop(delta_partition& p, bool all_gone) noexcept {
   try {
     if (!all_gone && !evacuate(p)) return false;
+    if (copies_of_ == &p) to_copy_.clear();  // no snapshot sees it any more
     auto guard = nodes_.enter();
     gap* const left = all_gone ? nullptr : nodes_.make<gap>(memory_, p.chunks());
     if (left != nullptr) {
@@ -427,23 +441,28 @@ inline bool delta_evacuated::evacuate(delta_partition& p) {
   const bool all = hurries_.load_relaxed() != 0;
   std::uint64_t left = all ? ~std::uint64_t{0} : work_left_.load_relaxed();
   if (left == 0) return false;
+  const std::size_t together = options_.budget == 0 ? copied_together : 1;
+  {
+    auto guard = nodes_.enter();  // as below
+    copy_all();                   // what there was no memory for
+  }
+  to_copy_.reserve(together);
+  copies_of_ = &p;
   const auto keep = [&](delta_stub& stub, const version& v) {
     left -= (std::min<std::uint64_t>)(left, 1);
-    const std::uint64_t before = kept_.bytes();
-    if (stub.until() != 0) {  // else it was never linked
-      if (is_seen(v.since.read(), stub.until()) &&
-          kept_.keep(stub.row.read(), v, stub.words(), stub.until(), seers_)) {
-        ++p.moved;
-        left -= (std::min)(left, copy_work);
-      }
-      if (!SPOLIA_FAULT("evacuated.links_not_followed")) follow(stub.row.read(), v, p);
-      if (kept_.gone_bytes() > most_gone) kept_.give_up();
+    const std::uint64_t until = stub.until();  // 0: it was never linked
+    if (until != 0 && is_seen(v.since.read(), until)) {
+      left -= (std::min)(left, copy_work);
+      to_copy_.push_back({stub.row.read(), until, &stub});
+      if (to_copy_.size() >= together) copy_all();
+    } else {
+      if (until != 0) keep_what_follows(stub.row.read(), v, p);
+      stub.set_walked_over();
     }
-    stub.set_walked_over();
-    more_beyond_ += static_cast<std::int64_t>(kept_.bytes() - before);
     return left != 0 && has_room_for_copies(p);
   };
   const auto walked = [&](std::uint64_t chunk) {
+    if (!SPOLIA_FAULT("evacuated.pieces_before_copies")) copy_all();
     let_piece_go(p, chunk);
     return memory_.waiting() <= most_waiting();
   };
@@ -452,11 +471,41 @@ inline bool delta_evacuated::evacuate(delta_partition& p) {
     {
       auto guard = nodes_.enter();  // chunks of other partitions, which follow() reads, stay
       whole = p.walk_on(keep, walked);
+      copy_all();
     }
     if (!whole && memory_.waiting() > most_waiting()) drain();
   }
   if (!all) work_left_.store_relaxed(left);
   return whole;
+}
+
+/// Copies what was noted, by row: then what a scan comes to one after the other lies in few pages.
+/// Throws std::bad_alloc: the rest is for the next call.
+inline void delta_evacuated::copy_all() {
+  std::sort(to_copy_.begin(), to_copy_.end(), [](const noted& x, const noted& y) {
+    return x.row != y.row ? x.row < y.row : x.until < y.until;
+  });
+  for (const noted& n : to_copy_) {
+    const version& v = *reinterpret_cast<const version*>(n.stub + 1);
+    const std::uint64_t before = kept_.bytes();
+    // Snapshots may have ended since it was noted.
+    if (is_seen(v.since.read(), n.until) &&
+        kept_.keep(n.row, v, n.stub->words(), n.until, seers_)) {
+      ++copies_of_->moved;
+    }
+    more_beyond_ += static_cast<std::int64_t>(kept_.bytes() - before);
+    keep_what_follows(n.row, v, *copies_of_);
+    n.stub->set_walked_over();
+  }
+  to_copy_.clear();
+}
+
+inline void delta_evacuated::keep_what_follows(std::uint64_t row, const version& v,
+                                               const delta_partition& p) {
+  const std::uint64_t before = kept_.bytes();
+  if (!SPOLIA_FAULT("evacuated.links_not_followed")) follow(row, v, p);
+  if (kept_.gone_bytes() > most_gone) kept_.give_up();
+  more_beyond_ += static_cast<std::int64_t>(kept_.bytes() - before);
 }
 
 /// The chain goes on in other partitions, and in pieces of this one that stay for now: no reader

@@ -558,7 +558,7 @@ inline void kept_versions::take_out(kept& k) {
   if ((word & many) != 0) {
     list& l = *list_of(word);
     entry& e = l.entries()[l.after(until_of(k.seen) - 1, l.count.load_relaxed())];
-    const bool shrinks = l.left <= 2 || l.left - 1 <= l.room / 4;
+    const bool shrinks = l.left - 1 <= l.room / 4;  // at the latest when one is left
     e.at.store_relaxed(nullptr);
     --l.left;
     left = word;
