@@ -6,7 +6,8 @@
 //              rows of a block are looked at, then their shapes and the words of the columns are
 //              copied, a run of words for each column, and then the stamps are looked at again. The
 //              rows whose stamp was not after the snapshot, and has not changed, are as read_row()
-//              would have read them. The others, if there are any, are for read_row().
+//              would have read them. The others, if there are any, are for read_row(). Where all
+//              stamps are after the snapshot, as in a report at an old one, nothing is copied.
 // Why a copy is whole: as in row.hpp, row by row: who got a word of a later commit (acquire) sees
 //   its mark, or what replaced that, when it looks at the stamp the second time.
 // Cost:        two loads of each stamp, one of each shape, and the columns; no branch for a row.
@@ -37,7 +38,7 @@ inline constexpr block_rows every_row = (block_rows{1} << rows_per_block) - 1;
 
 /// Copies the shapes of all rows of a block, and these columns to the places for the rows from
 /// `row` on; returns the rows for which that is what a snapshot at `time` sees. Marks are above
-/// every time.
+/// every time. If there are none, nothing is copied.
 inline block_rows read_block(const row_head* heads, const atomic<std::uint64_t>* words,
                              std::uint64_t time, std::span<const column_copy> columns,
                              std::uint32_t row, std::uint64_t* shapes) noexcept {
@@ -47,6 +48,11 @@ inline block_rows read_block(const row_head* heads, const atomic<std::uint64_t>*
     // acquire ← the releases in install() and restamp(): the words.
     stamps[i] = heads[i].stamp.load_acquire();
     newest = (std::max)(newest, stamps[i]);
+  }
+  if (newest > time) {
+    bool any = false;
+    for (const std::uint64_t stamp : stamps) any |= stamp <= time;
+    if (!any) return 0;
   }
   // acquire, all ← the releases in install(): see "Why a copy is whole". A stamp of 0 comes back,
   // and means no row (row.hpp).
