@@ -22,6 +22,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -265,6 +266,9 @@ class values {
   values(const All& all) noexcept : values(std::span<const value>(all)) {}  // NOLINT: they are
   values(std::span<const value> all) noexcept                               // NOLINT: the same
       : kept_(all.data()), count_(all.size()) {}
+  /// A list that has a name, not braces: those are gone when a call of this has returned.
+  template <std::same_as<std::initializer_list<value>> List>
+  values(const List& all) noexcept : kept_(all.begin()), count_(all.size()) {}  // NOLINT: the same
 
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
