@@ -261,14 +261,13 @@ class values {
 
   values() = default;
   values(const argument* first, std::size_t count) noexcept : passed_(first), count_(count) {}
-  /// A vector, an array or a span of values.
+  /// A vector, an array, a span or a named list of values.
   template <std::convertible_to<std::span<const value>> All>
-  values(const All& all) noexcept : values(std::span<const value>(all)) {}  // NOLINT: they are
-  values(std::span<const value> all) noexcept                               // NOLINT: the same
-      : kept_(all.data()), count_(all.size()) {}
-  /// A list that has a name, not braces: those are gone when a call of this has returned.
-  template <std::same_as<std::initializer_list<value>> List>
-  values(const List& all) noexcept : kept_(all.begin()), count_(all.size()) {}  // NOLINT: the same
+  values(const All& all) noexcept {  // NOLINT: they are
+    const std::span<const value> these = all;
+    kept_ = these.data();
+    count_ = these.size();
+  }
 
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }

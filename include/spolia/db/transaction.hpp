@@ -146,6 +146,10 @@ class SPOLIA_EXPORT reader {
                    {direction::up, only}, visitor(f));
   }
   template <class F>
+  void scan(const table& t, values from, values to, F&& f, const selection& only = {}) const {
+    scan_primary(t, from, to, {direction::up, only}, visitor(f));
+  }
+  template <class F>
   void scan(const secondary& i, values from, values to, F&& f, const selection& only = {}) const {
     scan_secondary(i, from, to, {direction::up, only}, visitor(f));
   }
@@ -161,6 +165,15 @@ class SPOLIA_EXPORT reader {
                  std::initializer_list<argument> to, F&& f, const selection& only = {}) const {
     scan_secondary(i, values(from.begin(), from.size()), values(to.begin(), to.size()),
                    {direction::down, only}, visitor(f));
+  }
+  template <class F>
+  void scan_down(const table& t, values from, values to, F&& f, const selection& only = {}) const {
+    scan_primary(t, from, to, {direction::down, only}, visitor(f));
+  }
+  template <class F>
+  void scan_down(const secondary& i, values from, values to, F&& f,
+                 const selection& only = {}) const {
+    scan_secondary(i, from, to, {direction::down, only}, visitor(f));
   }
   /// Filters, sums and groups over the table, by several threads: query.hpp.
   [[nodiscard]] db::query query(const table& t) const;
