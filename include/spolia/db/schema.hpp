@@ -260,27 +260,29 @@ class values {
   };
 
   values() = default;
-  values(const argument* first, std::size_t count) noexcept : passed_(first), count_(count) {}
+  values(const argument* first, std::size_t count) noexcept : first_(first), count_(count << 1U) {}
   /// A vector, an array, a span or a named list of values.
   template <std::convertible_to<std::span<const value>> All>
   values(const All& all) noexcept {  // NOLINT: they are
     const std::span<const value> these = all;
-    kept_ = these.data();
-    count_ = these.size();
+    first_ = these.data();
+    count_ = these.size() << 1U | are_kept;
   }
 
-  [[nodiscard]] std::size_t size() const noexcept { return count_; }
-  [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
+  [[nodiscard]] std::size_t size() const noexcept { return count_ >> 1U; }
+  [[nodiscard]] bool empty() const noexcept { return size() == 0; }
   const argument& operator[](std::size_t i) const noexcept {
-    return kept_ != nullptr ? kept_[i] : passed_[i];
+    if ((count_ & are_kept) != 0) return static_cast<const value*>(first_)[i];
+    return static_cast<const argument*>(first_)[i];
   }
   [[nodiscard]] iterator begin() const noexcept { return {*this, 0}; }
-  [[nodiscard]] iterator end() const noexcept { return {*this, count_}; }
+  [[nodiscard]] iterator end() const noexcept { return {*this, size()}; }
 
  private:
-  const argument* passed_ = nullptr;
-  const value* kept_ = nullptr;
-  std::size_t count_ = 0;
+  static constexpr std::size_t are_kept = 1;  // each is a value, not an argument
+
+  const void* first_ = nullptr;
+  std::size_t count_ = 0;  // twice, and are_kept: two words go in registers
 };
 
 /// Throws std::invalid_argument if no index can be called that.
