@@ -250,7 +250,8 @@ class delta_consolidated final : public delta_between {
     constexpr std::uint64_t always = std::uint64_t{1} << 20U;
     const std::uint64_t held = memory_.held();
     const std::uint64_t all = shortcut_bytes_.load_relaxed() + shortcut_bytes;
-    if (options_.budget != 0 && held + shortcut_bytes > options_.budget / share) return false;
+    // To make them takes three times as much for a moment.
+    if (options_.budget != 0 && held + 4 * shortcut_bytes > options_.budget / share) return false;
     return all <= (std::max)(always, held / 4);
   }
   void let_go(searcher& of, delta_shortcuts* next, nodes::guard& guard) const noexcept {
