@@ -11,7 +11,9 @@ namespace db {
 namespace {
 
 /// While its turn lasts.
-transaction& owner_of(const session& of) noexcept { return static_cast<transaction&>(*of.owner); }
+transaction& transaction_of(const session& of) noexcept {
+  return static_cast<transaction&>(*of.owner);
+}
 
 }  // namespace
 
@@ -45,7 +47,7 @@ std::uint64_t editor::word(std::uint32_t number, std::uint32_t first) const noex
 /// set_column() has to do it.
 bool editor::set_word(std::uint32_t number, std::uint32_t first, std::uint32_t table,
                       std::uint64_t word) noexcept {
-  if (of_->turn.load_relaxed() != turn_ || owner_of(*of_).gated_) return false;
+  if (of_->turn.load_relaxed() != turn_ || transaction_of(*of_).gated_) return false;
   pending_write& w = of_->writes[number_];
   if (table != w.of->form().tag()) return false;
   if constexpr (SPOLIA_CHECKS) of_->is_not_visited(number_);
@@ -63,7 +65,7 @@ bool editor::set_word(std::uint32_t number, std::uint32_t first, std::uint32_t t
 /// Called in the checked build variant only.
 bool editor::has_ended() const noexcept {
   if (of_->turn.load_relaxed() == turn_) {
-    const transaction::alone now(owner_of(*of_));
+    const transaction::alone now(transaction_of(*of_));
     return false;
   }
   misuse::report("an editor is asked after the end of its transaction", threads::number());
@@ -91,7 +93,7 @@ status editor::set_column(std::uint32_t number, std::uint32_t table, const argum
   }
   if ((w.shape & row_exists) == 0) return outcome::not_found;  // erased since, or undone
   const transaction::column_value to{&w.of->form().columns()[number], &v};
-  return owner_of(*of_).set(number_, to);
+  return transaction_of(*of_).set(number_, to);
 }
 
 }  // namespace db
