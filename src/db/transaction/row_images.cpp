@@ -13,7 +13,7 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
-constexpr std::uint32_t few = 4;  // images, for which no look pays
+constexpr std::uint32_t few_images = 4;  // images, for which no look pays
 
 std::size_t bytes_of(std::size_t words) noexcept {
   return sizeof(row_image) + words * sizeof(std::uint64_t);
@@ -44,13 +44,13 @@ struct left_images {
       free_image(std::exchange(*at, (*at)->next));
       --count;
     }
-    next_look = 2 * count + few;
+    next_look = 2 * count + few_images;
   }
 
   detail::short_lock lock;
   row_image* first = nullptr;
   std::uint64_t count = 0;
-  std::uint64_t next_look = few;
+  std::uint64_t next_look = few_images;
 };
 constinit left_images images_left;
 
@@ -88,7 +88,7 @@ row_image& row_images::take_elsewhere(unsigned number, std::size_t words) {
     s.room = words;
     s.free = nullptr;  // the next look frees those
   }
-  if (s.free == nullptr && s.taken >= std::max(few, s.count / 2)) look(s);
+  if (s.free == nullptr && s.taken >= std::max(few_images, s.count / 2)) look(s);
   row_image* taken = s.free;
   if (taken != nullptr) {
     s.free = taken->next_free;
@@ -124,7 +124,7 @@ void row_images::look(shelf& s) noexcept {
 /// What rows have is left to them, and the rest goes but for what the next reader begins with.
 void row_images::put_away(unsigned number) noexcept {
   constexpr unsigned of_256_words = 9;
-  const std::uint32_t most = number == large ? 0 : number <= of_256_words ? few : 1;
+  const std::uint32_t most = number == large ? 0 : number <= of_256_words ? few_images : 1;
   shelf& s = shelves_[number];
   row_image* all = std::exchange(s, shelf{.room = s.room}).all;
   while (all != nullptr) {
