@@ -87,13 +87,13 @@ TEST_F(verified_memory, is_as_much_beside_a_writer) {
   });
   peak_resident most;
   for (int round = 0; round < 3; ++round) {
-    const std::int64_t first = done;
+    const std::int64_t first = done.load(std::memory_order_relaxed);
     const verify_report r = base_.verify();
     EXPECT_TRUE(r.equal()) << r.text();
-    EXPECT_GT(done, first) << "the writer went on";
+    EXPECT_GT(done.load(std::memory_order_relaxed), first) << "the writer went on";
   }
   most.look();
-  stop = true;
+  stop.store(true, std::memory_order_relaxed);
   writer.join();
   if (!sanitized) {
     // And old rows, of all that are, once each.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <new>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -201,11 +200,6 @@ void transaction::prepare() {
     }
     s.asks.push_back(wanted);
   }
-}
-
-status transaction::fail(status why) noexcept {
-  static_cast<void>(fail(why.code()));
-  return why;
 }
 
 /// The steps of a commit, in the order in which they happen.
@@ -420,13 +414,6 @@ outcome transaction::withdraw(std::uint64_t mark) noexcept {
   end(outcome::conflict);
   engine_.cleaner.after_commit(left, s.rested);
   return outcome::conflict;
-}
-
-void transaction::refuse_in_query() {
-  throw std::invalid_argument(
-      "spolia::db: a transaction is changed or ended by what it has called: a condition of its "
-      "query, or on_slow_reader. Do it when that has returned, or in the function of a scan, or "
-      "use a transaction of its own");
 }
 
 void transaction::rollback() {

@@ -92,6 +92,11 @@ outcome transaction::fail(outcome why) noexcept {
   return why;
 }
 
+status transaction::fail(status why) noexcept {
+  static_cast<void>(fail(why.code()));
+  return why;
+}
+
 /// Runs one change. Without memory for it, nothing of the transaction remains. Where f throws
 /// row_budget::exceeded it leaves nothing, and is run once more, if there may be room then.
 template <class F>
@@ -785,6 +790,13 @@ bool transaction::has_now(const secondary& i, std::uint64_t slot, const key_word
   return read_row(engine_.board, *engine_.old, place, now.timestamp(), key_only.in(t.form()),
                   image.words()) != 0 &&
          t.form().key_of(i.parts_->columns, image.words()) == key;
+}
+
+void transaction::refuse_in_query() {
+  throw std::invalid_argument(
+      "spolia::db: a transaction is changed or ended by what it has called: a condition of its "
+      "query, or on_slow_reader. Do it when that has returned, or in the function of a scan, or "
+      "use a transaction of its own");
 }
 
 // --- memory that the budget refuses --------------------------------------------------------------
