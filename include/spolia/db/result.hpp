@@ -17,6 +17,7 @@
 //              its words for as long as it is there, from the first call that it has refused.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
@@ -164,7 +165,10 @@ class SPOLIA_EXPORT no_result : public std::runtime_error {
 template <class T>
 class [[nodiscard]] result {
  public:
-  result(T value) : value_(std::move(value)) {}  // NOLINT: a T is a result
+  result(T&& value) : value_(std::move(value)) {}  // NOLINT: a T is a result
+  result(const T& value)                           // NOLINT
+    requires std::copy_constructible<T>
+      : value_(value) {}
   /// A reason is a result, too. Throws std::invalid_argument if that is ok: there is no T.
   result(outcome why) : result(status(why)) {}  // NOLINT
   result(status why) : why_(std::move(why)) {   // NOLINT

@@ -271,9 +271,14 @@ class values {
 
   [[nodiscard]] std::size_t size() const noexcept { return count_ >> 1U; }
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+  /// f(the first one) as what it is, value or argument, so that a loop does not ask for each.
+  template <class F>
+  decltype(auto) as_they_are(F&& f) const {
+    if ((count_ & are_kept) != 0) return f(static_cast<const value*>(first_));
+    return f(static_cast<const argument*>(first_));
+  }
   const argument& operator[](std::size_t i) const noexcept {
-    if ((count_ & are_kept) != 0) return static_cast<const value*>(first_)[i];
-    return static_cast<const argument*>(first_)[i];
+    return as_they_are([i](const auto* first) -> const argument& { return first[i]; });
   }
   [[nodiscard]] iterator begin() const noexcept { return {*this, 0}; }
   [[nodiscard]] iterator end() const noexcept { return {*this, size()}; }

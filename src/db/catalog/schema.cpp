@@ -445,18 +445,21 @@ std::uint64_t schema::encode_row(values v, std::uint64_t* image) const {
     refuse("a row of table " + name_ + " has " + std::to_string(columns_.size()) +
            " values, and not " + std::to_string(v.size()));
   }
-  std::uint64_t shape = row_exists;
-  for (const column_layout& c : columns_) {
-    if (encode_integer(c, v[c.number], image[c.first])) continue;
-    if (!v[c.number].null()) {
-      c.encode(v[c.number], image + c.first);
-      continue;
+  return v.as_they_are([&](const auto* next) {
+    std::uint64_t shape = row_exists;
+    for (const column_layout& c : columns_) {
+      const argument& of = *next++;
+      if (encode_integer(c, of, image[c.first])) continue;
+      if (!of.null()) {
+        c.encode(of, image + c.first);
+        continue;
+      }
+      if (c.role != column_role::nullable) refuse_null(c);
+      std::fill_n(image + c.first, c.words, 0);
+      shape |= std::uint64_t{1} << c.number;
     }
-    if (c.role != column_role::nullable) refuse_null(c);
-    std::fill_n(image + c.first, c.words, 0);
-    shape |= std::uint64_t{1} << c.number;
-  }
-  return shape;
+    return shape;
+  });
 }
 
 key_words schema::encode_key(const std::vector<std::uint32_t>& columns, values v,
@@ -465,21 +468,24 @@ key_words schema::encode_key(const std::vector<std::uint32_t>& columns, values v
     refuse("a key of table " + name_ + " has at most " + std::to_string(columns.size()) +
            " values here, and not " + std::to_string(v.size()));
   }
-  key_words key;
-  key.fill(rest);
-  std::uint32_t at = 0;
-  for (std::size_t i = 0; i < v.size(); ++i) {
-    const column_layout& c = columns_[columns[i]];
-    if (std::uint64_t number = 0; encode_integer(c, v[i], number)) {
-      key[at++] = number_in_key(number);
-      continue;
+  return v.as_they_are([&](const auto* next) {
+    key_words key;
+    key.fill(rest);
+    std::uint64_t* to = key.data();
+    for (const std::uint32_t n : std::span(columns).first(v.size())) {
+      const column_layout& c = columns_[n];
+      const argument& of = *next++;
+      if (std::uint64_t number = 0; encode_integer(c, of, number)) {
+        *to++ = number_in_key(number);
+        continue;
+      }
+      std::array<std::uint64_t, most_key_words> words{};
+      c.encode(of, words.data());
+      c.encode_key(words.data(), to);
+      to += c.words;
     }
-    std::array<std::uint64_t, most_key_words> words{};
-    c.encode(v[i], words.data());
-    c.encode_key(words.data(), key.data() + at);
-    at += c.words;
-  }
-  return key;
+    return key;
+  });
 }
 
 key_words schema::key_of(const std::vector<std::uint32_t>& columns,

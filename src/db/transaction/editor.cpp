@@ -28,7 +28,11 @@ row editor::now(std::uint64_t columns) const noexcept {
 
 const std::uint64_t* editor::words(std::uint32_t number, std::uint32_t first) const noexcept {
   pending_write& w = of_->writes[number_];
-  w.fetch(std::uint64_t{1} << number);
+  const std::uint64_t bit = std::uint64_t{1} << number;
+  if ((w.has & bit) == 0) {
+    w.has |= bit;
+    w.place.load(w.of->form().span_of(number), w.image + first);
+  }
   return w.image + first;
 }
 

@@ -250,10 +250,8 @@ result<row> reader::find(const table& t, values key, const selection& only) cons
   const std::uint64_t slot = t.primary_->find(wanted);
   if (slot != no_slot) [[likely]] {
     row found = row_in(t, slot, wanted_columns, only.part(t.form()));
-    if (found.words_ != nullptr) [[likely]] {
-      note_row(t, slot);
+    if (found.words_ != nullptr) [[likely]]
       return found;
-    }
   }
   return find_buried(t, wanted, only);
 } catch (const row_budget::exceeded&) {
@@ -262,7 +260,8 @@ result<row> reader::find(const table& t, values key, const selection& only) cons
   return e.why();
 }
 
-/// The row in the slot, with an image of its own; an empty one, if this snapshot sees none.
+/// The row in the slot, with an image of its own, and notes that it was seen; an empty one, if this
+/// snapshot sees none.
 inline row reader::row_in(const table& t, std::uint64_t slot, const column_set& wanted,
                           column_span part) const {
   if (gated_ && (t.form().apart() & wanted.mask) != 0) [[unlikely]] {
@@ -272,6 +271,7 @@ inline row reader::row_in(const table& t, std::uint64_t slot, const column_set& 
   std::uint64_t* const words = from_first(image.words(), part);
   const std::uint64_t shape = read(t, slot, wanted, words);
   if (shape == 0) return {};
+  note_row(t, slot);
   return {t.form(), words, shape, wanted.mask, image_share(image)};
 }
 
@@ -282,6 +282,7 @@ SPOLIA_NOINLINE row reader::row_with_values(const table& t, std::uint64_t slot,
   const short_image found(*this, t);
   const std::uint64_t shape = read(t, slot, wanted, found.words());
   if (shape == 0) return {};
+  note_row(t, slot);
   std::size_t beside = 0;
   const std::uint64_t apart = t.form().apart() & wanted.mask;
   const auto each_apart = [&](std::uint64_t* of, auto&& f) {
@@ -309,10 +310,7 @@ SPOLIA_NOINLINE result<row> reader::find_buried(const table& t, const key_words&
   const std::uint64_t slot = t.primary_->find_buried(wanted, timestamp());
   if (slot != no_slot) {
     row found = row_in(t, slot, only.in(t.form()), only.part(t.form()));
-    if (found.words_ != nullptr) {
-      note_row(t, slot);
-      return found;
-    }
+    if (found.words_ != nullptr) return found;
   }
   note_key(t, wanted);
   return outcome::not_found;
