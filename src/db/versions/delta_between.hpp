@@ -90,11 +90,11 @@ class delta_between : public delta_one_shot {
     return tagged::tag_of(handle) == tagged::tag(p.generation());
   }
 
-  /// The version, or null: `handle` is 0 then at the end of the chain, or a dead link.
-  /// Counts what it looks at.
-  const version* descend(std::uint64_t& handle, std::uint64_t time,
-                         std::uint64_t& length) const noexcept {
-    while (handle != 0) {
+  /// The version, or null: `handle` is 0 then at the end of the chain, or a dead link, or `most`
+  /// versions were looked at. Counts what it looks at.
+  const version* descend(std::uint64_t& handle, std::uint64_t time, std::uint64_t& length,
+                         std::uint64_t most = ~std::uint64_t{0}) const noexcept {
+    for (; handle != 0 && most != 0; --most) {
       const version* const v = alive(handle);
       if (v == nullptr) return nullptr;
       ++length;

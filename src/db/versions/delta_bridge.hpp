@@ -53,7 +53,7 @@ struct delta_bridge : region_domain::header {
       delta_bridge* const made = make(memory, size);
       made->older = b;
       delta_bridge* was = b;
-      // release → the acquires here, in each() and in take().
+      // release → the acquires here, in newest() and in take().
       if (!bridges.cas_strong_release(was, made)) free(made);
     }
   }
@@ -74,13 +74,22 @@ struct delta_bridge : region_domain::header {
     const bool late = e.until.read() > time || SPOLIA_FAULT("consolidated.first_readable");
     return e.row.read() == row && late;
   }
-  /// Calls f(handle) for each piece of the row that ended after `time`, while f returns true.
-  template <class F>
-  static void each(const atomic<delta_bridge*>& bridges, std::uint64_t row, std::uint64_t time,
-                   F&& f) {
+  /// Of the row's pieces that ended after some time, the one that did so first.
+  struct nearest {
+    std::uint64_t until = ~std::uint64_t{0};
+    std::uint64_t head = 0;  // 0: there is none
+
+    void look_at(const entry& e, std::uint64_t row, std::uint64_t time) noexcept {
+      if (!leads(e, row, time) || e.until.read() >= until) return;
+      until = e.until.read();
+      head = e.head.load_relaxed();
+    }
+  };
+  static void look_for(nearest& of, const atomic<delta_bridge*>& bridges, std::uint64_t row,
+                       std::uint64_t time) noexcept {
     for (const delta_bridge* b = newest(bridges); b != nullptr; b = b->older) {
       for (const entry* e = b->first_for(row); e != nullptr; e = b->after(*e)) {
-        if (leads(*e, row, time) && !f(e->head.load_relaxed())) return;
+        of.look_at(*e, row, time);
       }
     }
   }
@@ -180,8 +189,8 @@ struct delta_bridge : region_domain::header {
     do {
       e.next.write(was & all_entries);
       word = (was & ~all_entries) | mark_of(a.row) | (i + 1);
-      // release → the acquire in each(). (Its own order, and that of the entries before, which this
-      // continues.)
+      // release → the acquire in first_for(). (Its own order, and that of the entries before, which
+      // this continues.)
     } while (!begin.cas_weak_release(was, word));
   }
 };

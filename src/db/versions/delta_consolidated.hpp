@@ -48,11 +48,13 @@
 //   only if N is before T. Then P1's partition says that T misses one; of that the next writer
 //   makes no entry only if its N is before T, too; and so on. So the first Pi that has an entry
 //   lies in a partition that has something that began at or before T, or says that T misses one:
-//   the reader looks in no others. And it is one of P0 to Pk: else P(k+1)'s would say that T misses
-//   one, and is not dropped while a snapshot is there of which it says so. (What is read of such a
-//   partition is of the same life, since that is not over yet; and at least what was noted when its
-//   newest version was made, which the writer that reads it supersedes, or the reader came to by
-//   the row's head.)
+//   the reader looks in no others. Of the row's entries there that ended after T it is the one that
+//   ended first, so that one is followed. (Others may lead to v, too: one that is met before all
+//   were looked at is followed for a few steps.) And it is one of P0 to Pk: else P(k+1)'s would
+//   say that T misses one, and is not dropped while a snapshot is there of which it says so. (What
+//   is read of such a partition is of the same life, since that is not over yet; and at least what
+//   was noted when its newest version was made, which the writer that reads it supersedes, or the
+//   reader came to by the row's head.)
 //   From there on all links are alive, also those out of the piece. An entry whose first version
 //   ended at or before T is passed over unread: it may be dropped and overwritten at any time. One
 //   that ended after T leads, by links to versions that ended after T, to v or to a dead link.
@@ -143,9 +145,10 @@ class delta_consolidated final : public delta_between {
       std::uint64_t head = known->head_of(row, near);
       v = descend(head, time, length);
     }
-    if (v == nullptr) v = descend(handle, time, length);
+    if (v == nullptr) v = descend(handle, time, length, steps_before_search(time));
     if (v == nullptr && handle != 0) {
       v = over_the_gap(row, time, length);
+      if (v == nullptr) v = descend(handle, time, length);
       note_searches(time, 1, guard);
     }
     lengths_.add(length);
@@ -186,25 +189,26 @@ class delta_consolidated final : public delta_between {
     return p.first_began() <= time || (p.noted_for() < time && time < p.noted_until() &&
                                        !SPOLIA_FAULT("consolidated.looks_at_what_began_only"));
   }
+  /// Where many snapshots are held, a chain has what each of them sees, and may be long without a
+  /// gap. Entries lead closer to what one of them sees. They were made for those that are held.
+  [[nodiscard]] std::uint64_t steps_before_search(std::uint64_t time) const noexcept {
+    return time <= noting_.load_relaxed() ? few_steps : ~std::uint64_t{0};
+  }
   const version* over_the_gap(std::uint64_t row, std::uint64_t time,
                               std::uint64_t& length) const noexcept {
+    delta_bridge::nearest piece;
     for (std::uint32_t n = 0, end = ring_.count(); n < end; ++n) {
-      if (!may_lead_to(ring_.at(n), time)) continue;
-      const version* found = nullptr;
-      delta_bridge::each(bridges_[n], row, time, [&](std::uint64_t handle) {
-        found = descend(handle, time, length);
-        return found == nullptr;
-      });
-      if (found != nullptr) return found;
+      if (may_lead_to(ring_.at(n), time)) delta_bridge::look_for(piece, bridges_[n], row, time);
     }
-    return nullptr;
+    return descend(piece.head, time, length);
   }
 
   /// Rows whose walks have met a dead link.
   struct searches {
     struct place {
       const delta_bridge::entry* entry;  // to be looked at
-      bool leads;                        // it leads to a version, which is on its way
+      delta_bridge::nearest piece;       // of those that were
+      std::uint64_t tried;               // its head
     };
     searches(std::span<const old_row> of, std::uint64_t at_time, version_words to_read,
              std::span<walk_place> to) noexcept
@@ -366,10 +370,12 @@ class delta_consolidated final : public delta_between {
   static constexpr std::uint64_t looked_for = 1;
   static constexpr std::uint64_t before_again = 1;
   static constexpr std::size_t most_shortcuts = 1;
+  static constexpr std::uint64_t few_steps = 1;
 #else
   static constexpr std::uint64_t looked_for = 64;  // rows, before it is asked whether they are many
   static constexpr std::uint64_t before_again = 8;  // looks at each entry, where there are some
   static constexpr std::size_t most_shortcuts = 16;
+  static constexpr std::uint64_t few_steps = 8;
 #endif
   mutable std::array<searcher, most_shortcuts> searchers_;
   mutable atomic<bool> making_{false};  // one at a time makes shortcuts, and forgets them
@@ -421,10 +427,13 @@ inline void delta_consolidated::by_shortcuts(const delta_shortcuts& known,
 inline std::uint64_t delta_consolidated::search(std::span<const old_row> rows, std::uint64_t time,
                                                 version_words reads,
                                                 std::span<walk_place> places) const noexcept {
-  walk_together(rows, time, reads, places, [this](std::uint64_t handle) { return alive(handle); });
+  walk_together(
+      rows, time, reads, places, [this](std::uint64_t handle) { return alive(handle); },
+      steps_before_search(time));
   searches of(rows, time, reads, places);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     of.left[of.count] = static_cast<std::uint8_t>(i);
+    of.at[i] = {};
     of.count += places[i].at == nullptr && places[i].handle != 0 ? 1U : 0U;
   }
   const std::uint64_t searched = of.count;
@@ -444,6 +453,11 @@ inline std::uint64_t delta_consolidated::search(std::span<const old_row> rows, s
     const delta_bridge& in = *bridges[largest];
     bridges[largest] = in.older != nullptr ? in.older : bridges[--count];
     search_in(in, of);
+  }
+  for (std::size_t n = 0; n < of.count; ++n) {
+    walk_place& p = places[of.left[n]];
+    p.at = descend(of.at[of.left[n]].piece.head, time, p.length);
+    if (p.at == nullptr) p.at = descend(p.handle, time, p.length);
   }
   return searched;
 }
@@ -523,7 +537,8 @@ inline void delta_consolidated::forget_shortcuts(bool all) noexcept {
   making_.store_release(false);  // → the acquires here and in make_shortcuts()
 }
 
-/// Takes those that find their version out of what is left.
+/// Looks at each row's entries in this block. Where the nearest piece so far is among them, it may
+/// lead to the version in a few steps: such rows are taken out of what is left.
 inline void delta_consolidated::search_in(const delta_bridge& in, searches& of) const noexcept {
   const auto each_left = [&of](auto&& f) {
     for (std::size_t n = 0; n < of.count; ++n) f(of.left[n]);
@@ -532,7 +547,7 @@ inline void delta_consolidated::search_in(const delta_bridge& in, searches& of) 
   std::array<std::uint8_t, walks_together> going;
   std::size_t count = 0;
   each_left([&](std::size_t i) {
-    of.at[i] = {in.first_for(of.rows[i].row), false};
+    of.at[i].entry = in.first_for(of.rows[i].row);
     going[count] = static_cast<std::uint8_t>(i);
     count += of.at[i].entry != nullptr ? 1U : 0U;
   });
@@ -541,25 +556,25 @@ inline void delta_consolidated::search_in(const delta_bridge& in, searches& of) 
     const std::size_t all = std::exchange(count, 0);
     for (std::size_t n = 0; n < all; ++n) {
       const std::size_t i = going[n];
-      auto& [entry, leads] = of.at[i];
-      std::uint64_t handle = entry->head.load_relaxed();
-      if (leads) {
-        of.places[i].at = descend(handle, of.time, of.places[i].length);
-        leads = false;
-      } else {
-        leads = delta_bridge::leads(*entry, of.rows[i].row, of.time);
-        const version* const v = leads ? alive(handle) : nullptr;
-        if (v != nullptr) fetch_version(v, of.reads);
-      }
-      if (of.places[i].at != nullptr) continue;
-      if (!leads) entry = in.after(*entry);
+      searches::place& at = of.at[i];
+      at.piece.look_at(*at.entry, of.rows[i].row, of.time);
+      at.entry = in.after(*at.entry);
       going[count] = static_cast<std::uint8_t>(i);
-      count += entry != nullptr ? 1U : 0U;
+      count += at.entry != nullptr ? 1U : 0U;
     }
   }
+  each_left([&](std::size_t i) {
+    const std::uint64_t head = of.at[i].piece.head;
+    const version* const v = head == of.at[i].tried ? nullptr : alive(head);
+    if (v != nullptr) fetch_version(v, of.reads);
+  });
   const std::size_t all = std::exchange(of.count, 0);
   for (std::size_t n = 0; n < all; ++n) {
     const std::uint8_t i = of.left[n];
+    std::uint64_t head = of.at[i].piece.head;
+    if (std::exchange(of.at[i].tried, head) != head) {
+      of.places[i].at = descend(head, of.time, of.places[i].length, few_steps);
+    }
     of.left[of.count] = i;
     of.count += of.places[i].at == nullptr ? 1U : 0U;
   }

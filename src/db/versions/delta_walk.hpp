@@ -45,7 +45,7 @@ inline void fetch_version(const version* v, version_words reads) noexcept {
 /// Where a walk is, or has ended. Trivial: there are arrays of them, of which few may be used.
 struct walk_place {
   const version* at;     ///< the version that was looked for; null: the walk did not get there
-  std::uint64_t handle;  ///< what leads to `at`; or a dead link, or 0 at the end of the chain
+  std::uint64_t handle;  ///< what leads to `at`; or to what was not looked at, as a dead link; or 0
   std::uint64_t length;  ///< versions looked at
 };
 
@@ -66,17 +66,18 @@ struct walks_left {
 
 /// Ends each walk at the newest version of its row that is not after `time`. `at(handle)` is the
 /// version that a handle leads to; null: the link is dead. Versions that were found are on their
-/// way to this processor, with the words that will be read. Precondition: walks_together rows at
-/// most, and as many places.
+/// way to this processor, with the words that will be read. None looks at more than `most`
+/// versions. Precondition: walks_together rows at most, and as many places.
 template <class At>
 void walk_together(std::span<const old_row> rows, std::uint64_t time, version_words reads,
-                   std::span<walk_place> places, At&& at) noexcept {
+                   std::span<walk_place> places, At&& at,
+                   std::uint64_t most = ~std::uint64_t{0}) noexcept {
   std::array<std::uint8_t, walks_together> going;
   std::size_t left = 0;
   const auto go = [&](std::size_t i, std::uint64_t handle) {
     walk_place& p = places[i];
     p.handle = handle;
-    p.at = handle == 0 ? nullptr : at(handle);
+    p.at = handle == 0 || p.length == most ? nullptr : at(handle);
     if (p.at == nullptr) return;
     __builtin_prefetch(p.at);
     going[left++] = static_cast<std::uint8_t>(i);
