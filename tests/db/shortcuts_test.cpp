@@ -37,9 +37,11 @@ struct shortcuts_store {
     std::iota(now.begin(), now.end(), 0);
   }
   /// Each row once, in no order, and some of them are not there for a while.
-  void change_all() {
-    for (std::int64_t i = 0; i < rows; ++i) {
-      const std::int64_t k = i * 1597 % rows;
+  void change_all() { change_of_first(rows); }
+  /// Of so many.
+  void change_of_first(std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t k = i * 1597 % count;
       std::int64_t& was = now[static_cast<std::size_t>(k)];
       const std::int64_t next = random.chance(1, 20) ? -1 : ++last;
       if (was == -1 && next == -1) continue;
@@ -129,6 +131,33 @@ TEST(shortcuts, go_with_their_snapshots) {
   EXPECT_LE(s.bytes(), after_two + std::uint64_t{2 * 16 * shortcuts_store::rows});
   const delta_stats all = s.base.stats().versions;
   EXPECT_EQ(all.versions_made, all.versions_dropped);
+}
+
+/// Each of many snapshots sees another version of each of some rows, and none of these has gone: so
+/// no link is dead, and the way down a chain would be as long as there are snapshots.
+TEST(shortcuts, ways_are_short_beside_many_snapshots) {
+  constexpr std::int64_t some = 199;
+  constexpr std::size_t snapshots = 128;
+  constexpr std::uint64_t most = 8 * 7 + 8;  // for log2(snapshots)
+  shortcuts_store s;
+  for (std::size_t i = 0; i < snapshots; ++i) {
+    s.hold();
+    ASSERT_NO_FATAL_FAILURE(s.change_of_first(some));
+  }
+  const auto looked_at = [&] { return s.base.stats().versions.versions_looked_at; };
+  for (const std::size_t i : {std::size_t{0}, snapshots / 4, snapshots / 2}) {
+    const auto& [at, was] = s.held[i];
+    const std::uint64_t before = looked_at();
+    for (std::int64_t k = 0; k < some; ++k) {
+      const auto found = at->find(s.t, {k});
+      ASSERT_EQ(found ? found->get(s.v) : -1, was[static_cast<std::size_t>(k)]) << k;
+    }
+    const std::uint64_t by_key = looked_at();
+    EXPECT_LE(by_key - before, some * most) << i;
+    ASSERT_EQ(s.found_by_rows(*at), was);
+    EXPECT_LE(looked_at() - by_key, some * most) << i;
+  }
+  for (std::size_t i = 0; i < snapshots; i += 9) ASSERT_NO_FATAL_FAILURE(s.check(i));
 }
 
 /// Rows go on to be changed, deleted and made anew, snapshots come and go.
