@@ -68,9 +68,16 @@ struct row_place {
         continue;
       }
       for (; first != end; first += width) {
-        atomic<std::uint64_t>* const at = column(first, width);
-#pragma GCC unroll 4
-        for (std::size_t i = 0; i != width; ++i) f(first + i, at[i]);
+        atomic<std::uint64_t>* at = column(first, width);
+        std::size_t i = first;
+        const std::size_t last = first + width;
+        for (; i + 4 <= last; i += 4, at += 4) {
+          f(i, at[0]);
+          f(i + 1, at[1]);
+          f(i + 2, at[2]);
+          f(i + 3, at[3]);
+        }
+        for (; i != last; ++i, ++at) f(i, *at);
       }
     }
   }
