@@ -119,7 +119,7 @@ def _add_check_commands(add) -> None:
     )
     command.add_argument("name", nargs="?", metavar="NAME[/CASES]", help="these tests, in release")
     command.add_argument(
-        "--quick", action="store_true", help="what has changed, with two types and no optimisation"
+        "--quick", action="store_true", help="what has changed, with one type and no optimisation"
     )
     command.add_argument(
         "--all",
