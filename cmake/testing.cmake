@@ -16,9 +16,9 @@
 # NATIVE: about what the processor, the scheduler, the loader or the compiler's flags do. A sanitizer
 # sees nothing there that it does not see elsewhere, and of each day's tests it does not get this;
 # nor does `./dev test --quick` (SPOLIA_NATIVE_TESTS).
-# MUCH_WORK: millions of rows or thousands of threads, to see what becomes of memory or time. Where
-# nothing is optimised that takes minutes, so `./dev test --quick` leaves it out
-# (SPOLIA_MUCH_WORK_TESTS).
+# MUCH_WORK: millions of rows, to see what becomes of memory or time. Where nothing is optimised that
+# takes minutes, and a sanitizer changes both: `./dev test --quick` leaves it out, and so does each
+# day's stage with a sanitizer (SPOLIA_MUCH_WORK_TESTS).
 #
 # ALONE: stays a program of its own where others are joined (joined.cmake), as it is compiled in a
 # way of its own or replaces what the others use.
