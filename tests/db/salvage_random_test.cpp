@@ -363,8 +363,8 @@ TEST_P(random_damage, leaves_what_is_whole) {
       if (testing::Test::HasFailure()) return;
     }
   }
-  EXPECT_GT(met.lost, 0);
   if (!spolia::test::sanitized) {  // else there are not enough rounds to be sure of it
+    EXPECT_GT(met.lost, 0);
     EXPECT_GT(met.complete, 0);
     EXPECT_GT(met.in_part, 0);
     EXPECT_GT(met.mixed, 0);
