@@ -118,7 +118,7 @@ class cold_rows : public testing::TestWithParam<version_storage> {
 };
 
 TEST_P(cold_rows, a_held_snapshot_costs_what_it_sees) {
-  constexpr std::int64_t rounds = test::sanitized ? 2000 : 10000;
+  constexpr std::int64_t rounds = test::fewer > 1 ? 2000 : 10000;
   fill(hot + rounds);
   const reader then = base.snapshot();
   work(rounds);
@@ -131,7 +131,7 @@ TEST_P(cold_rows, a_held_snapshot_costs_what_it_sees) {
 /// More of them than there are allocation streams. None but the last sees many versions that the
 /// one before it does not see.
 TEST_P(cold_rows, many_held_snapshots_cost_what_they_see) {
-  constexpr std::int64_t rounds = test::sanitized ? 300 : 1000;
+  constexpr std::int64_t rounds = test::fewer > 1 ? 300 : 1000;
   constexpr std::int64_t snapshots = 9;
   fill(hot + rounds * snapshots);
   std::vector<std::unique_ptr<reader>> held;
@@ -172,7 +172,7 @@ TEST_P(cold_rows, many_held_snapshots_cost_what_they_see) {
 /// Long readers follow each other while one is held forever: what they needed goes with them.
 TEST_P(cold_rows, what_long_readers_needed_goes_with_them) {
   constexpr std::int64_t rounds = 200;
-  constexpr int readers = test::sanitized ? 15 : 60;
+  constexpr int readers = test::fewer > 1 ? 15 : 60;
   fill(hot + rounds * readers);
   const reader forever = base.snapshot();
   for (int i = 0; i < readers; ++i) {

@@ -18,9 +18,12 @@ inline constexpr bool sanitized = false;
 #endif
 
 /// How many times fewer things are tried under a sanitizer, which looks for other mistakes than
-/// wrong answers: of each day's tests still fewer.
+/// wrong answers: of each day's tests still fewer. And in `./dev test --quick`, where nothing is
+/// optimised.
 #if SPOLIA_TEST_EVERY_DAY
 inline constexpr unsigned fewer = sanitized ? 12 : 1;
+#elif SPOLIA_TEST_ONE_TYPE
+inline constexpr unsigned fewer = 4;
 #else
 inline constexpr unsigned fewer = sanitized ? 4 : 1;
 #endif
