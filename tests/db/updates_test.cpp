@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "db/storages.hpp"
 
@@ -33,6 +36,24 @@ TEST_P(updates, an_update_is_done_whole_or_not_at_all) {
   EXPECT_EQ(a_of(tx, 1), 5);
   EXPECT_TRUE(tx.commit());
   EXPECT_EQ(a_now(1), 5);
+}
+
+/// By programs that learn columns and keys while they run.
+TEST_P(updates, what_is_set_may_be_kept_somewhere) {
+  ASSERT_TRUE(put(1, 5));
+  const std::vector<value> key = {1};
+  const std::vector<assignment> changes = {{"a", 7}, {"note", std::string(20, 'y')}};
+  transaction tx = base.begin();
+  EXPECT_TRUE(tx.update(items, key, changes));
+  EXPECT_EQ(a_of(tx, 1), 7);
+  EXPECT_TRUE(tx.update(items, {1}, std::span(changes).subspan(1)));
+  EXPECT_EQ(tx.update(items, std::vector<value>{2}, {{"a", 8}}), outcome::not_found);
+  EXPECT_TRUE(tx.update(items, key, {{"a", 8}}));
+  EXPECT_TRUE(tx.update(items, key, {}));
+  EXPECT_TRUE(tx.update(items, {1}, {}));
+  EXPECT_TRUE(tx.commit());
+  EXPECT_EQ(a_now(1), 8);
+  EXPECT_EQ(base.snapshot().find(items, key)->get(note), std::string(20, 'y'));
 }
 
 /// Of a key over several columns only what the call ends with counts.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A value that is kept owns the text or blob of a temporary that it was made of, and so do its
 // copies; of what has a name it is a view, and nothing is copied.
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -182,6 +184,58 @@ TEST(values_own, in_every_kind_of_call) {
   EXPECT_EQ(&*all.begin(), static_cast<const argument*>(kept.data()));
   EXPECT_EQ(std::distance(all.begin(), all.end()), 3);
   EXPECT_TRUE(values().empty());
+}
+
+/// A value is longer than an argument: where there are several, each is found.
+TEST(values_own, that_lie_one_after_the_other) {
+  texts_and_blobs f;
+  const std::vector<value> kept = {30, long_text('k'), blob_view()};
+  const std::vector<argument> many = {31, "many", blob_view()};
+  const std::array<argument, 3> fixed = {32, "fixed", blob_view()};
+  const argument plain[] = {33, "plain", blob_view()};  // NOLINT(modernize-avoid-c-arrays)
+  ASSERT_TRUE(f.base.transact([&](transaction& tx) {
+    EXPECT_TRUE(tx.insert(f.t, values(kept.data(), kept.size())));
+    EXPECT_TRUE(tx.insert(f.t, many));
+    EXPECT_TRUE(tx.insert(f.t, fixed));
+    EXPECT_TRUE(tx.insert(f.t, plain));
+    EXPECT_EQ(tx.insert(f.t, std::span<const argument>(fixed)), outcome::duplicate_key);
+  }));
+  std::vector<std::string> found;
+  f.base.snapshot().for_each(f.t, [&](const row& r) { found.emplace_back(r.get(f.s)); });
+  std::sort(found.begin(), found.end());
+  EXPECT_EQ(found, std::vector({long_text('a'), std::string("fixed"), long_text('k'),
+                                std::string("many"), std::string("plain")}));
+}
+
+TEST(values_own, bytes_of_every_kind) {
+  std::array<std::byte, 3> fixed = {std::byte{1}, std::byte{2}, std::byte{3}};
+  const std::vector<std::byte> many(50, std::byte{4});
+  const auto bytes_of = [](const argument& a) {
+    const blob_view shown = std::get<blob_view>(a.what());
+    return std::vector<std::byte>(shown.data(), shown.data() + shown.size());
+  };
+  EXPECT_EQ(bytes_of(fixed), std::vector<std::byte>(fixed.begin(), fixed.end()));
+  EXPECT_EQ(bytes_of(std::span(fixed).subspan(1)), std::vector({fixed[1], fixed[2]}));
+  EXPECT_EQ(bytes_of(many), many);
+  const value named = fixed;
+  const value of_span = std::span(fixed);
+  const value owned = std::array(fixed);
+  const value owned_too = std::vector(many);
+  fixed[0] = std::byte{9};
+  EXPECT_EQ(bytes_of(named)[0], std::byte{9});
+  EXPECT_EQ(bytes_of(of_span)[0], std::byte{9});
+  EXPECT_EQ(bytes_of(owned)[0], std::byte{1});
+  EXPECT_EQ(bytes_of(owned_too), many);
+}
+
+TEST(values_own, instants_in_larger_units) {
+  using namespace std::chrono;
+  const auto is = [](const argument& a) { return std::get<instant>(a.what()); };
+  const sys_days day = 2026y / November / 28;
+  EXPECT_EQ(to_text(is(day)), "2026-11-28T00:00:00Z");
+  EXPECT_EQ(is(day + 3s), instant_of("2026-11-28T00:00:03Z"));
+  EXPECT_EQ(is(std::optional(day + 3ms)), instant_of("2026-11-28T00:00:00.003Z"));
+  static_assert(!std::is_constructible_v<argument, sys_time<nanoseconds>>, "it would be rounded");
 }
 
 /// Else the old text would become the new one under the view.

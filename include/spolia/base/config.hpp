@@ -62,6 +62,12 @@
 
 #define SPOLIA_NOINLINE [[gnu::noinline]]
 #define SPOLIA_ALWAYS_INLINE [[gnu::always_inline]] inline
+/// Of a parameter: what is made refers to it. clang warns where it is kept longer than that.
+#if defined(__clang__)
+#define SPOLIA_REFERRED_TO [[clang::lifetimebound]]
+#else
+#define SPOLIA_REFERRED_TO
+#endif
 
 /// SPOLIA_FAULT("scheme.what") is true when the model checker has that planted fault switched on.
 /// In the other build variants it is the constant false, so `if (!SPOLIA_FAULT("hp.no_fence"))`

@@ -23,6 +23,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include <spolia/base/config.hpp>
@@ -169,6 +170,12 @@ class [[nodiscard]] result {
   result(const T& value)                           // NOLINT
     requires std::copy_constructible<T>
       : value_(value) {}
+  /// What a T can be made of, where that is a class: "a text" is a result<std::string>.
+  template <class From>
+    requires(std::is_class_v<T> && !std::same_as<std::remove_cvref_t<From>, T> &&
+             !std::same_as<std::remove_cvref_t<From>, result> &&
+             !std::convertible_to<From, status> && std::convertible_to<From, T>)
+  result(From&& value) : value_(std::forward<From>(value)) {}  // NOLINT
   /// A reason is a result, too. Throws std::invalid_argument if that is ok: there is no T.
   result(outcome why) : result(status(why)) {}  // NOLINT
   result(status why) : why_(std::move(why)) {   // NOLINT

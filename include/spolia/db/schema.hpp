@@ -12,6 +12,7 @@
 
 #include <array>
 #include <bit>
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -156,21 +158,27 @@ class argument {
   /// Throws std::invalid_argument if it does not fit into 64 bits with a sign.
   template <std::integral Int>
     requires(!std::same_as<Int, bool>)
-  argument(Int v) noexcept(always_fits<Int>) : what_(as_integer(v)) {}      // NOLINT: values
-  argument(double v) noexcept : what_(v) {}                                 // NOLINT
-  argument(std::same_as<bool> auto v) noexcept : what_(v) {}                // NOLINT: not pointers
-  argument(decimal_number v) noexcept : what_(v) {}                         // NOLINT
-  argument(instant v) noexcept : what_(v) {}                                // NOLINT
-  argument(blob_view v) noexcept : what_(v) {}                              // NOLINT
-  argument(std::span<const std::byte> v) noexcept : what_(blob_view(v)) {}  // NOLINT
-  argument(std::string_view v) noexcept : what_(v) {}                       // NOLINT
+  argument(Int v) noexcept(always_fits<Int>) : what_(as_integer(v)) {}  // NOLINT: values
+  argument(double v) noexcept : what_(v) {}                             // NOLINT
+  argument(std::same_as<bool> auto v) noexcept : what_(v) {}            // NOLINT: not pointers
+  argument(decimal_number v) noexcept : what_(v) {}                     // NOLINT
+  argument(instant v) noexcept : what_(v) {}                            // NOLINT
+  /// Days, seconds or milliseconds. What would have to be rounded does not compile.
+  template <class Duration>
+    requires std::convertible_to<std::chrono::sys_time<Duration>, instant>
+  argument(std::chrono::sys_time<Duration> v) noexcept : what_(instant(v)) {}  // NOLINT
+  argument(blob_view v) noexcept : what_(v) {}                                 // NOLINT
+  /// A span, a vector or an array of bytes.
+  template <std::convertible_to<std::span<const std::byte>> Bytes>
+  argument(const Bytes& v) noexcept : what_(blob_view(std::span<const std::byte>(v))) {}  // NOLINT
+  argument(std::string_view v) noexcept : what_(v) {}                                     // NOLINT
   /// A null pointer is a null.
   argument(const char* v) noexcept {  // NOLINT
     if (v != nullptr) what_ = std::string_view(v);
   }
-  argument(const std::string& v) noexcept : what_(std::string_view(v)) {}      // NOLINT
-  argument(const owned_blob& v) noexcept : what_(blob_view(v)) {}              // NOLINT
-  argument(const std::vector<std::byte>& v) noexcept : what_(blob_view(v)) {}  // NOLINT
+  argument(const std::string& v SPOLIA_REFERRED_TO) noexcept  // NOLINT
+      : what_(std::string_view(v)) {}
+  argument(const owned_blob& v SPOLIA_REFERRED_TO) noexcept : what_(blob_view(v)) {}  // NOLINT
 
   [[nodiscard]] bool null() const noexcept { return std::holds_alternative<std::monostate>(what_); }
   [[nodiscard]] const auto& what() const noexcept { return what_; }
@@ -182,9 +190,9 @@ class argument {
 };
 static_assert(std::is_trivially_destructible_v<argument>, "a call ends nothing for its arguments");
 
-/// A value that may be kept. What is made of a temporary std::string, owned_text, owned_blob or
-/// vector of bytes owns it, and so do its copies. Other texts and blobs are not copied: they must
-/// live as long; owned() copies.
+/// A value that may be kept. What is made of a temporary std::string, owned_text, owned_blob,
+/// vector or array of bytes owns it, and so do its copies. Other texts and blobs are not copied:
+/// they must live as long; owned() copies.
 class value : public argument {
  public:
   using argument::argument;
@@ -197,8 +205,12 @@ class value : public argument {
   value(std::optional<T>&& v) : value(v ? value(*std::move(v)) : value()) {}  // NOLINT
   value(std::string&& v) { own_text(std::move(v)); }                          // NOLINT
   value(const std::string&& v) { own_text(std::string(v)); }                  // NOLINT
-  value(std::vector<std::byte>&& v) { own_blob(blob_view(v)); }               // NOLINT
   value(owned_blob&& v) { own_blob(blob_view(v)); }                           // NOLINT
+  template <std::convertible_to<std::span<const std::byte>> Bytes>
+    requires(!std::is_lvalue_reference_v<Bytes> && !std::ranges::borrowed_range<Bytes>)
+  value(Bytes&& v) {  // NOLINT
+    own_blob(std::span<const std::byte>(v));
+  }
   /// Throws std::bad_alloc if it owns its text.
   value(const value& from) : argument(from) {
     if (from.own_ != nullptr) [[unlikely]]
@@ -242,6 +254,10 @@ class value : public argument {
 
 /// Values one after the other, of a call or kept somewhere, which are not copied.
 class values {
+  template <class All>
+  static constexpr bool is_list = std::convertible_to<const All&, std::span<const value>> ||
+                                  std::convertible_to<const All&, std::span<const argument>>;
+
  public:
   class iterator {
    public:
@@ -261,13 +277,18 @@ class values {
 
   values() = default;
   values(const argument* first, std::size_t count) noexcept : first_(first), count_(count << 1U) {}
-  /// A vector, an array, a span or a named list of values.
-  template <std::convertible_to<std::span<const value>> All>
-  values(const All& all) noexcept {  // NOLINT: they are
-    const std::span<const value> these = all;
-    first_ = these.data();
-    count_ = these.size() << 1U | are_kept;
-  }
+  values(const value* first, std::size_t count) noexcept
+      : first_(first), count_(count << 1U | are_kept) {}
+  /// A vector, an array or a named list of values, or of arguments.
+  template <class All>
+    requires(is_list<All> && !std::ranges::borrowed_range<All>)
+  values(const All& all SPOLIA_REFERRED_TO) noexcept  // NOLINT: they are
+      : values(std::ranges::data(all), std::ranges::size(all)) {}
+  /// A span.
+  template <class All>
+    requires(is_list<All> && std::ranges::borrowed_range<All>)
+  values(const All& all) noexcept  // NOLINT: as above
+      : values(std::ranges::data(all), std::ranges::size(all)) {}
 
   [[nodiscard]] std::size_t size() const noexcept { return count_ >> 1U; }
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }

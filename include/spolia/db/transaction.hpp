@@ -52,6 +52,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -292,10 +293,14 @@ class SPOLIA_EXPORT editor {
     }
   }
   /// Calls f with what get() would copy: of texts and blobs a view, which is good until f returns.
-  /// Returns what f returns. f must not change the row, which would overwrite what the view shows:
-  /// the checked build variant names the mistake.
+  /// Returns what f returns; the view itself does not compile. f must not change the row, which
+  /// would overwrite what the view shows: the checked build variant names the mistake.
   template <class T, std::invocable<T> F>
   decltype(auto) visit(column<T> c, F&& f) const {
+    static_assert(
+        in_one_word<T> || !std::same_as<std::remove_cvref_t<std::invoke_result_t<F, T>>, T>,
+        "spolia::db: a function of editor::visit() returns a view, which is good until it returns: "
+        "return what is needed of it, and texts as std::string");
     [[maybe_unused]] const visiting now_shown(*this);
     if (is_over()) return std::invoke(std::forward<F>(f), T{});
     return std::invoke(std::forward<F>(f), shown(c));
@@ -407,7 +412,17 @@ class SPOLIA_EXPORT transaction : public reader {
   /// Sets the columns together: all, or, unless it returns ok, none of them. std::invalid_argument
   /// out of it has changed nothing, either.
   status update(table& t, std::initializer_list<argument> key,
-                std::initializer_list<assignment> changes);
+                std::initializer_list<assignment> changes) {
+    return update(t, values(key.begin(), key.size()), std::span(changes.begin(), changes.size()));
+  }
+  status update(table& t, values key, std::initializer_list<assignment> changes) {
+    return update(t, key, std::span(changes.begin(), changes.size()));
+  }
+  status update(table& t, std::initializer_list<argument> key,
+                std::span<const assignment> changes) {
+    return update(t, values(key.begin(), key.size()), changes);
+  }
+  status update(table& t, values key, std::span<const assignment> changes);
   status erase(table& t, std::initializer_list<argument> key) {
     return erase(t, values(key.begin(), key.size()));
   }

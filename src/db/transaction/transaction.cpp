@@ -348,8 +348,7 @@ result<row> transaction::lock(table& t, values key) {
   });
 }
 
-status transaction::update(table& t, std::initializer_list<argument> key,
-                           std::initializer_list<assignment> changes) {
+status transaction::update(table& t, values key, std::span<const assignment> changes) {
   std::array<column_value, most_columns> to;
   if (changes.size() > to.size()) {
     throw std::invalid_argument("spolia::db: an update of table " + t.name() + " sets " +
@@ -364,7 +363,7 @@ status transaction::update(table& t, std::initializer_list<argument> key,
       to[count++] = {&t.form().column(a.column), &a.to};
       may_be_set(*to[count - 1].column, a.to);
     }
-    const write_number number = lock_key(t, values(key.begin(), key.size()));
+    const write_number number = lock_key(t, key);
     if (!number || count == 0) return number.why();
     return told(t, assign(*number, {to.data(), count}));
   });
