@@ -89,8 +89,10 @@ std::string text(const std::string& store, const status& s, const status& before
   t += fmt::format(
       "waiting     {:>9}     {:>9}B of deleted rows and index entries, {}B of values\n",
       short_count(s.cleaning), short_count(s.cleaning_bytes), short_count(s.value_bytes_waiting));
-  t += fmt::format("readers     {:>9}     {:>9}B to work with\n", s.readers,
-                   short_count(s.work_bytes));
+  t += fmt::format(
+      "readers     {:>9}     {:>9}B to work with{}\n", s.readers, short_count(s.work_bytes),
+      s.ended_by_policy == 0 ? ""
+                             : fmt::format("; {} ended by deadline or policy", s.ended_by_policy));
   const std::size_t shown = std::min<std::size_t>(s.readers, s.oldest.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const status::reader& r = s.oldest[i];
@@ -113,6 +115,7 @@ std::string line(const status& s, const status& before, bool ended) {
             {"commits_per_s", rate(before.commits, s.commits, passed)},
             {"conflicts", s.conflicts},
             {"limits", s.limits},
+            {"ended_by_policy", s.ended_by_policy},
             {"tables", s.tables},
             {"slots", s.row_slots},
             {"table_bytes", s.table_bytes},

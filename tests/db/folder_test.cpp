@@ -557,6 +557,33 @@ void work_a_little(options o, told& by) {
   base.backup("copy");
 }
 
+/// A process that makes a directory may end before the directory's name is durable. The one that
+/// goes on with it sees to that before anything is acknowledged.
+TEST_F(folders, that_were_left_half_made_get_a_durable_name) {
+  for (std::uint64_t n = 1;; n += 1) {
+    SCOPED_TRACE("step " + std::to_string(n));
+    fs::remove_all("bank");
+    bool durable_name = false;
+    std::uint64_t step = 0;
+    layer_faults faults;
+    faults.after_own_name = [&] { durable_name = true; };
+    const pid_t child = ::fork();
+    if (child == 0) {
+      faults.before_change = [&] {
+        if (++step == n || durable_name) ::kill(::getpid(), SIGKILL);
+      };
+      const database base = database::open("bank", over(std::make_shared<layer_over>(faults)));
+      ::_exit(0);
+    }
+    int how = 0;
+    ASSERT_EQ(::waitpid(child, &how, 0), child);
+    database base = database::open("bank", over(std::make_shared<layer_over>(faults)));
+    commit(base, 1, 1);
+    EXPECT_TRUE(durable_name);
+    if (n > 12) break;
+  }
+}
+
 class killed : public folders, public testing::WithParamInterface<char> {};
 
 /// At each step of making a database, or of going on with one of an older format: what is whole is

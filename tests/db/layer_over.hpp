@@ -22,6 +22,7 @@ namespace spolia::test {
 /// What is different from the system's files.
 struct layer_faults {
   std::function<void()> before_change = [] {};
+  std::function<void()> after_own_name = [] {};  ///< the directory's name is durable
   std::function<void()> before_lock = [] {};
   /// Of a file, by its name.
   std::function<void(const std::string&)> before_open = [](const std::string&) {};
@@ -107,7 +108,11 @@ class layer_over : public db::storage_files {
       faults_->before_change();
       return of_->sync();
     }
-    bool sync_own_name() override { return of_->sync_own_name(); }
+    bool sync_own_name() override {
+      const bool done = of_->sync_own_name();
+      faults_->after_own_name();
+      return done;
+    }
     void remove_made() noexcept override { of_->remove_made(); }
 
    private:

@@ -216,6 +216,40 @@ TEST_F(db_too_long, changes_nothing_and_names_the_column) {
   EXPECT_EQ(base.stats().value_bytes, 0U);
 }
 
+/// Texts and blobs that lie apart as well, by each call that takes one.
+TEST_F(db_too_long, is_what_has_more_than_16_mib) {
+  table& apart = base.create_table(
+      {.name = "apart",
+       .columns = {
+           {"id", int64, primary_key}, {"words", text(), nullable}, {"bytes", blob(), nullable}}});
+  const std::string words((1U << 24U) + 1, 'w');
+  const blob_view bytes(words);
+  transaction tx = base.begin();
+  ASSERT_TRUE(tx.insert(apart, {1, "short", blob_view("short")}));
+  auto one = tx.edit(apart, {1});
+  ASSERT_TRUE(one);
+  const auto is_refused = [&](const status& s, const std::string& column) {
+    EXPECT_EQ(s, outcome::too_long);
+    EXPECT_EQ(
+        s.reason(),
+        "column " + column + " of table apart takes at most 16777216 (16 MiB) bytes, got 16777217");
+    EXPECT_TRUE(tx.state()) << "the transaction goes on";
+  };
+  is_refused(tx.insert(apart, {2, nullptr, bytes}), "bytes");
+  is_refused(tx.insert(apart, {2, words, nullptr}), "words");
+  is_refused(tx.update(apart, {1}, {{"words", "other"}, {"bytes", bytes}}), "bytes");
+  is_refused(tx.update(apart, {1}, {{"bytes", blob_view("other")}, {"words", words}}), "words");
+  is_refused(one->set(apart.column<blob_view>("bytes"), bytes), "bytes");
+  is_refused(one->set(apart.column<std::string_view>("words"), words), "words");
+  is_refused(one->set(apart.layout().column("bytes"), bytes), "bytes");
+  ASSERT_TRUE(tx.commit());
+  const auto found = base.snapshot().find(apart, {1});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->get(apart.column<std::string_view>("words")), "short");
+  EXPECT_EQ(found->get(apart.column<blob_view>("bytes")), blob_view("short"));
+  EXPECT_EQ(base.snapshot().find(apart, {2}).code(), outcome::not_found);
+}
+
 class db_taken : public testing::Test {
  protected:
   /// It says that this is what refuses, and the transaction goes on.

@@ -144,6 +144,22 @@ TEST_F(store_status_test, shows_the_readers_that_are_furthest_behind) {
   with(with, 0);
 }
 
+TEST_F(store_status_test, counts_readers_that_were_ended) {
+  database base = open();
+  table& t = base.create_table(spec());
+  const reader late = base.snapshot({.label = "late", .deadline = std::chrono::nanoseconds(1)});
+  const reader patient = base.snapshot("patient");
+  ASSERT_TRUE(put(base, t, 1));
+  base.collect();
+  ASSERT_TRUE(late.ended());
+  base.publish_status();
+  const auto s = read_status(here);
+  ASSERT_TRUE(s);
+  EXPECT_EQ(s->ended_by_policy, 1U);
+  EXPECT_EQ(s->readers, 1U);
+  EXPECT_STREQ(s->oldest[0].label.data(), "patient");
+}
+
 TEST_F(store_status_test, shows_what_waits_for_readers) {
   database base = open();
   table& t = base.create_table(spec());

@@ -520,6 +520,30 @@ TEST_F(verified, no_later_checkpoint_is_looked_at) {
   files_->after_list = nullptr;
 }
 
+/// Several at once, beside a thread that makes checkpoints: each finds its files.
+TEST_F(verified, by_several_threads) {
+  write(10);
+  std::atomic<bool> stop{false};
+  std::thread makes([&] {
+    while (!stop) base_.checkpoint();
+  });
+  std::vector<std::thread> threads;
+  std::atomic<int> equal{0};
+  for (int n = 0; n < 3; ++n) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 20; ++i) {
+        const verify_report r = base_.verify({.threads = 1});
+        if (r.equal() && r.rows == 9) ++equal;
+      }
+    });
+  }
+  for (std::thread& one : threads) one.join();
+  stop = true;
+  makes.join();
+  EXPECT_EQ(equal, 60);
+  EXPECT_TRUE(base_.readers().empty());
+}
+
 TEST_F(verified, tables_and_indexes_come_and_go_meanwhile) {
   table& second =
       base_.create_table({.name = "second", .columns = {{"id", int64, primary_key}, {"n", int64}}});

@@ -593,7 +593,9 @@ TEST_F(tool_program, shows_what_a_running_program_does) {
         [&](db::transaction& tx) { return tx.update(t, {2}, {{"name", std::to_string(-i)}}); }));
   }
   ASSERT_TRUE(mine.transact([&](db::transaction& tx) { return tx.erase(t, {1}); }));
+  const db::reader late = mine.snapshot({.label = "late", .deadline = std::chrono::nanoseconds(1)});
   mine.collect();
+  ASSERT_TRUE(late.ended());
   db::transaction work = mine.begin("at work");
   for (int i = 11; i < 15; ++i) ASSERT_TRUE(work.lock(t, {i}));
   const std::uint64_t works_with = mine.readers().back().work_bytes;
@@ -604,6 +606,9 @@ TEST_F(tool_program, shows_what_a_running_program_does) {
       << shown;
   EXPECT_NE(shown.find("process " + std::to_string(::getpid())), std::string::npos) << shown;
   EXPECT_NE(shown.find("the audit"), std::string::npos) << shown;
+  EXPECT_NE(shown.find("B to work with; 1 ended by deadline or policy\n"), std::string::npos)
+      << shown;
+  EXPECT_EQ(shown.find("late"), std::string::npos) << "it holds nothing any more: " << shown;
   const db::reader_info waits = mine.readers().front();
   EXPECT_GT(waits.held, 0U);
   EXPECT_EQ(waits.held_versions, 2U);
@@ -612,6 +617,7 @@ TEST_F(tool_program, shows_what_a_running_program_does) {
   const std::string line = good({"top", "bank", "--times", "1", "--interval", "0.05", "--json"});
   EXPECT_NE(line.find("\"commits\":10006,"), std::string::npos) << line;
   EXPECT_NE(line.find("\"label\":\"the audit\""), std::string::npos) << line;
+  EXPECT_NE(line.find("\"ended_by_policy\":1,"), std::string::npos) << line;
   EXPECT_NE(line.find("\"work_bytes\":" + std::to_string(works_with) + ",\"age_ns\""),
             std::string::npos)
       << line;

@@ -50,6 +50,7 @@ struct store_status {
   std::uint64_t commits = 0;
   std::uint64_t conflicts = 0;
   std::uint64_t limits = 0;
+  std::uint64_t ended_by_policy = 0;  ///< readers and transactions
   std::uint64_t tables = 0;
   std::uint64_t row_slots = 0;  ///< of rows, in use or to be used again
   std::uint64_t table_bytes = 0;

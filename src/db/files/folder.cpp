@@ -282,11 +282,15 @@ void folder::make(const database_id& id, bool data) {
 /// Before the file is durable by its name this would have a loss of power leave an empty directory
 /// that is refused; after something in it was acknowledged, one that has lost that and is not.
 ///
+/// A process that made the directory may have ended before its name was durable: so that is seen to
+/// once more, while nothing was acknowledged yet.
+///
 /// Where it cannot be made durable, it goes again: the next opening would find it in the system's
 /// memory, and take it for durable.
 void folder::note_data() {
   if (had_data_) return;
   still_ours();
+  at_->sync_own_name();
   char before = without_data;
   locked_->read(format_at, std::as_writable_bytes(std::span(&before, 1)));
   try {

@@ -31,7 +31,7 @@ namespace db {
 namespace {
 
 constexpr std::uint64_t status_mark = 0x5359'5453'4c4f'5053;  // SPOLSTYS
-constexpr std::uint64_t status_version = 4;
+constexpr std::uint64_t status_version = 5;
 constexpr double status_pause_ns = 100e6;
 
 /// The file: words of the processor that wrote it.
@@ -135,6 +135,7 @@ void fill_sums(store_status& s, const statistics& sum) noexcept {
   s.commits = sum.commits;
   s.conflicts = sum.conflicts;
   s.limits = sum.limits;
+  s.ended_by_policy = sum.ended_by_policy;
   s.index_bytes = sum.index_bytes;
   s.cleaning = sum.cleaning;
   s.cleaning_bytes = sum.cleaning_bytes;

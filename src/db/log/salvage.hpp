@@ -27,6 +27,7 @@
 #include <spolia/db/salvage.hpp>
 
 #include "db/files/folder.hpp"
+#include "db/log/linked_places.hpp"
 #include "db/log/log_format.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -148,7 +149,7 @@ class salvaged_checkpoint {
 
   bool whole_at(std::uint64_t at, block_header& out);
   std::uint64_t next_after(std::uint64_t hole);
-  std::uint64_t find(std::uint64_t from, const std::function<bool(const block_header&)>& wanted);
+  void find_all(std::uint64_t from);
   void take(std::uint64_t at, const block_header& h);
   [[nodiscard]] bool has_end() const noexcept {
     return !blocks_.empty() && blocks_.back().kind == block_kind::end;
@@ -167,6 +168,10 @@ class salvaged_checkpoint {
   const char* wrong_header_ = nullptr;
   bool unknown_format_ = false;
   std::uint64_t sequence_ = 0;
+  // Of all whole blocks after the first hole that needs it: bytes of rows that look like blocks,
+  // too.
+  std::optional<linked_places> links_;
+  std::vector<std::uint64_t> places_;
   std::vector<run> runs_;
   std::vector<whole_block> blocks_;
   std::vector<gap> gaps_;

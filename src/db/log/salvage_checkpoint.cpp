@@ -4,6 +4,8 @@
 #include <array>
 #include <limits>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "db/log/salvage.hpp"
 
@@ -88,24 +90,25 @@ byte_block salvaged_checkpoint::read(const whole_block& b) {
   return all;
 }
 
-std::uint64_t salvaged_checkpoint::find(std::uint64_t from,
-                                        const std::function<bool(const block_header&)>& wanted) {
+/// Notes each place from here on where a whole block begins.
+void salvaged_checkpoint::find_all(std::uint64_t from) {
+  std::vector<linked_places::link> all;
   byte_block part(scan_window + block_header::bytes);
   while (from + block_header::bytes <= size_) {
     const std::size_t got = read_what_can_be(*file_, from, part, unreadable_);
     if (got < block_header::bytes) break;
     for (std::size_t i = 0; i + block_header::bytes <= got; ++i) {
       const bytes_view rest = bytes_view(part).subspan(i, block_header::bytes);
+      if (rest[0] != std::byte{block_header::magic & 0xffU}) continue;
       block_header h;
-      if (rest[0] != std::byte{block_header::magic & 0xffU} ||
-          read_block_header(rest, h) != nullptr || !wanted(h) || !whole_at(from + i, h)) {
-        continue;
-      }
-      return from + i;
+      if (read_block_header(rest, h) != nullptr || !whole_at(from + i, h)) continue;
+      all.push_back({.sequence = 0, .chain = h.chain, .at = from + i});
     }
     from += got - block_header::bytes + 1;
   }
-  return size_;
+  places_.reserve(all.size());
+  for (const linked_places::link& l : all) places_.push_back(l.at);
+  links_.emplace(std::move(all));
 }
 
 /// As segment_scan::next_after(): where the broken one ends as its header says; one that names its
@@ -123,12 +126,13 @@ std::uint64_t salvaged_checkpoint::next_after(std::uint64_t hole) {
   const bool placed = before ? runs_.back().crc == chain
                              : hole == file_header::bytes && header_ && chain == header_crc_;
   if (end < size_ && whole_at(end, h) && (placed || h.chain == crc)) return end;
+  if (!links_) find_all(hole + 1);  // holes come in ascending order
   if (placed) {
-    const std::uint64_t linked =
-        find(hole + 1, [&](const block_header& b) { return b.chain == crc; });
-    if (linked != size_) return linked;
+    const auto linked = links_->find({.sequence = 0, .chain = crc, .at = hole + 1});
+    if (linked) return *linked;
   }
-  return find(hole + 1, [](const block_header&) { return true; });
+  const auto next = std::upper_bound(places_.begin(), places_.end(), hole);
+  return next == places_.end() ? size_ : *next;
 }
 
 void salvaged_checkpoint::take(std::uint64_t at, const block_header& h) {

@@ -117,24 +117,17 @@ std::size_t segment_scan::find(std::size_t from, Wanted&& wanted) const {
   return all_.size();
 }
 
-/// The first record from link::at on that has this number and names that checksum. A search for
-/// each hole would go over the rest of the file each time, and there may be as many holes as
-/// records.
-std::size_t segment_scan::find_linked(const link& wanted) {
+std::size_t segment_scan::find_linked(const linked_places::link& wanted) {
   if (!links_) {
-    std::vector<link> all;
+    std::vector<linked_places::link> all;
     const auto any = [](std::size_t, const record_header&) { return true; };
     for (std::size_t at = find(0, any); at != all_.size(); at = find(at + 1, any)) {
       const record_header h = parse_record(all_.subspan(at));
       all.push_back({h.sequence, h.chain, at});
     }
-    std::sort(all.begin(), all.end());
-    links_ = std::move(all);
+    links_.emplace(std::move(all));
   }
-  const auto found = std::lower_bound(links_->begin(), links_->end(), wanted);
-  const bool has =
-      found != links_->end() && found->sequence == wanted.sequence && found->chain == wanted.chain;
-  return has ? found->at : all_.size();
+  return static_cast<std::size_t>(links_->find(wanted).value_or(all_.size()));
 }
 
 std::size_t segment_scan::next_after(std::size_t hole) {

@@ -2,7 +2,6 @@
 // salvage_scan.hpp: finding whole records in the bytes of a segment that is damaged. Internal.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "db/log/checksum.hpp"
+#include "db/log/linked_places.hpp"
 #include "db/log/log_format.hpp"
 #include "db/log/salvage.hpp"
 
@@ -34,14 +34,6 @@ class segment_scan {
     bool placed = false;  // number, epoch and chain are those that come next
   };
 
-  /// What a whole record says of the one before it, and where it lies.
-  struct link {
-    std::uint64_t sequence = 0;
-    std::uint32_t chain = 0;
-    std::size_t at = 0;
-    auto operator<=>(const link&) const = default;
-  };
-
   [[nodiscard]] bool whole_at(std::size_t at, record_header& out) const noexcept;
   [[nodiscard]] const log_piece* open() const noexcept {
     return to_.size() == begin_ ? nullptr : &to_.back();
@@ -50,14 +42,14 @@ class segment_scan {
   [[nodiscard]] bool can_be(std::size_t at, const record_header& h) const;
   [[nodiscard]] bool no_table(std::size_t at, std::size_t end) const;
   void take(std::size_t at, const record_header& h);
-  std::size_t find_linked(const link& wanted);
+  std::size_t find_linked(const linked_places::link& wanted);
   std::size_t next_after(std::size_t hole);
   template <class Wanted>
   std::size_t find(std::size_t from, Wanted&& wanted) const;
 
   bytes_view all_;
-  std::optional<part_checksums> sums_;      // since the first hole
-  std::optional<std::vector<link>> links_;  // of all whole records, since the first that needs it
+  std::optional<part_checksums> sums_;  // since the first hole
+  std::optional<linked_places> links_;  // of all whole records, since the first that needs it
   const file_header* header_;
   std::size_t file_;
   std::vector<log_piece>& to_;
