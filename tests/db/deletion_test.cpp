@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -389,6 +391,39 @@ TEST(deletion_with_a_budget, makes_room) {
   t.insert(again, again + fit / 4);
   EXPECT_EQ(t.count(t.base.snapshot(), t.rows), again + fit / 4);
   EXPECT_EQ(t.count(t.base.snapshot(), other), others - gone);
+}
+
+/// While an index is built over the rows: its builder adds entries of rows that its snapshot sees,
+/// and that were erased before it came to them.
+TEST(deletion_beside_a_builder, leaves_no_entries) {
+  constexpr std::int64_t some = test::sanitized ? 5'000 : 20'000;
+  rows_of t({}, db::index_kind::hash, {});
+  const db::index_spec by_v{.name = "by_v", .columns = {"v"}};
+  const auto bytes_left = [&](bool beside) {
+    t.insert(0, some);
+    std::atomic<bool> begun{false};
+    std::thread eraser([&] {
+      for (std::int64_t n = some; n > 0; n -= 20) {
+        if (!beside || n < some / 8 * 7) begun.store(true, std::memory_order_relaxed);
+        t.erase(n - 20, n);
+      }
+    });
+    if (!beside) eraser.join();
+    while (!begun.load(std::memory_order_relaxed)) std::this_thread::yield();
+    EXPECT_TRUE(t.base.create_index(t.rows, by_v));
+    if (beside) eraser.join();
+    t.base.collect();
+    t.base.collect();
+    EXPECT_EQ(t.count(t.base.snapshot(), t.rows), 0);
+    const std::uint64_t left = t.rows.index_bytes();
+    EXPECT_TRUE(t.base.drop_index(t.rows, "by_v"));
+    t.base.collect();
+    return left;
+  };
+  const std::uint64_t without = bytes_left(false);
+  for (int round = 0; round < (sanitized ? 2 : 20); ++round) {
+    EXPECT_LE(bytes_left(true), without + 4096);
+  }
 }
 
 }  // namespace

@@ -22,10 +22,14 @@ using namespace spolia;
 using namespace spolia::db;
 
 struct shortcuts_store {
-  static constexpr std::int64_t rows = 4000;
+  static constexpr std::int64_t usual = 4000;  // rows
   using state = std::vector<std::int64_t>;
 
-  shortcuts_store() {
+  explicit shortcuts_store(std::int64_t count = usual, std::uint64_t budget = 0)
+      : rows(count),
+        base(database::open({.versions = version_storage::one_shot_consolidated,
+                             .version_budget = budget,
+                             .partition_transactions = 16})) {
     for (std::int64_t k = 0; k < rows; k += 100) {
       const status s = base.transact([&](transaction& tx) {
         status each;
@@ -56,7 +60,7 @@ struct shortcuts_store {
 
   [[nodiscard]] std::uint64_t bytes() const { return base.stats().versions.bytes; }
   [[nodiscard]] state found_by_rows(const reader& at) const {
-    state found(rows, -1);
+    state found(now.size(), -1);
     at.for_each(t, [&](const row& r) { found[static_cast<std::size_t>(r.get(key))] = r.get(v); });
     return found;
   }
@@ -74,18 +78,18 @@ struct shortcuts_store {
     ASSERT_EQ(all->get<std::int64_t>(0, 1), count);
     ASSERT_EQ(found_by_rows(*at), was);
     for (int i = 0; i < 200; ++i) {
-      const auto k = static_cast<std::int64_t>(checked.below(rows));
+      const auto k = static_cast<std::int64_t>(checked.below(now.size()));
       const auto found = at->find(t, {k});
       ASSERT_EQ(found ? found->get(v) : -1, was[static_cast<std::size_t>(k)]) << k;
     }
   }
 
-  database base = database::open(
-      {.versions = version_storage::one_shot_consolidated, .partition_transactions = 16});
+  const std::int64_t rows;
+  database base;
   table& t = base.create_table({.name = "t", .columns = {{"k", int64, primary_key}, {"v", int64}}});
   const column<std::int64_t> key = t.column<std::int64_t>("k");
   const column<std::int64_t> v = t.column<std::int64_t>("v");
-  state now = state(rows);
+  state now = state(static_cast<std::size_t>(rows));
   std::vector<std::pair<std::unique_ptr<reader>, state>> held;
   test::rng random{17};
   test::rng checked{18};
@@ -104,7 +108,7 @@ TEST(shortcuts, take_little) {
     }
     s->base.collect();
   }
-  constexpr std::uint64_t most = shortcuts_store::rows * 16 + 4096;
+  constexpr std::uint64_t most = shortcuts_store::usual * 16 + 4096;
   ASSERT_EQ(read.bytes(), other.bytes());
   ASSERT_NO_FATAL_FAILURE(read.check(0));
   EXPECT_GT(read.bytes(), other.bytes() + most / 2) << "there are none";
@@ -128,9 +132,82 @@ TEST(shortcuts, go_with_their_snapshots) {
     for (int i = 0; i < 3; ++i) s.base.collect();
     if (round == 1) after_two = s.bytes();
   }
-  EXPECT_LE(s.bytes(), after_two + std::uint64_t{2 * 16 * shortcuts_store::rows});
+  EXPECT_LE(s.bytes(), after_two + std::uint64_t{2 * 16 * shortcuts_store::usual});
   const delta_stats all = s.base.stats().versions;
   EXPECT_EQ(all.versions_made, all.versions_dropped);
+}
+
+/// So many came and went that all of them would be beyond the bound: the next ones are made. There
+/// is a younger snapshot each time when one ends, which does not need what that one had.
+TEST(shortcuts, come_where_many_have_gone) {
+  shortcuts_store s;
+  constexpr std::uint64_t each = 16 * shortcuts_store::usual;
+  s.hold();
+  for (std::uint64_t all = 0; all < (std::uint64_t{5} << 18U); all += each) {
+    s.hold();
+    s.held.erase(s.held.begin());
+    for (int i = 0; i < 3; ++i) ASSERT_NO_FATAL_FAILURE(s.change_all());
+    s.hold();
+    s.base.collect();
+    const std::uint64_t before = s.bytes();
+    EXPECT_EQ(s.found_by_rows(*s.held[0].first), s.held[0].second);
+    EXPECT_GT(s.bytes(), before + each / 2) << all;
+    s.held.erase(s.held.begin());
+    s.base.collect();
+  }
+}
+
+/// By readers that ask for row after row, too.
+TEST(shortcuts, are_made_by_looks_at_single_rows) {
+  shortcuts_store s;
+  s.hold();
+  for (int i = 0; i < 4; ++i) ASSERT_NO_FATAL_FAILURE(s.change_all());
+  s.base.collect();
+  const std::uint64_t before = s.bytes();
+  const auto& [at, was] = s.held[0];
+  for (std::int64_t k = 0; k < s.rows; ++k) {
+    const auto found = at->find(s.t, {k});
+    ASSERT_EQ(found ? found->get(s.v) : -1, was[static_cast<std::size_t>(k)]) << k;
+  }
+  EXPECT_GT(s.bytes(), before + std::uint64_t{8 * shortcuts_store::usual});
+}
+
+/// Many snapshots see the same old versions: then shortcuts are much beside these.
+TEST(shortcuts, of_all_snapshots_take_a_megabyte_beside_few_versions) {
+  shortcuts_store read(12000);
+  shortcuts_store other(12000);
+  for (shortcuts_store* const s : {&read, &other}) {
+    for (int n = 0; n < 40; ++n) {
+      s->hold();
+      ASSERT_NO_FATAL_FAILURE(s->change_of_first(1));
+    }
+    for (int i = 0; i < 3; ++i) ASSERT_NO_FATAL_FAILURE(s->change_all());
+    s->base.collect();
+  }
+  for (const auto& [at, was] : read.held) ASSERT_EQ(read.found_by_rows(*at), was);
+  constexpr std::uint64_t megabyte = std::uint64_t{1} << 20U;
+  EXPECT_GT(read.bytes(), other.bytes() + megabyte / 2) << "there are few";
+  EXPECT_LE(read.bytes(), other.bytes() + megabyte + 4096);
+}
+
+/// With a budget, those are made for which half of it has room.
+TEST(shortcuts, leave_half_of_the_budget) {
+  constexpr std::uint64_t half = std::uint64_t{12} << 20U;
+  constexpr std::uint64_t each = 16 * shortcuts_store::usual;
+  shortcuts_store s(shortcuts_store::usual, 2 * half);
+  std::uint64_t made = 0;
+  for (std::size_t i = 0; s.bytes() + 4 * each < half; ++i) {
+    s.hold();
+    for (int n = 0; n < 4; ++n) ASSERT_NO_FATAL_FAILURE(s.change_all());
+    s.base.collect();
+    const std::uint64_t before = s.bytes();
+    ASSERT_NO_FATAL_FAILURE(s.check(i));
+    if (before + 4 * each > half) {
+      EXPECT_LE(s.bytes(), before + 4096) << "it was used up";
+    }
+    made += std::max(s.bytes(), before) - before;
+  }
+  EXPECT_GT(made, 2 * each) << "there are few";
 }
 
 /// Each of many snapshots sees another version of each of some rows, and none of these has gone: so

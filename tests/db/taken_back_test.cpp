@@ -220,6 +220,31 @@ TEST_F(taken_back, a_value_that_was_set_twice_is_free) {
   look(base.snapshot());
 }
 
+// Each time after the first, its entry is there already. (Other rows have so many that what was
+// taken back is not forgotten at once.)
+TEST_F(taken_back, a_value_that_was_set_again_and_again_is_free) {
+  db::transaction tx = base.begin();
+  for (std::int64_t n = 2; n < 10; ++n) {
+    ASSERT_TRUE(tx.update(rows, {n}, {{"c", 200 + n}, {"d", 200 + n}}));
+  }
+  const db::savepoint before = tx.savepoint();
+  ASSERT_TRUE(tx.update(rows, {1}, {{"c", 77}, {"d", 77}}));
+  const db::savepoint here = tx.savepoint();
+  for (int again = 0; again < 3; ++again) {
+    ASSERT_TRUE(tx.update(rows, {1}, {{"c", 78}, {"d", 78}}));
+    ASSERT_TRUE(tx.update(rows, {1}, {{"c", 77}, {"d", 77}}));
+  }
+  const auto take = [&](db::transaction& other) {
+    return other.insert(rows, {100, 1, 1, 77, 77, 1});
+  };
+  ASSERT_TRUE(tx.rollback_to(here));
+  EXPECT_EQ(base.transact(take, {.tries = 1}), outcome::conflict);  // the row has it yet
+  ASSERT_TRUE(tx.rollback_to(before));
+  EXPECT_EQ(base.transact(take, {.tries = 1}), outcome::ok);
+  ASSERT_TRUE(tx.commit());
+  look(base.snapshot());
+}
+
 TEST_F(taken_back, a_row_that_was_inserted_twice_is_free) {
   db::transaction tx = base.begin();
   const db::savepoint before = tx.savepoint();
