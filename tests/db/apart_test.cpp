@@ -15,6 +15,7 @@
 
 #include "db/storages.hpp"
 #include "support/faults.hpp"
+#include "support/sanitized.hpp"
 
 namespace {
 
@@ -204,6 +205,82 @@ TEST_P(db_apart, garbage_is_bounded_without_asking) {
   }
   EXPECT_LT(most, std::uint64_t{80} * (32 + 320)) << "64 blocks wait, and what the reader sees";
   EXPECT_EQ(seen(old, 1), 1);
+}
+
+/// What waits besides what readers see: 64 blocks, and those of the last commit.
+constexpr std::uint64_t besides = std::uint64_t{80} * (32 + 320);
+
+TEST_P(db_apart, what_a_reader_saw_goes_when_it_has_ended) {
+  constexpr std::int64_t count = 200;
+  std::uint64_t seen_by_it = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    ASSERT_TRUE(put(i, i));
+    seen_by_it += 2 * (32 + made_of(i).size());
+  }
+  const auto waiting = [&] { return base.stats().value_bytes_waiting; };
+  std::unique_ptr<reader> old(new reader(base.snapshot()));
+  std::uint64_t most = 0;
+  for (std::int64_t i = 0; i < 5 * count; ++i) {
+    ASSERT_TRUE(change(i % count, i + 1000));
+    most = std::max(most, waiting());
+  }
+  EXPECT_LT(most, seen_by_it + besides) << "as much again waits";
+  EXPECT_GT(most, seen_by_it);
+  old.reset();
+  // None of these replaces a value.
+  for (std::int64_t i = 0; i < count; ++i) {
+    ASSERT_TRUE(
+        base.transact([&](transaction& tx) { return tx.update(rows, {i}, {{"n", i + 2000}}); }));
+  }
+  EXPECT_LT(waiting(), besides) << "the reader has ended";
+  expect_nothing_left();
+}
+
+TEST_P(db_apart, what_many_readers_saw_goes_without_commits) {
+  constexpr std::int64_t count = 200;
+  for (std::int64_t i = 0; i < count; ++i) ASSERT_TRUE(put(i, i));
+  std::vector<reader> old;
+  // Each alone sees a few values.
+  for (std::int64_t i = 0; i < 10 * count; ++i) {
+    if (i % 50 == 0) old.push_back(base.snapshot());
+    ASSERT_TRUE(change(i % count, i + 1000));
+  }
+  EXPECT_GT(base.stats().value_bytes_waiting, besides);
+  old.clear();
+  for (int i = 0; i < 20; ++i) static_cast<void>(base.snapshot());
+  EXPECT_LT(base.stats().value_bytes_waiting, besides);
+  expect_nothing_left();
+}
+
+TEST_P(db_apart, no_commit_frees_all_that_a_reader_saw) {
+  constexpr std::int64_t count = sanitized ? 3000 : 40000;
+  const std::string text(20, 'x');
+  const auto all = [&](auto&& f) {
+    for (std::int64_t i = 0; i < count; i += 100) {
+      ASSERT_TRUE(base.transact([&](transaction& tx) -> status {
+        for (std::int64_t k = i; k < i + 100; ++k) {
+          if (status s = f(tx, k); !s) return s;
+        }
+        return {};
+      }));
+    }
+  };
+  all([&](transaction& tx, std::int64_t k) { return tx.insert(rows, {k, k, text, nullptr}); });
+  std::unique_ptr<reader> old(new reader(base.snapshot()));
+  all([&](transaction& tx, std::int64_t k) { return tx.update(rows, {k}, {{"words", text}}); });
+  old.reset();
+  std::uint64_t before = base.stats().value_bytes_waiting;
+  std::uint64_t most = 0;
+  for (std::int64_t i = 0; i < count / 10; ++i) {
+    ASSERT_TRUE(
+        base.transact([&](transaction& tx) { return tx.update(rows, {i}, {{"words", text}}); }));
+    const std::uint64_t now = base.stats().value_bytes_waiting;
+    most = std::max(most, before > now ? before - now : 0);
+    before = now;
+  }
+  EXPECT_LT(most, std::uint64_t{400} * (32 + 20)) << "a commit has freed so many bytes at once";
+  EXPECT_LT(before, besides);
+  expect_nothing_left();
 }
 
 TEST_P(db_apart, own_values_are_seen_and_go_with_the_transaction) {

@@ -69,6 +69,7 @@ struct world : two_column_row<Storage> {
     restamp(at(), time);
     old.published(mine.number(), time);
     values.retire(replaced, time);
+    values.after_commit();
     board.give_back(mine);
   }
   void look() {

@@ -273,6 +273,7 @@ status transaction::commit() {
   end();
   const outcome durable = record.acknowledge();
   engine_.cleaner.after_commit(left, s.rested);
+  engine_.values.after_commit();
   if (engine_.shown) engine_.shown->after_commit();
   if (durable != outcome::ok) [[unlikely]]
     return in_doubt();

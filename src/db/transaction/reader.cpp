@@ -139,6 +139,7 @@ reader::~reader() {
   if (session_ == nullptr) return;
   end();
   engine_.cleaner.step();
+  engine_.values.step();
   engine_.old->step();
 }
 
@@ -152,6 +153,7 @@ void reader::end(outcome how) noexcept {
   session_->clear(notes_reads_);
   engine_.board.give_back(*std::exchange(session_, nullptr)->record);
   engine_.cleaner.after_snapshot(timestamp());
+  engine_.values.after_snapshot(timestamp());
   engine_.old->snapshot_ended(timestamp());
 }
 
@@ -468,6 +470,7 @@ void reader::scan_secondary(const secondary& i, values from, values to, const sc
 
 reader::reader(engine& of, const reader_options& o, std::string_view label) : reader(of, label) {
   engine_.cleaner.step();
+  engine_.values.step();
   engine_.old->step();
   be_limited(o.deadline);
 }

@@ -9,23 +9,30 @@
 //              the same. So a block is not one version's, and no version storage can tell when it
 //              may go. It belongs to the row. It knows the commit that has put it there; the commit
 //              that replaces it, or deletes the row, gives it to a queue together with its own
-//              time. From there it is freed when no announced snapshot lies in between.
+//              time. One thread at a time lists the announced snapshots, and then examines each
+//              block once: if no snapshot lies in between, the block is freed. Otherwise it hangs
+//              at one of those that do, and is examined again when that one has ended.
 // Protects:    who has announced T, and has a handle out of the version of a row that was current
 //              at T, copied and validated as row.hpp has it: the block was there at T. Handles out
 //              of words that were not validated must not be followed.
 // Why no snapshot is missed: a snapshot T needs a block with since <= T < ended. When the block
-//   comes into the queue, `ended` is a time that the clock has shown. census::scan() lists all that
-//   is announced below the time that it returns, or will ever be; a block that ended later than
-//   that waits for the next scan.
+//   comes into the queue, `ended` is a time that the clock has shown. The list vouches for what
+//   ended at or before its time (snapshot_list.hpp); a block that ended later waits for the next
+//   one.
 // Why the fields need no atomics: `since` is written and read by who holds the row's lock. The
 //   others are written by that one before the block is in the queue, and read by who takes it out:
 //   the queue has a lock.
-// Cost:        a commit that replaces values: a short lock. Each collection, after as many blocks
-//              or bytes came in as were left by the last one and some: a look at the census.
-// Progress:    readers do nothing. One thread collects at a time; others go on without.
-// Bound:       what waits is at most twice what announced snapshots could see at the last
-//              collection, and `most_waiting` blocks or `most_bytes`, whichever is reached first;
-//              and what one commit replaces.
+// Cost:        a commit that replaces values: a short lock. While values wait, a look at the census
+//              for each `most_waiting` commits or blocks, or `most_bytes`.
+// Pace:        a commit examines twice as many blocks as have come since the last one, and
+//              `most_waiting` of what else is ready, or `most_bytes`. That is after its own
+//              snapshot has ended. Where there are no commits, readers that begin or end go on, a
+//              millisecond at a time; one at which more than `most_waiting` blocks, or
+//              `most_bytes`, hang has the next look made when it ends.
+// Progress:    one thread examines at a time; others go on without.
+// Bound:       what waits is what announced snapshots see; what those saw that have ended, until
+//              the steps above have come to it; `most_waiting` blocks or `most_bytes`, whichever is
+//              reached first; and what one commit replaces.
 #pragma once
 
 #include <algorithm>
@@ -44,6 +51,8 @@
 #include <spolia/base/short_lock.hpp>
 #include <spolia/db/commit.hpp>
 #include <spolia/db/row_budget.hpp>
+
+#include "db/snapshot_list.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -72,10 +81,12 @@ struct value_block {
 /// Blocks that are linked.
 struct value_list {
   value_block* first = nullptr;
+  value_block* last = nullptr;  // of use while there is a first one
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
 
   void add(value_block* b) noexcept {
+    if (first == nullptr) last = b;
     b->next.write(first);
     first = b;
     bytes += b->memory();
@@ -87,6 +98,19 @@ struct value_list {
     bytes -= b->memory();
     --count;
     return b;
+  }
+  /// Takes the other's blocks, and leaves it without any.
+  void append(value_list& more) noexcept {
+    if (more.first == nullptr) return;
+    if (first == nullptr) {
+      last = more.last;
+    } else {
+      more.last->next.write(first);
+    }
+    first = more.first;
+    bytes += more.bytes;
+    count += more.count;
+    more = {};
   }
 };
 
@@ -103,7 +127,11 @@ class value_blocks {
   value_blocks(const value_blocks&) = delete;
   value_blocks& operator=(const value_blocks&) = delete;
   /// All rows are gone, and so are all who read.
-  ~value_blocks() { free_all(waiting_); }
+  ~value_blocks() {
+    for (holder& h : held_at_) todo_.append(h.blocks);
+    todo_.append(queue_);
+    free_all(todo_);
+  }
 
   /// A block with these bytes. `beside` is as for row_budget::take. Throws std::bad_alloc, and
   /// row_budget::exceeded; nothing has changed then.
@@ -142,88 +170,190 @@ class value_blocks {
   void retire(value_list& all, std::uint64_t commit) noexcept {
     if (all.first == nullptr) return;
     for (value_block* b = all.first; b != nullptr; b = b->next.read()) b->ended.write(commit);
-    put_back(std::exchange(all, {}));
-    if (count_.load_relaxed() > enough_blocks_.load_relaxed() ||
-        waiting_bytes() > enough_bytes_.load_relaxed()) {
-      collect();
-    }
+    waiting_bytes_.fetch_add_relaxed(all.bytes);
+    put(all);
+  }
+  /// A commit is over, and so is its snapshot.
+  void after_commit() noexcept {
+    if (waiting_bytes() != 0) work();
+  }
+  /// A snapshot of this time has ended.
+  void after_snapshot(std::uint64_t time) noexcept {
+    // Not in between, mostly: then nothing hangs at it.
+    if (first_held_.load_relaxed() <= time && time <= last_held_.load_relaxed())
+      snapshot_ended(time);
+  }
+  /// For readers that begin or end.
+  void step() noexcept {
+    if (ready_.load_relaxed() != 0) go_on();
   }
   /// Frees what no snapshot sees, unless another thread is at it.
   void collect() noexcept {
-    // acquire ← the release below: the vector.
-    if (busy_.load_relaxed() || busy_.exchange_acquire(true)) return;
-    const std::uint64_t known = look();
-    value_list kept;
-    value_list all = take_all();
-    while (all.first != nullptr) {
-      value_block* const b = all.take();
-      if (needed(*b, known)) {
-        kept.add(b);
-      } else {
-        free(b);
-      }
-    }
-    enough_blocks_.store_relaxed(2 * kept.count + most_waiting);
-    enough_bytes_.store_relaxed(2 * kept.bytes + most_bytes);
-    put_back(kept);
-    busy_.store_release(false);  // → the acquire above
+    const turn mine(*this);
+    if (!mine) return;
+    look();
+    come_ = 0;
+    examine_some(todo_.count);
   }
 
   /// Bytes of all blocks.
   [[nodiscard]] std::uint64_t held() const noexcept { return held_.load_relaxed(); }
   /// Of those that are in no row any more.
-  [[nodiscard]] std::uint64_t waiting_bytes() const noexcept { return bytes_.load_relaxed(); }
+  [[nodiscard]] std::uint64_t waiting_bytes() const noexcept {
+    return waiting_bytes_.load_relaxed();
+  }
 
  private:
-  /// Lists the snapshots. Without memory for that, the oldest one is a list: what ended before it
-  /// is not needed, and more is not known.
-  std::uint64_t look() noexcept {
-    try {
-      return board_.living.scan(board_.clock, snapshots_);
-    } catch (const std::bad_alloc&) {
-      snapshots_.clear();
-      return board_.living.oldest(board_.clock);
+  /// A look goes over the snapshots that were listed: one for so many of them.
+  static constexpr std::uint64_t snapshots_a_block = 16;
+
+  /// What hangs at the snapshots of one time.
+  struct holder {
+    std::uint64_t time = 0;
+    value_list blocks;
+  };
+  /// One thread at a time examines blocks.
+  class turn {
+   public:
+    /// False, after that: it is another thread's turn.
+    explicit turn(value_blocks& of) noexcept : of_(of) {
+      // acquire ← the release below: what belongs to the thread whose turn it is.
+      mine_ = !of.busy_.load_relaxed() && !of.busy_.exchange_acquire(true);
+    }
+    ~turn() {
+      if (!mine_) return;
+      of_.ready_.store_relaxed(of_.todo_.count);
+      const bool none = of_.held_at_.empty();
+      of_.first_held_.store_relaxed(none ? 1 : of_.held_at_.front().time);
+      of_.last_held_.store_relaxed(none ? 0 : of_.held_at_.back().time);
+      of_.busy_.store_release(false);  // → the acquire above
+    }
+    turn(const turn&) = delete;
+    turn& operator=(const turn&) = delete;
+    explicit operator bool() const noexcept { return mine_; }
+
+   private:
+    value_blocks& of_;
+    bool mine_ = false;
+  };
+
+  static bool are_many(std::uint64_t blocks, std::uint64_t bytes) noexcept {
+    return blocks > most_waiting || bytes > most_bytes;
+  }
+  /// Apart, so that commits of databases without such values save no registers for it.
+  SPOLIA_NOINLINE void work() noexcept {
+    const std::uint64_t every = look_every_.load_relaxed();
+    const bool due = queued_.load_relaxed() > every || queued_bytes_.load_relaxed() > most_bytes ||
+                     calls_.fetch_add_relaxed(1) % (every + 1) == every;
+    if (!due && ready_.load_relaxed() == 0) return;
+    const turn mine(*this);
+    if (!mine) return;
+    if (due) look();
+    examine_some(2 * std::exchange(come_, 0));
+    std::uint64_t bytes = 0;
+    for (std::uint64_t n = 0; n < most_waiting && bytes < most_bytes && todo_.count != 0; ++n) {
+      bytes += todo_.first->memory();
+      examine_some(1);
     }
   }
-  /// Whether a snapshot may see it.
-  [[nodiscard]] bool needed(const value_block& b, std::uint64_t known) const noexcept {
-    const std::uint64_t ended = b.ended.read();
-    if (ended > known && !SPOLIA_FAULT("values.known_not_asked")) return true;
-    // The first one that began when the value was there, or later.
-    const std::uint64_t since = b.since.read() + (SPOLIA_FAULT("values.first_moment_lost") ? 1 : 0);
-    const auto first = std::lower_bound(snapshots_.begin(), snapshots_.end(), since);
-    return first != snapshots_.end() && *first < ended && !SPOLIA_FAULT("values.nobody_asked");
-  }
-  value_list take_all() noexcept {
+  void snapshot_ended(std::uint64_t time) noexcept;
+  void go_on() noexcept;
+
+  // For the thread whose turn it is:
+
+  /// Lists the snapshots. What hung at those that have ended is examined again, and so is what has
+  /// come since the last look.
+  void look() noexcept {
+    if (list_snapshots()) {
+      snapshot_list::walk listed = snapshots_.from_first();
+      std::erase_if(held_at_, [&](holder& h) {  // by time, as they are listed
+        const bool ended = !listed.has(h.time);
+        if (ended) todo_.append(h.blocks);
+        return ended;
+      });
+    }
+    ended_blocks_ = ended_bytes_ = 0;
     const std::lock_guard hold(lock_);
-    bytes_.fetch_sub_relaxed(waiting_.bytes);
-    count_.fetch_sub_relaxed(waiting_.count);
-    return std::exchange(waiting_, {});
+    queued_.store_relaxed(0);
+    queued_bytes_.store_relaxed(0);
+    come_ += queue_.count;
+    todo_.append(queue_);
   }
-  void put_back(value_list all) noexcept {
-    if (all.first == nullptr) return;
-    value_block* last = all.first;
-    while (last->next.read() != nullptr) last = last->next.read();
+  /// With room for what hangs at each. False: there was no memory.
+  bool list_snapshots() noexcept {
+    if (!snapshots_.look(board_)) return false;
+    look_every_.store_relaxed(
+        std::max<std::uint64_t>(most_waiting, snapshots_.size() / snapshots_a_block));
+    try {
+      held_at_.reserve(snapshots_.size());
+      return true;
+    } catch (const std::bad_alloc&) {
+      snapshots_.list_none();
+      return false;
+    }
+  }
+  void examine_some(std::uint64_t most) noexcept {
+    for (; most != 0 && todo_.first != nullptr; --most) examine(todo_.take());
+  }
+  void examine_for_a_while() noexcept;
+  void examine(value_block* b) noexcept {
+    const std::uint64_t ended = b->ended.read();
+    if (!snapshots_.vouches_for(ended) && !SPOLIA_FAULT("values.known_not_asked")) {
+      value_list one;
+      one.add(b);
+      return put(one);
+    }
+    const std::uint64_t since =
+        b->since.read() + (SPOLIA_FAULT("values.first_moment_lost") ? 1 : 0);
+    const std::uint64_t* const by = snapshots_.needed_by(since, ended).by;
+    if (by != nullptr && !SPOLIA_FAULT("values.nobody_asked")) return hang(b, *by);
+    waiting_bytes_.fetch_sub_relaxed(b->memory());
+    free(b);
+  }
+  void hang(value_block* b, std::uint64_t time) noexcept {
+    auto at = holder_at(time);
+    if (at == held_at_.end() || at->time != time) {
+      // There is room: list_snapshots() has reserved it for one of each listed time.
+      at = held_at_.insert(at, holder{time, {}});
+    }
+    at->blocks.add(b);
+  }
+  /// The first one that is not before that time.
+  std::vector<holder>::iterator holder_at(std::uint64_t time) noexcept {
+    return std::lower_bound(held_at_.begin(), held_at_.end(), time,
+                            [](const holder& h, std::uint64_t t) { return h.time < t; });
+  }
+
+  /// To be examined after the next look.
+  void put(value_list& all) noexcept {
     const std::lock_guard hold(lock_);
-    last->next.write(waiting_.first);
-    waiting_.first = all.first;
-    waiting_.bytes += all.bytes;
-    waiting_.count += all.count;
-    bytes_.fetch_add_relaxed(all.bytes);
-    count_.fetch_add_relaxed(all.count);
+    queued_.fetch_add_relaxed(all.count);
+    queued_bytes_.fetch_add_relaxed(all.bytes);
+    queue_.append(all);
   }
 
   commit_board& board_;
   row_budget& budget_;
   atomic<std::uint64_t> held_{0};
+  atomic<std::uint64_t> waiting_bytes_{0};
   spolia::detail::short_lock lock_;
-  value_list waiting_;
-  atomic<std::uint64_t> bytes_{0};  // of it, for who has not the lock
-  atomic<std::uint64_t> count_{0};
+  value_list queue_;  // under the lock
+  atomic<std::uint64_t> queued_{0};
+  atomic<std::uint64_t> queued_bytes_{0};
+  atomic<std::uint64_t> ready_{0};  // blocks of todo_, as the last turn has left them
+  atomic<std::uint32_t> calls_{0};
+  atomic<std::uint64_t> look_every_{most_waiting};  // blocks, or calls
+  // Times of holders are between them, or the first is above the second.
+  atomic<std::uint64_t> first_held_{1};
+  atomic<std::uint64_t> last_held_{0};
   atomic<bool> busy_{false};
-  std::vector<std::uint64_t> snapshots_;  // of who is busy
-  atomic<std::uint64_t> enough_blocks_{most_waiting};
-  atomic<std::uint64_t> enough_bytes_{most_bytes};
+  // Of the thread whose turn it is:
+  value_list todo_;                 // to be examined by the last look
+  std::uint64_t come_ = 0;          // into it out of the queue, since commits have examined last
+  std::uint64_t ended_blocks_ = 0;  // which hang at snapshots that have ended since the last look
+  std::uint64_t ended_bytes_ = 0;
+  snapshot_list snapshots_;      // which that has listed
+  std::vector<holder> held_at_;  // by time
 };
 
 }  // namespace db
