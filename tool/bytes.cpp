@@ -133,6 +133,7 @@ new_folder::new_folder(std::filesystem::path path) : path_(std::move(path)) {
   }
   const auto above = std::filesystem::absolute(path_).parent_path();
   above_ = ::open(above.c_str(), folder_flags);
+  if (above_ < 0 && errno != ENOENT) fail("open", above.string());
   if (above_ < 0) throw usage_error("there is no folder " + above.string());
   try {
     make();

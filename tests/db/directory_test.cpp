@@ -6,6 +6,7 @@
 
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,8 @@
 #include <array>
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -57,6 +60,36 @@ TEST_F(directories, are_made_and_opened_again) {
     ASSERT_TRUE(write_down(base, ledger, n));
     EXPECT_EQ(base.recovered().epoch, static_cast<std::uint64_t>(n));
   }
+}
+
+/// The directory above may be one that this process can pass through, or make names in, and not
+/// read.
+TEST_F(directories, are_made_in_one_that_cannot_be_read) {
+  const auto above = root_ / "above";
+  std::filesystem::create_directories(above / "there");
+  for (const auto& one : {above, above / "there"}) ASSERT_EQ(::chmod(one.c_str(), 0777), 0);
+  ASSERT_EQ(::chmod(above.c_str(), 0333), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    constexpr ::uid_t nobody = 65534;
+    if (::getuid() == 0 && ::setuid(nobody) != 0) ::_exit(2);
+    try {
+      for (const char* name : {"there", "made"}) {
+        database base = database::open(above / name, over(nullptr));
+        table& ledger = make_ledger(base);
+        if (!write_down(base, ledger, 1)) ::_exit(3);
+      }
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "%s\n", e.what());
+      ::_exit(4);
+    }
+    ::_exit(0);
+  }
+  int how = 0;
+  EXPECT_EQ(::waitpid(child, &how, 0), child);
+  EXPECT_TRUE(WIFEXITED(how));
+  EXPECT_EQ(WEXITSTATUS(how), 0);
+  ASSERT_EQ(::chmod(above.c_str(), 0777), 0);
 }
 
 TEST_F(directories, need_a_name) {

@@ -288,6 +288,16 @@ bool sync_names(int directory, const std::filesystem::path& path) {
   fail(path, "cannot make it durable");
 }
 
+/// The same of the directory above `within`. One that this process may pass through but not read
+/// cannot be opened: then the whole file system is synced.
+bool sync_names_above(const descriptor& above, int within, const std::filesystem::path& path) {
+  if (above.open()) return sync_names(above.get(), path);
+#if defined(__linux__)
+  if (errno == EACCES && ::syncfs(within) == 0) return true;
+#endif
+  fail(path, "cannot open this directory");
+}
+
 /// Directories that were made, the highest first.
 class made_directories {
  public:
@@ -307,9 +317,9 @@ class made_directories {
       throw storage_error(path, storage_error::nowhere,
                           "this name is taken by something that is no directory: use another one");
     }
+    const descriptor here(::open(path.c_str(), open_directory_flags));
     const descriptor fd(::open(above.c_str(), open_directory_flags));
-    if (!fd.open()) fail(above, "cannot open this directory");
-    sync_names(fd.get(), above);
+    sync_names_above(fd, here.get(), above);
   }
   /// As long as they are empty.
   void remove() noexcept {
@@ -376,8 +386,7 @@ class posix_directory final : public storage_directory {
   bool sync() override { return sync_names(fd_.get(), path()); }
   bool sync_own_name() override {
     const descriptor above(::openat(fd_.get(), "..", open_directory_flags));
-    if (!above.open()) fail(path().parent_path(), "cannot open");
-    return sync_names(above.get(), path().parent_path());
+    return sync_names_above(above, fd_.get(), path().parent_path());
   }
   void remove_made() noexcept override { made_.remove(); }
 
