@@ -19,6 +19,10 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
+/// Versions that a commit frees besides twice its own, of those that a snapshot has held: half a
+/// millisecond, so that the first commit after its end does not pay for all.
+inline constexpr std::uint64_t freed_at_once = 4096;
+
 template <class Block>
 struct delta_blocks {
   static constexpr std::size_t bytes(std::uint32_t words) noexcept {

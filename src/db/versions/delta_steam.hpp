@@ -7,11 +7,13 @@
 //              commit it frees those at the front that ended no later than the oldest snapshot
 //              began.
 // Cost:        an allocation and a free for each version, and a look at it when it goes; one look
-//              at the census in `look_every` commits.
+//              at the census in `look_every` commits. A commit frees twice as many as it has made,
+//              and `freed_at_once`.
 // Progress:    a lock for each writer, which only collect() contends for.
 // Bound:       what ended after the oldest snapshot began, and what ended in the last `look_every`
-//              commits of each writer. Unbounded while a snapshot is held. Writers that stop leave
-//              theirs to collect().
+//              commits of each writer. Unbounded while a snapshot is held; when it has ended,
+//              commits free what it held, some by each. Writers that stop leave theirs to
+//              collect().
 // Handles:     addresses.
 //
 // Departures from the paper:
@@ -93,15 +95,16 @@ class delta_steam final : public delta {
 
   void published(std::uint32_t writer, std::uint64_t commit) noexcept override {
     local& me = locals_.of(writer);
+    std::uint64_t made = 0;
     if (me.open != nullptr) {
-      for (block* b = me.open; b != nullptr; b = b->next) b->until = commit;
+      for (block* b = me.open; b != nullptr; b = b->next, ++made) b->until = commit;
       const std::lock_guard hold(me.lock);
       (me.last == nullptr ? me.first : me.last->next) = me.open;
       me.last = me.open_last;
       me.open = nullptr;
     }
     if (++me.commits % options_.look_every == 0) look();
-    free_old(me);
+    free_old(me, 2 * made + freed_at_once);
   }
 
   void cancel(std::uint32_t writer) noexcept override {
@@ -129,7 +132,7 @@ class delta_steam final : public delta {
 
   void collect() noexcept override {
     look();
-    board_.for_each(locals_, [&](local& l) { free_old(l); });
+    board_.for_each(locals_, [&](local& l) { free_old(l, ~std::uint64_t{0}); });
   }
 
  private:
@@ -160,7 +163,8 @@ class delta_steam final : public delta {
     oldest_.store_release(board_.living.oldest(board_.clock));
   }
 
-  void free_old(local& me) noexcept {
+  /// So many at most.
+  void free_old(local& me, std::uint64_t most) noexcept {
     // acquire ← the release in look(): what the readers did whose withdrawal that look has seen
     // happens before the freeing.
     const std::uint64_t oldest =
@@ -173,8 +177,9 @@ class delta_steam final : public delta {
       block* end = old;
       std::uint64_t bytes = blocks::bytes(end->words);
       std::uint64_t count = 1;
-      for (; end->next != nullptr && end->next->until <= oldest; end = end->next, ++count) {
-        bytes += blocks::bytes(end->next->words);
+      for (; count < most && end->next != nullptr && end->next->until <= oldest; ++count) {
+        end = end->next;
+        bytes += blocks::bytes(end->words);
       }
       me.first = end->next;
       if (me.first == nullptr) me.last = nullptr;

@@ -14,6 +14,7 @@
 //              snapshots go back; for each version cut out, the lock of the writer that keeps it.
 //              Blocks go through the domain, and a reader of an old version takes a guard.
 //              A scan of the census, which all writers share, in `look_every` commits of one.
+//              As with Steam, some by each commit of what is older than all snapshots.
 // Progress:    a lock for each writer, for a few stores. Readers do not wait.
 // Bound:       when a row has been changed, its chain has what the snapshots of the last scan see,
 //              and what ended after that scan: at most `look_every` commits of each writer. A row
@@ -125,9 +126,10 @@ class delta_steam_eager final : public delta {
 
   void published(std::uint32_t writer, std::uint64_t commit) noexcept override {
     local& me = locals_.of(writer);
+    std::uint64_t made = 0;
     {
       const std::lock_guard hold(me.lock);
-      for (block* b = me.last; b != nullptr && b->until == not_yet; b = b->before) {
+      for (block* b = me.last; b != nullptr && b->until == not_yet; b = b->before, ++made) {
         b->until = commit;
       }
     }
@@ -136,7 +138,7 @@ class delta_steam_eager final : public delta {
       let_go(me, std::exchange(me.passed, nullptr), guard, true);
     }
     if (++me.commits % options_.look_every == 0) look(guard);
-    free_old(me, guard);
+    free_old(me, 2 * made + freed_at_once, guard);
   }
 
   void cancel(std::uint32_t writer) noexcept override {
@@ -197,7 +199,7 @@ class delta_steam_eager final : public delta {
     try {
       auto guard = nodes_.enter();
       look(guard);
-      board_.for_each(locals_, [&](local& l) { free_old(l, guard); });
+      board_.for_each(locals_, [&](local& l) { free_old(l, ~std::uint64_t{0}, guard); });
     } catch (const std::bad_alloc&) {  // this thread's first guard: then another time
     }
   }
@@ -290,12 +292,15 @@ class delta_steam_eager final : public delta {
       }
     }
   }
-  void free_old(local& l, nodes::guard& guard) noexcept {
+  /// So many at most.
+  void free_old(local& l, std::uint64_t most, nodes::guard& guard) noexcept {
     const std::uint64_t oldest = oldest_of(*scans_.latest());
     block* old = nullptr;
     {
       const std::lock_guard hold(l.lock);
-      while (l.first != nullptr && l.first->until <= oldest) push(old, l.take_off(*l.first));
+      for (; most != 0 && l.first != nullptr && l.first->until <= oldest; --most) {
+        push(old, l.take_off(*l.first));
+      }
     }
     let_go(l, old, guard);
   }
