@@ -642,7 +642,7 @@ bytes every_second_block_damaged(std::size_t blocks) {
 }
 
 TEST(salvage_scan, takes_time_in_proportion_to_a_checkpoint_full_of_holes) {
-  constexpr std::size_t blocks = 40000 / fewer;
+  constexpr std::size_t blocks = 20000 / fewer * 2;
   const disk files = new_disk();
   commits(files, 1, 1);
   const std::string name = std::string(place) + "/checkpoint-0000000000000064.spl";
