@@ -71,8 +71,8 @@ TEST_F(directories, are_made_in_one_that_cannot_be_read) {
   ASSERT_EQ(::chmod(above.c_str(), 0333), 0);
   const pid_t child = ::fork();
   if (child == 0) {
-    constexpr ::uid_t nobody = 65534;
-    if (::getuid() == 0 && ::setuid(nobody) != 0) ::_exit(2);
+    constexpr ::uid_t unprivileged = 65534;
+    if (::getuid() == 0 && ::setuid(unprivileged) != 0) ::_exit(2);
     try {
       for (const char* name : {"there", "made"}) {
         database base = database::open(above / name, over(nullptr));

@@ -79,6 +79,18 @@ class taken_back : public testing::Test {
     look(base.snapshot());
   }
   /// Each index leads to each row once.
+  /// The value 77 of `c` and `d`, which the first row was given after `before`, and has at `here`.
+  void is_free_before(db::transaction& tx, const db::savepoint& before, const db::savepoint& here) {
+    const auto take = [&](db::transaction& other) {
+      return other.insert(rows, {100, 1, 1, 77, 77, 1});
+    };
+    ASSERT_TRUE(tx.rollback_to(here));
+    EXPECT_EQ(base.transact(take, {.tries = 1}), outcome::conflict);  // the row has it yet
+    ASSERT_TRUE(tx.rollback_to(before));
+    EXPECT_EQ(base.transact(take, {.tries = 1}), outcome::ok);
+    ASSERT_TRUE(tx.commit());
+    look(base.snapshot());
+  }
   void look(const db::reader& at) {
     std::map<std::int64_t, std::vector<std::int64_t>> in;
     at.for_each(rows, [&](const db::row& r) {
@@ -209,15 +221,7 @@ TEST_F(taken_back, a_value_that_was_set_twice_is_free) {
   const db::savepoint here = tx.savepoint();
   ASSERT_TRUE(tx.update(rows, {1}, {{"c", 78}, {"d", 78}}));
   ASSERT_TRUE(tx.update(rows, {1}, {{"c", 77}, {"d", 77}}));
-  const auto take = [&](db::transaction& other) {
-    return other.insert(rows, {100, 1, 1, 77, 77, 1});
-  };
-  ASSERT_TRUE(tx.rollback_to(here));
-  EXPECT_EQ(base.transact(take, {.tries = 1}), outcome::conflict);  // the row has it yet
-  ASSERT_TRUE(tx.rollback_to(before));
-  EXPECT_EQ(base.transact(take, {.tries = 1}), outcome::ok);
-  ASSERT_TRUE(tx.commit());
-  look(base.snapshot());
+  ASSERT_NO_FATAL_FAILURE(is_free_before(tx, before, here));
 }
 
 // Each time after the first, its entry is there already. (Other rows have so many that what was
@@ -234,15 +238,7 @@ TEST_F(taken_back, a_value_that_was_set_again_and_again_is_free) {
     ASSERT_TRUE(tx.update(rows, {1}, {{"c", 78}, {"d", 78}}));
     ASSERT_TRUE(tx.update(rows, {1}, {{"c", 77}, {"d", 77}}));
   }
-  const auto take = [&](db::transaction& other) {
-    return other.insert(rows, {100, 1, 1, 77, 77, 1});
-  };
-  ASSERT_TRUE(tx.rollback_to(here));
-  EXPECT_EQ(base.transact(take, {.tries = 1}), outcome::conflict);  // the row has it yet
-  ASSERT_TRUE(tx.rollback_to(before));
-  EXPECT_EQ(base.transact(take, {.tries = 1}), outcome::ok);
-  ASSERT_TRUE(tx.commit());
-  look(base.snapshot());
+  ASSERT_NO_FATAL_FAILURE(is_free_before(tx, before, here));
 }
 
 TEST_F(taken_back, a_row_that_was_inserted_twice_is_free) {
