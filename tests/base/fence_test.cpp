@@ -21,6 +21,7 @@
 #include <spolia/base/processors.hpp>
 
 #include "support/sandbox.hpp"
+#include "support/sanitized.hpp"
 
 #if defined(__linux__)
 #include <linux/membarrier.h>
@@ -103,7 +104,7 @@ class store_buffering {
 #if defined(SPOLIA_TEST_EMULATED)
 constexpr int rounds = 500;  // two emulated threads in step take long where processors are scarce
 #else
-constexpr int rounds = 10000;
+constexpr int rounds = spolia::test::tries(10000);
 #endif
 
 TEST(fence, light_against_heavy_forbids_both_old) {

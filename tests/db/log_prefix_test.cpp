@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "db/durable.hpp"
+#include "support/sanitized.hpp"
 #include "support/stress.hpp"
 
 namespace {
@@ -156,7 +157,7 @@ TEST_P(log_prefix, has_what_its_transactions_depend_on) {
   ASSERT_GT(whole, empty_);
   rng random(seed_for(99));
   std::int64_t most = 0;
-  for (int cut = 0; cut < 40; ++cut) {
+  for (int cut = 0; cut < tries(40); ++cut) {
     const disk left = files_->copy();
     segment_of(*left).resize(cut == 0 ? whole : empty_ + random.below(whole - empty_));
     database base = database::open(place, over(left));

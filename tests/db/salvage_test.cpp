@@ -244,7 +244,7 @@ constexpr std::size_t each_nth = spolia::test::fewer > 1 ? 5 : 1;
 TEST_F(damaged_checkpoint, has_the_rows_of_its_other_blocks) {
   ASSERT_GT(blocks_.size(), 12U);
   const auto flip = [](std::span<std::byte> at) { at[0] ^= std::byte{0x10}; };
-  for (std::size_t at = 0; at < file_head; at += 3) damage(at, at + 1, flip);
+  for (std::size_t at = 0; at < file_head; at += 3 * each_nth) damage(at, at + 1, flip);
   for (std::size_t i = 0; i < blocks_.size(); i += each_nth) {
     const block_place& b = blocks_[i];
     for (const std::size_t at : {0U, 5U, 9U, 11U, 13U, 17U, 21U, 25U, 32U}) {

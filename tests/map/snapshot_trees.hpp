@@ -61,8 +61,8 @@ using tree_subjects = with_every_collector<types_where_cheap, 3, small_tree,
                                            subject<trees_with<epoch_collector, 0>, domain<token>>,
                                            subject<trees_with<steam, 4>, domain<debra>>>;
 /// For the large suites, which take long to compile: one of each kind of list.
-using main_tree_subjects = testing::Types<subject<trees_with<sl_rt, 4>, domain<token>>,
-                                          subject<trees_with<dl_rt, 0>, domain<debra, pooled>>>;
+using main_tree_subjects = few_or_all<2, subject<trees_with<sl_rt, 4>, domain<token>>,
+                                      subject<trees_with<dl_rt, 0>, domain<debra, pooled>>>;
 
 struct tree_names {
   template <class Subject>

@@ -28,6 +28,13 @@ inline constexpr unsigned fewer = 4;
 inline constexpr unsigned fewer = sanitized ? 4 : 1;
 #endif
 
+/// How long threads race in a test of share 1, see stress.hpp.
+#if SPOLIA_TEST_ONE_TYPE
+inline constexpr double stress_seconds = 0.2;
+#else
+inline constexpr double stress_seconds = sanitized ? 0.25 : 0.5;
+#endif
+
 /// From one to the next of what is tried at every byte.
 inline constexpr unsigned stride = fewer;
 

@@ -21,8 +21,6 @@
 namespace spolia::test {
 namespace {
 
-constexpr double usual_seconds = sanitized ? 0.25 : 0.5;
-
 std::uint64_t choose_seed() {
   if (const char* text = std::getenv("SPOLIA_SEED"); text != nullptr && *text != '\0') {
     char* end = nullptr;
@@ -145,7 +143,7 @@ std::uint64_t seed_for(std::uint64_t stream) {
 }
 
 std::chrono::nanoseconds stress_time(double share) {
-  double seconds = usual_seconds;
+  double seconds = stress_seconds;
   if (const char* text = std::getenv("SPOLIA_STRESS_SECONDS"); text != nullptr && *text != '\0') {
     char* end = nullptr;
     seconds = std::strtod(text, &end);
