@@ -96,14 +96,14 @@ struct delta_bridge : region_domain::header {
   [[nodiscard]] std::uint32_t entries_used() const noexcept {
     return (std::min)(used.load_relaxed(), size);
   }
-  /// Calls f(entry, its head) for all that are filled, as they lie.
+  /// Calls f(entry) for all that are filled, as they lie.
   template <class F>
   static void each_entry(const atomic<delta_bridge*>& bridges, F&& f) {
     for (const delta_bridge* b = newest(bridges); b != nullptr; b = b->older) {
       for (std::uint32_t i = 0, end = b->entries_used(); i < end; ++i) {
+        const entry& e = b->entries()[i];
         // acquire ← the release in fill(): the entry.
-        const std::uint64_t head = b->entries()[i].head.load_acquire();
-        if (head != 0) f(b->entries()[i], head);
+        if (e.head.load_acquire() != 0) f(e);
       }
     }
   }

@@ -494,22 +494,21 @@ inline void delta_consolidated::make_shortcuts(std::uint64_t time, searcher& of,
   // acquire ← the release below: what the last one has done.
   if (making_.load_relaxed() || making_.exchange_acquire(true)) return;
   of.rows.store_relaxed(0);
-  if (has_room_for(delta_shortcuts::bytes_for(entries))) {
+  if (has_room_for(delta_shortcuts::usual_bytes(entries))) {
     try {
-      std::vector<delta_shortcuts::entry> all;
-      all.reserve(entries);
+      delta_shortcuts::builder all(memory_, time);
       for (std::uint32_t n = 0, end = ring_.count(); n < end; ++n) {
         if (!may_lead_to(ring_.at(n), time)) continue;
-        delta_bridge::each_entry(bridges_[n], [&](const auto& e, std::uint64_t head) {
-          const std::uint64_t until = e.until.read();
-          if (until > time || SPOLIA_FAULT("consolidated.shortcuts_of_any_end")) {
-            all.push_back({e.row.read(), until, head});
-          }
+        delta_bridge::each_entry(bridges_[n], [&](const auto& e) {
+          const bool late = e.until.read() > time;
+          if (late || SPOLIA_FAULT("consolidated.shortcuts_of_any_end")) all.add(e);
         });
       }
-      delta_shortcuts* const made = delta_shortcuts::make(memory_, time, all);
-      shortcut_bytes_.store_relaxed(shortcut_bytes_.load_relaxed() + made->bytes());
-      let_go(of, made, guard);
+      if (has_room_for(all.bytes())) {
+        delta_shortcuts* const made = all.finish();
+        shortcut_bytes_.store_relaxed(shortcut_bytes_.load_relaxed() + made->bytes());
+        let_go(of, made, guard);
+      }
     } catch (const std::bad_alloc&) {  // readers go on as they have
     }
   }

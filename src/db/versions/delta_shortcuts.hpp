@@ -5,9 +5,12 @@
 // Idea:        a reader that meets a dead link looks the row up in one block of entries after the
 //              other, and there may be a hundred of them. So when readers of a snapshot have looked
 //              into as many as there are entries, all entries that may lead to what the snapshot
-//              sees are put into one array, by row. A scan comes to the rows in that order: it goes
-//              over the array once.
-// Cost:        16 bytes for each row; while it is made, 48 bytes more for each entry.
+//              sees are gone over once, and each row gets a place for the one that does. Rows of one
+//              table are numbered one after the other, so 64 of them have their places in one page.
+//              Pages stand in the order of rows, and so does what a scan asks for.
+// Cost:        9 bytes for each row where most rows of a page have an entry; half a kilobyte where
+//              one has. While it is made, a place has the entry itself, and nothing else of the size
+//              of the rows is needed: memory that is new to a process takes longer than the rest.
 // Threads:     it does not change. Protected by the domain that bridges are protected by.
 // Right or wrong: a row that is not there, or whose handle leads to what was dropped meanwhile, is
 //              looked for as if there were no shortcuts.
@@ -17,8 +20,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <new>
-#include <utility>
 #include <vector>
 
 #include <spolia/base/atomic.hpp>
@@ -33,60 +36,106 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
 class delta_shortcuts : public region_domain::header {
- public:
-  struct entry {
-    std::uint64_t row;
-    std::uint64_t until;  ///< when the version at `head` ended
-    std::uint64_t head;   ///< a handle
+#if defined(SPOLIA_MODEL)
+  static constexpr unsigned row_bits = 1;
+#else
+  static constexpr unsigned row_bits = 6;  // of a row's number, which say where in its page
+#endif
+  static constexpr std::size_t rows_a_page = std::size_t{1} << row_bits;
+  static constexpr std::size_t align = alignof(std::max_align_t);
+
+  struct page {
+    std::array<plain<std::uint64_t>, rows_a_page> heads;  // handles; 0: not known
+  };
+  struct freed {
+    void operator()(page* p) const noexcept { memory::deallocate(p, sizeof(page), align); }
+  };
+  struct numbered {
+    std::uint64_t number = 0;
+    page* where = nullptr;
   };
 
-  /// For snapshots of this time only, of what ended after it. Throws std::bad_alloc.
-  static delta_shortcuts* make(delta_chunks& of, std::uint64_t time, std::vector<entry>& all) {
-    sort_by_row(all);
-    std::size_t rows = 0;
-    for (const entry& e : all) {
-      if (rows == 0 || all[rows - 1].row != e.row) {
-        all[rows++] = e;
-      } else if (e.until < all[rows - 1].until) {
-        all[rows - 1] = e;  // what the snapshot sees is in the oldest of these pieces, or before it
+ public:
+  using entry = delta_bridge::entry;
+
+  /// Makes one, for snapshots of this time only.
+  class builder {
+   public:
+    builder(delta_chunks& of, std::uint64_t time)
+        : made_(::new(memory::allocate(sizeof(delta_shortcuts), align)) delta_shortcuts(of, time)) {
+    }
+    /// An entry that ended after that time, and stays until finish(). Of a row's, the one that
+    /// ended first counts: what the snapshot sees is in that piece, or before it. Throws
+    /// std::bad_alloc.
+    void add(const entry& e) {
+      const std::uint64_t row = e.row.read();
+      plain<std::uint64_t>& is = find(page_of(row)).heads[place_of(row)];
+      const entry* const was = entry_in(is);
+      if (was != nullptr && was->until.read() <= e.until.read()) return;
+      is.write(reinterpret_cast<std::uintptr_t>(&e));
+    }
+    [[nodiscard]] std::size_t bytes() const noexcept { return made_->bytes(); }
+    delta_shortcuts* finish() noexcept {
+      for (const numbered& p : made_->pages_) {
+        for (plain<std::uint64_t>& is : p.where->heads) {
+          const entry* const known = entry_in(is);
+          if (known != nullptr) is.write(known->head.load_relaxed());
+        }
       }
+      std::sort(made_->pages_.begin(), made_->pages_.end(),
+                [](const numbered& a, const numbered& b) { return a.number < b.number; });
+      made_->of_.count(made_->bytes());
+      return made_.release();
     }
-    all.resize(rows);
-    const std::size_t bytes = bytes_for(all.size());
-    auto* const made = ::new (memory::allocate(bytes, align)) delta_shortcuts(of, time, all.size());
-    of.count(bytes);
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      (::new (made->rows() + i) plain<std::uint64_t>)->write(all[i].row);
-      (::new (made->heads() + i) plain<std::uint64_t>)->write(all[i].head);
+
+   private:
+    struct discard {
+      void operator()(delta_shortcuts* s) const noexcept { delta_shortcuts::destroy(s); }
+    };
+
+    static const entry* entry_in(const plain<std::uint64_t>& place) noexcept {
+      return reinterpret_cast<const entry*>(static_cast<std::uintptr_t>(place.read()));
     }
-    return made;
-  }
+    page& find(std::uint64_t number) {
+      if (2 * made_->pages_.size() >= index_.size()) grow();
+      numbered& at = look_for(number);
+      if (at.where == nullptr) at = made_->append(number);
+      return *at.where;
+    }
+    numbered& look_for(std::uint64_t number) noexcept {
+      const std::size_t mask = index_.size() - 1;
+      std::size_t at = number * 0x9E3779B97F4A7C15U >> 32U & mask;
+      while (index_[at].where != nullptr && index_[at].number != number) at = (at + 1) & mask;
+      return index_[at];
+    }
+    void grow() {
+      constexpr std::size_t first = 64;
+      index_ = std::vector<numbered>((std::max)(first, 4 * index_.size()));
+      for (const numbered& p : made_->pages_) look_for(p.number) = p;
+    }
+
+    std::unique_ptr<delta_shortcuts, discard> made_;
+    std::vector<numbered> index_;  // a hash table; its size is a power of two
+  };
+
+  /// What those of so many entries take where most rows of a page have one.
+  static constexpr std::size_t usual_bytes(std::size_t entries) noexcept { return 9 * entries; }
   [[nodiscard]] std::uint64_t time() const noexcept { return time_; }
-  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_for(count_); }
-  static constexpr std::size_t bytes_for(std::size_t rows) noexcept {
-    return sizeof(delta_shortcuts) + rows * 2 * sizeof(plain<std::uint64_t>);
+  [[nodiscard]] std::size_t bytes() const noexcept {
+    return sizeof(delta_shortcuts) + pages_.size() * (sizeof(page) + sizeof(numbered));
   }
 
-  /// Where the row's chain goes on; 0: it is not known. `near` is where the row before it was
-  /// looked for, or 0.
+  /// Where the row's chain goes on; 0: it is not known. `near` is which page the row before it was
+  /// looked for in, or 0.
   [[nodiscard]] std::uint64_t head_of(std::uint64_t row, std::size_t& near) const noexcept {
-    constexpr std::size_t few = 8;
-    const std::size_t begin = near;
-    if (begin < count_ && rows()[begin].read() <= row) {
-      const std::size_t end = (std::min)(count_, begin + few);
-      while (near < end && rows()[near].read() < row) ++near;
-      if (near == end && near != count_) near = position_of(row);
-    } else {
-      near = position_of(row);
-    }
-    return near < count_ && rows()[near].read() == row ? heads()[near].read() : 0;
+    const std::uint64_t number = page_of(row);
+    if (!is_at(near, number) && !is_at(++near, number)) near = position_of(number);
+    return is_at(near, number) ? pages_[near].where->heads[place_of(row)].read() : 0;
   }
 
   static void free(delta_shortcuts* s) noexcept {
-    const std::size_t all = s->bytes();
-    s->of_.uncount(all);
-    s->~delta_shortcuts();
-    memory::deallocate(s, all, align);
+    s->of_.uncount(s->bytes());
+    destroy(s);
   }
   /// For a domain; the bytes were said to wait.
   struct ending {
@@ -97,55 +146,36 @@ class delta_shortcuts : public region_domain::header {
   };
 
  private:
-  static constexpr std::size_t align = alignof(std::max_align_t);
+  static std::uint64_t page_of(std::uint64_t row) noexcept { return row >> row_bits; }
+  static std::size_t place_of(std::uint64_t row) noexcept { return row & (rows_a_page - 1); }
 
-  delta_shortcuts(delta_chunks& of, std::uint64_t time, std::size_t count) noexcept
-      : of_(of), time_(time), count_(count) {}
+  delta_shortcuts(delta_chunks& of, std::uint64_t time) noexcept : of_(of), time_(time) {}
 
-  /// Goes over all of them once for each 11 bits in which their rows differ: those of one table do
-  /// in few.
-  static void sort_by_row(std::vector<entry>& all) {
-    constexpr unsigned bits = 11;
-    constexpr std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
-    std::uint64_t differ = 0;
-    for (const entry& e : all) differ |= e.row ^ all.front().row;
-    std::vector<entry> sorted(all.size());
-    for (unsigned shift = 0; shift < 64; shift += bits) {
-      if ((differ >> shift & mask) == 0) continue;
-      std::array<std::size_t, mask + 1> next{};  // where the next one goes that has these bits
-      for (const entry& e : all) ++next[e.row >> shift & mask];
-      std::size_t sum = 0;
-      for (std::size_t& n : next) sum += std::exchange(n, sum);
-      for (const entry& e : all) sorted[next[e.row >> shift & mask]++] = e;
-      all.swap(sorted);
-    }
+  numbered append(std::uint64_t number) {
+    std::unique_ptr<page, freed> made(::new (memory::allocate(sizeof(page), align)) page);
+    pages_.push_back({number, made.get()});
+    made.release();
+    return pages_.back();
   }
-  plain<std::uint64_t>* rows() noexcept {
-    return reinterpret_cast<plain<std::uint64_t>*>(this + 1);
+  static void destroy(delta_shortcuts* s) noexcept {
+    for (const numbered& p : s->pages_) freed()(p.where);
+    s->~delta_shortcuts();
+    memory::deallocate(s, sizeof(delta_shortcuts), align);
   }
-  [[nodiscard]] const plain<std::uint64_t>* rows() const noexcept {
-    return reinterpret_cast<const plain<std::uint64_t>*>(this + 1);
+  [[nodiscard]] bool is_at(std::size_t n, std::uint64_t number) const noexcept {
+    return n < pages_.size() && pages_[n].number == number;
   }
-  plain<std::uint64_t>* heads() noexcept { return rows() + count_; }
-  [[nodiscard]] const plain<std::uint64_t>* heads() const noexcept { return rows() + count_; }
-  /// Of the first that is not below the row.
-  [[nodiscard]] std::size_t position_of(std::uint64_t row) const noexcept {
-    std::size_t first = 0;
-    std::size_t end = count_;
-    while (first < end) {
-      const std::size_t middle = first + (end - first) / 2;
-      if (rows()[middle].read() < row) {
-        first = middle + 1;
-      } else {
-        end = middle;
-      }
-    }
-    return first;
+  /// Of the first page that is not below this one.
+  [[nodiscard]] std::size_t position_of(std::uint64_t number) const noexcept {
+    const auto found =
+        std::lower_bound(pages_.begin(), pages_.end(), number,
+                         [](const numbered& p, std::uint64_t n) { return p.number < n; });
+    return static_cast<std::size_t>(found - pages_.begin());
   }
 
   delta_chunks& of_;
   const std::uint64_t time_;
-  const std::size_t count_;
+  std::vector<numbered> pages_;  // in the order of their rows
 };
 
 }  // namespace db
