@@ -339,9 +339,38 @@ TEST(damage, an_identity_says_what_is_wrong_with_it) {
   }
   EXPECT_EQ(try_to_open(files).refused, "");
   const disk alone = new_disk();
-  alone->put(name, bytes(61));
+  alone->put(name, bytes(61, std::byte{'x'}));
   const std::string why = try_to_open(alone).refused;
   EXPECT_NE(why.find("not the file of a database"), std::string::npos) << why;
+}
+
+/// The computer lost power while a database was made: the name and the length were on the disk, and
+/// what was written was not.
+TEST(damage, an_identity_of_zeros_alone_is_that_of_a_database_to_be_made) {
+  const disk sample = new_disk();
+  {
+    database base = database::open(place, over(sample));
+  }
+  const std::string name = std::string(place) + "/SPOLIA";
+  for (const std::size_t size : {std::size_t{0}, std::size_t{7}, sample->content(name).size()}) {
+    SCOPED_TRACE(size);
+    const disk files = new_disk();
+    files->put(name, bytes(size));
+    options reading = over(files);
+    reading.read_only = true;
+    try {
+      database::open(place, reading);
+      ADD_FAILURE() << "there is nothing to be read";
+    } catch (const storage_error& e) {
+      EXPECT_NE(std::string(e.what()).find("or an empty one"), std::string::npos) << e.what();
+    }
+    EXPECT_EQ(files->content(name), bytes(size)) << "it was read only";
+    {
+      database base = database::open(place, over(files));
+    }
+    EXPECT_EQ(try_to_open(files).refused, "");
+    EXPECT_EQ(files->content(name).size(), sample->content(name).size());
+  }
 }
 
 /// The file is as if written by an older version.

@@ -62,6 +62,12 @@ const char* what_then(folder_use use) noexcept {
   return use.damaged ? ". End what has it, or use a copy of the directory" : "";
 }
 
+/// What a process leaves that was killed while it made a database, or its computer lost power: of
+/// what was written and not synced the length may be there, and the bytes not.
+bool is_blank(std::string_view identity) noexcept {
+  return identity.find_first_not_of('\0') == std::string_view::npos;
+}
+
 int digit_value(char c) noexcept {
   if (c >= '0' && c <= '9') return c - '0';
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
@@ -105,8 +111,10 @@ folder::folder(storage_files& files, const std::filesystem::path& directory, fol
   // A process may have died while it made the database: then there is nothing else.
   const folder_content has = look();
   // And a backup gets it last: that a copy was not finished is for the opening to say.
+  const bool begun = is_blank({text.data(), size}) && !has.has_data() && !has.copy;
+  if (begun && use.write) return;
   const bool whole = size == identity_text({}, without_data).size();
-  if (size == 0 && has.has_data() && !has.copy) refuse_without_identity(has);
+  if (begun || (size == 0 && has.has_data() && !has.copy)) refuse_without_identity(has);
   if (whole || (has.has_data() && !has.copy) || (!use.write && !has.copy)) {
     parse({text.data(), size}, has.has_data());
   }
@@ -162,9 +170,10 @@ void folder::keep() {
 void folder::refuse_without_identity(const folder_content& has) const {
   if (has.copy) throw storage_error(path(), storage_error::nowhere, unfinished_copy_text);
   if (!has.has_data()) {
-    throw storage_error(path(), storage_error::nowhere,
-                        "there is no database: it has no file SPOLIA. An opening that is not "
-                        "read_only makes one");
+    throw storage_error(
+        path(), storage_error::nowhere,
+        "there is no database: it has no file SPOLIA, or an empty one. An opening that "
+        "is not read_only makes one");
   }
   const bool log = !has.segments.empty();
   const std::string one = file_name(log ? file_kind::log : file_kind::checkpoint,
