@@ -19,6 +19,8 @@
 // later one does, and a version between would be needed again after it was cut off and freed. Such
 // a time protects no snapshot, since every snapshot below `known` is in the earlier list. (The
 // paper's pseudocode does not have this filter; without it a retired version can come back.)
+// So what an earlier scan has found to be needed, and what has not ended before all snapshots, can
+// go only on account of a snapshot that has ended since: `ended` says how far back that reaches.
 #pragma once
 
 #include <algorithm>
@@ -98,6 +100,12 @@ class scan_board {
       if (SPOLIA_FAULT("board.no_filter")) return false;
       return t < before.known && !std::binary_search(before.times.begin(), before.times.end(), t);
     });
+    fresh.ended = before.ended;
+    const std::uint64_t oldest = fresh.least();
+    for (auto t = before.times.rbegin(); t != before.times.rend() && *t > oldest; ++t) {
+      const bool lives = std::binary_search(fresh.times.begin(), fresh.times.end(), *t);
+      if (!lives) fresh.ended.note(fresh.known, *t);
+    }
   }
 
   Domain& domain_;

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -76,11 +78,60 @@ class tracked_list {
   plain<std::uint64_t> count_{0};
 };
 
+/// Which snapshots have ended so far though an older one had not, as scans have found it: what one
+/// of them alone has needed ended after its time, and nothing that ended before can go on account
+/// of it. Of those that ended one after the other the oldest counts. If there are many runs, two
+/// that follow each other count as one, the longer ago the rather: who last asked some time ago
+/// looks back little more than twice as far.
+class ended_times {
+ public:
+  /// Found by a scan with this `known`, which does not fall.
+  void note(std::uint64_t known, std::uint64_t time) noexcept {
+    while (count_ != 0 && last_[count_ - 1].time >= time) --count_;
+    if (count_ == last_.size()) join_two(known);
+    last_[count_++] = {known, time};
+  }
+  /// The oldest of those that scans have found whose `known` was this or more; if there is none, as
+  /// large as can be.
+  [[nodiscard]] std::uint64_t oldest_since(std::uint64_t known) const noexcept {
+    for (std::size_t i = 0; i < count_; ++i) {
+      if (last_[i].known >= known) return last_[i].time;
+    }
+    return ~std::uint64_t{0};
+  }
+
+ private:
+  struct found {
+    std::uint64_t known;
+    std::uint64_t time;
+  };
+
+  /// Those that as one are the shortest, compared to how long ago they began.
+  void join_two(std::uint64_t now) noexcept {
+    std::size_t at = 1;
+    double least = 2;
+    for (std::size_t i = 1; i < count_; ++i) {
+      const auto ago = static_cast<double>(now - last_[i - 1].time);
+      const double share = static_cast<double>(last_[i].known - last_[i - 1].time) / ago;
+      if (share < least) at = i;
+      least = (std::min)(least, share);
+    }
+    last_[at].time = last_[at - 1].time;
+    std::move(last_.begin() + static_cast<std::ptrdiff_t>(at), last_.end(),
+              last_.begin() + static_cast<std::ptrdiff_t>(at - 1));
+    --count_;
+  }
+  // By both, from the smallest to the largest.
+  std::array<found, 16> last_{};
+  std::size_t count_ = 0;
+};
+
 /// What a scan of the census has found: every snapshot below `known`, now or to come, has one of
 /// `times`, which ascend.
 struct scan_times {
   std::uint64_t known = 0;
   std::vector<std::uint64_t> times;
+  ended_times ended;
 
   /// No snapshot, now or to come, has a time below this.
   [[nodiscard]] std::uint64_t least() const noexcept {

@@ -5,8 +5,8 @@
 // Idea:        a chain and the announced times are both sorted; one walk down both finds the
 //              versions that no snapshot sees, and the one in front of them is made to lead past
 //              them.
-// Cost:        the length of the chain, as far as snapshots go back; twice, where versions have the
-//              changed columns only.
+// Cost:        the length of the chain, as far as snapshots go back, or to where the caller knows
+//              that there is nothing; twice, where versions have the changed columns only.
 // Progress:    wait-free. Bound: none of its own; a version is freed by the thread that cuts it
 //              out.
 //
@@ -111,10 +111,10 @@ class chain_walk {
     }
   }
 
-  /// Cuts out what no snapshot needs after the version at `at`.
+  /// Cuts out what no snapshot needs after the version at `at`, of what ended after `examined`.
   template <class Cut>
-  void shorten(chain_link at, Cut&& cut) {
-    while (stands(at)) {
+  void shorten(chain_link at, std::uint64_t examined, Cut&& cut) {
+    while (stands(at) && at.until > examined) {
       Block& b = blocks::of(at.handle);
       const chain_link was = next_of(b);
       at = skip(was, cut);

@@ -11,7 +11,7 @@
 //              the tracker until they are met, and cost no walk then.
 // Cost:        besides an allocation and a free for each version: amortized O(1) in the tracker,
 //              spread over the commits; and while snapshots are held, a walk down the row's chain
-//              for each that is found when it is still linked. A reader of an old version: a guard.
+//              to each that is found when it is still linked. A reader of an old version: a guard.
 // Progress:    as range_tracker.hpp. A lock for each of `stripes` parts of all rows, taken by who
 //              cuts, never by commits as such, nor by readers.
 // Bound:       with H versions that a snapshot needs, P threads and B = max(512, P log P): 3 H
@@ -265,9 +265,10 @@ class delta_range final : public delta {
     // acquire ← the release in install(): the version is filled. It is there: it ended after `b`,
     // which it is, or which is after it, or which had the slot before.
     const std::uint64_t first = b.chain->load_acquire();
-    chain_walk<block>(scan, changes_only()).shorten({first, not_yet}, [](block& x, std::uint64_t) {
-      x.is_out.write(true);
-    });
+    // No further down than to `b`: the tracker knows of the others that may go.
+    chain_walk<block>(scan, changes_only())
+        .shorten({first, not_yet}, b.until.read() - 1,
+                 [](block& x, std::uint64_t) { x.is_out.write(true); });
     if (!b.is_out.read()) return false;
     ++gone.between;
     return true;

@@ -5,12 +5,12 @@
 // Idea:        a reader that meets a dead link looks the row up in one block of entries after the
 //              other, and there may be a hundred of them. So when readers of a snapshot have looked
 //              into as many as there are entries, all entries that may lead to what the snapshot
-//              sees are gone over once, and each row gets a place for the one that does. Rows of one
-//              table are numbered one after the other, so 64 of them have their places in one page.
-//              Pages stand in the order of rows, and so does what a scan asks for.
+//              sees are gone over once, and each row gets a place for the one that does. Rows of
+//              one table are numbered one after the other, so 64 of them have their places in one
+//              page. Pages stand in the order of rows, and so does what a scan asks for.
 // Cost:        9 bytes for each row where most rows of a page have an entry; half a kilobyte where
-//              one has. While it is made, a place has the entry itself, and nothing else of the size
-//              of the rows is needed: memory that is new to a process takes longer than the rest.
+//              one has. While it is made, a place has the entry itself, and nothing else is needed
+//              that is as large: memory that is new to a process takes longer than all the rest.
 // Threads:     it does not change. Protected by the domain that bridges are protected by.
 // Right or wrong: a row that is not there, or whose handle leads to what was dropped meanwhile, is
 //              looked for as if there were no shortcuts.

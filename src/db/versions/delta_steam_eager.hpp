@@ -10,8 +10,9 @@
 //              about to put a version in front of a row's chain walks down the chain with the
 //              announced times, and cuts out what lies between them (delta_chain.hpp). It holds the
 //              row's lock, so no other thread is at it.
-// Cost:        besides Steam's: a commit, for each version, a walk down the row's chain as far as
-//              snapshots go back; for each version cut out, the lock of the writer that keeps it.
+// Cost:        besides Steam's: a commit, for each version, a walk down the row's chain to where
+//              it was examined before, or to what a snapshot has seen that has ended since and was
+//              not the oldest. For each version cut out, the lock of its keeper.
 //              Blocks go through the domain, and a reader of an old version takes a guard.
 //              A scan of the census, which all writers share, in `look_every` commits of one.
 //              As with Steam, some by each commit of what is older than all snapshots.
@@ -20,7 +21,7 @@
 //              and what ended after that scan: at most `look_every` commits of each writer. A row
 //              that is not changed again keeps what it had, until that is older than all snapshots:
 //              with S of them, at most S versions, and what had ended since the scan then.
-//              In bytes: as many blocks of a whole row and 96 bytes. With versions of the changed
+//              In bytes: as many blocks of a whole row and 104 bytes. With versions of the changed
 //              columns only, for each that a snapshot sees as many more as the row has columns.
 // Why no reader meets a freed version, and who cuts does not either: delta_chain.hpp. The first
 //   versions of the chain are passed by the new version, and are retired when that is in place, in
@@ -37,6 +38,7 @@
 //       alone has a column: delta_chain.hpp. (The paper's prune moves what is missing.)
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <mutex>
 #include <new>
@@ -65,10 +67,12 @@ class delta_steam_eager final : public delta {
   struct block : nodes::header, chained {
     std::uint32_t words = 0;
     std::uint32_t keeper = 0;  // the writer on whose list it is
-    bool kept = false;         // on it; this and the rest under the keeper's lock
+    bool kept = false;         // on it; this and the next three under the keeper's lock
     block* before = nullptr;
     block* next = nullptr;  // on that list; or of those that go with it
     std::uint64_t until = not_yet;
+    // Of the scan with which the chain was examined when this came in front; under the row's lock.
+    plain<std::uint64_t> known{0};
   };
   using blocks = delta_blocks<block>;
 
@@ -256,6 +260,7 @@ class delta_steam_eager final : public delta {
   /// one. The caller holds the row's lock, and has a guard under which it has read the scan.
   void prune(ask& a, const scan_times& scan, block*& passed, block*& gone) noexcept {
     chain_walk<block> walking(scan, changes_only());
+    const std::uint64_t examined = examined_to({a.older, a.since}, walking, scan);
     const auto onto = [this](block*& list) {
       return [this, &list](block& b, std::uint64_t until) {
         if (claim(b, until)) push(list, b);
@@ -264,8 +269,18 @@ class delta_steam_eager final : public delta {
     const bool early = SPOLIA_FAULT("eager.passed_go_early");
     const chain_link next = walking.skip({a.older, a.since}, onto(early ? gone : passed));
     a.older = next.handle;
-    blocks::of(a.handle).next_until.write(next.until);
-    walking.shorten(next, onto(gone));
+    block& made = blocks::of(a.handle);
+    made.next_until.write(next.until);
+    made.known.write(scan.known);
+    walking.shorten(next, examined, onto(gone));
+  }
+  /// Of what ended at or before this, the scan lets nothing go that the last look at the chain,
+  /// which begins at `at`, has left there.
+  static std::uint64_t examined_to(chain_link at, const chain_walk<block>& walking,
+                                   const scan_times& scan) noexcept {
+    if (!walking.stands(at)) return 0;
+    const std::uint64_t known = blocks::of(at.handle).known.read();
+    return (std::min)(known, scan.ended.oldest_since(known));
   }
   /// Takes it off its keeper's list. False: the keeper was faster.
   bool claim(block& b, std::uint64_t until) noexcept {
