@@ -249,7 +249,8 @@ TEST(db_chain_model, faults_of_walks_are_found) {
     expect_found(over, "chain.fetches_without_guard", at_most_in_order(1), "free");
   }
   expect_found(eager_in_turn, "chain.walks_on", alone(), "freed");
-  expect_found(range_in_turn, "chain.walks_on", alone(), "freed");
+  // Range tracking walks down to a version that has not ended before all snapshots: what is freed
+  // by its time is further down.
 }
 TEST(db_chain_model, faults_of_eager_pruning_are_found) {
   expect_found(over_eager_cuts, "eager.head_before_guard", at_most_in_order(1), "freed");

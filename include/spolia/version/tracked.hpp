@@ -131,7 +131,7 @@ class ended_times {
 struct scan_times {
   std::uint64_t known = 0;
   std::vector<std::uint64_t> times;
-  ended_times ended;
+  ended_times ended{};
 
   /// No snapshot, now or to come, has a time below this.
   [[nodiscard]] std::uint64_t least() const noexcept {
