@@ -220,15 +220,76 @@ TEST_F(three_segments, the_file_that_says_which_database_it_is_says_another) {
   EXPECT_TRUE(says_place(got.report, identity, 0));
 }
 
-TEST_F(three_segments, a_format_that_is_not_known_is_named_as_such) {
-  for (const std::uint64_t s : {1U, 6U, 9U}) {
-    bytes& log = files_->content(segment(s));
-    put_at(log, 12, 9U);
-    put_at(log, 8, plain_crc(std::span(log).subspan(12, 52)));
+/// Gives a whole header another format.
+void change_format(bytes& file, std::uint32_t format) {
+  put_at(file, 12, format);
+  put_at(file, 8, plain_crc(std::span(file).subspan(12, 52)));
+}
+
+/// Nothing is brought out, and all files stay as they are. Returns what is said.
+std::string refused_salvage(const disk& files) {
+  const auto before = files->copy();
+  salvage_options dry = into(files);
+  dry.dry_run = true;
+  std::string said;
+  for (const salvage_options& o : {into(files), dry}) {
+    try {
+      salvage(place, "new", o);
+      ADD_FAILURE() << "it should be refused";
+    } catch (const storage_error& e) {
+      said = e.what();
+    }
+    EXPECT_EQ(files->names(), before->names());
+    for (const std::string& name : before->names()) {
+      EXPECT_EQ(files->content(name), before->content(name)) << name;
+    }
   }
-  const salvage_report r = salvage(place, "new", into(files_));
-  EXPECT_NE(in_words(r).find("format"), std::string::npos) << in_words(r);
-  EXPECT_EQ(r.records, 0U);
+  return said;
+}
+
+/// One newer file is enough: what this version makes of the others is not what the store has.
+TEST_F(three_segments, a_newer_format_is_named_as_such_and_refused) {
+  const std::string newer = "does not know, 9, which is newer: it knows 1 to 5";
+  for (const std::uint64_t s : {1U, 6U, 9U}) {
+    const disk later = files_->copy();
+    change_format(later->content(segment(s)), 9);
+    for (const bool magic : {true, false}) {
+      if (!magic) later->content(segment(s))[0] ^= std::byte{1};
+      const std::string said = refused_salvage(later);
+      EXPECT_NE(said.find(segment(s)), std::string::npos) << said;
+      EXPECT_NE(said.find(newer), std::string::npos) << said;
+    }
+  }
+}
+
+TEST_F(three_segments, a_newer_format_in_the_file_that_says_which_database_it_is_is_refused) {
+  for (const std::string format : {"6", "9", "12"}) {
+    const disk later = files_->copy();
+    bytes& text = later->content(identity);
+    const auto digits = std::as_bytes(std::span(format));
+    const auto at = text.erase(text.begin() + 23);
+    text.insert(at, digits.begin(), digits.end());
+    const std::string said = refused_salvage(later);
+    EXPECT_NE(said.find(identity), std::string::npos) << said;
+    EXPECT_NE(said.find(format + ", which is newer: it knows 1 to 5"), std::string::npos) << said;
+    // Without that file it is about what the others have.
+    later->remove(identity);
+    EXPECT_EQ(salvage_all(later).rows, rows_of(10));
+  }
+}
+
+/// No version has written these.
+TEST_F(three_segments, a_format_that_never_was_is_damage) {
+  for (const std::string format : {"0", "05", "x"}) {
+    const disk damaged = files_->copy();
+    bytes& text = damaged->content(identity);
+    const auto digits = std::as_bytes(std::span(format));
+    const auto at = text.erase(text.begin() + 23);
+    text.insert(at, digits.begin(), digits.end());
+    const auto got = salvage_all(damaged);
+    EXPECT_EQ(got.rows, rows_of(10)) << in_words(got.report);
+    EXPECT_TRUE(says_place(got.report, identity, 0));
+  }
 }
 
 /// The name of the only checkpoint, and the record that it says it goes up to.
@@ -287,6 +348,25 @@ TEST_F(old_log_beside_checkpoint, says_it_beside_a_segment_that_is_damaged) {
   const auto got = salvage_all(files_);
   EXPECT_EQ(got.report.missing, std::vector({missing_records{6, last}, {last + 1, 0}}))
       << in_words(got.report);
+}
+
+/// Also where only its first block proves that its header is whole.
+TEST_F(old_log_beside_checkpoint, is_refused_if_the_checkpoint_is_of_a_newer_format) {
+  const std::string name = checkpoint_in(files_).first;
+  bytes& all = files_->content(name);
+  change_format(all, 6);
+  const std::uint32_t sum = plain_crc(std::span(all).subspan(12, 52));
+  for (const bool proven_by_block : {false, true}) {
+    if (proven_by_block) {
+      put_at(all, file_header::bytes + 12, sum);
+      const auto length = from_little<std::uint32_t>(all.data() + file_header::bytes + 8);
+      put_at(all, file_header::bytes + 4,
+             plain_crc(std::span(all).subspan(file_header::bytes + 8, 24 + length)));
+      all[8] ^= std::byte{1};
+    }
+    const std::string said = refused_salvage(files_);
+    EXPECT_NE(said.find("does not know, 6, which is newer"), std::string::npos) << said;
+  }
 }
 
 TEST_F(old_log_beside_checkpoint, says_nothing_if_it_is_of_another_database) {

@@ -458,6 +458,22 @@ TEST_F(tool_salvage, is_named_by_what_finds_the_store_damaged) {
   }
 }
 
+TEST_F(tool_salvage, brings_nothing_out_of_a_newer_format) {
+  std::string identity = read_text(here / "bank/SPOLIA");
+  identity[23] = '7';
+  write_text(here / "bank/SPOLIA", identity);
+  const std::string before = state();
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"salvage", "bank", "new"}, {"salvage", "bank", "--dry-run"}}) {
+    const ended e = run(words);
+    EXPECT_EQ(e.code, 1);
+    EXPECT_EQ(e.out, "");
+    EXPECT_NE(e.err.find("7, which is newer: it knows 1 to "), std::string::npos) << e.err;
+    EXPECT_FALSE(fs::exists(here / "new"));
+    EXPECT_EQ(state(), before);
+  }
+}
+
 TEST_F(tool_salvage, names_a_file_once) {
   damage();
   fs::remove(log_);

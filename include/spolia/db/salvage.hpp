@@ -118,8 +118,8 @@ struct salvage_options {
 
 /// Makes a new database in the directory `to`, which must not exist, or be empty, out of what is
 /// whole in the directory `from`. Throws storage_error, also where another process has the old
-/// database open, this one may not read it, or the new one cannot be made; std::bad_alloc. Then
-/// nothing stays in `to`.
+/// database open, this one may not read it, a file of it is of a format that this version does not
+/// know, or the new one cannot be made; std::bad_alloc. Then nothing stays in `to`.
 SPOLIA_EXPORT salvage_report salvage(const std::filesystem::path& from,
                                      const std::filesystem::path& to,
                                      const salvage_options& o = {});

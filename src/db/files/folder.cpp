@@ -33,6 +33,12 @@ constexpr char without_data = '4';
 constexpr char with_data = digit_of(storage_format);
 static_assert(without_data < with_data && with_data <= '9', "the format is one digit");
 constexpr bool is_known(char format) { return format >= oldest_identity && format <= with_data; }
+constexpr std::string_view decimal_digits = "0123456789";
+/// What is no number, or begins with a zero, no version has written.
+bool is_newer(std::string_view format) noexcept {
+  if (format.find_first_not_of(decimal_digits) != std::string_view::npos) return false;
+  return format.size() > 1 ? format[0] != '0' : format > std::string_view(&with_data, 1);
+}
 constexpr bool says_data(char format) { return format > without_data; }
 constexpr std::size_t format_at = first_line.size() + format_line.size();
 
@@ -145,6 +151,8 @@ void folder::have_damaged(folder_use use) {
   std::array<char, 256> text{};
   try {
     parse({text.data(), locked_->read(0, std::as_writable_bytes(std::span(text)))}, true);
+  } catch (const unknown_format& e) {
+    if (e.newer()) throw;
   } catch (const storage_error&) {
     return;  // known_ says so
   }
@@ -251,13 +259,11 @@ void folder::parse(std::string_view text, bool beside_data) {
   if (!ours) refuse(beside_data ? no_lines : not_ours);
   text.remove_prefix(format_at);
   const std::string_view format = text.substr(0, std::min(text.find('\n'), text.size()));
-  if (beside_data && format.find_first_not_of("0123456789") != std::string_view::npos) {
+  if (beside_data && format.find_first_not_of(decimal_digits) != std::string_view::npos) {
     refuse(no_lines);
   }
   if (format.size() != 1 || !is_known(format[0])) {
-    refuse("it has a format that this version does not know, " + std::string(format) +
-           ": it knows " + oldest_identity + " to " + with_data +
-           ". Use the version that wrote it, or a newer one");
+    throw unknown_format(path_of(identity_name), std::string(format), is_newer(format));
   }
   text.remove_prefix(std::min(format.size() + 1, text.size()));
   if (text.size() != id_line.size() + 2 * id_.size() + 1 || !text.starts_with(id_line) ||

@@ -51,12 +51,32 @@ class lost_directory : public storage_error {
   using storage_error::storage_error;
 };
 
+/// A file of a format that this version does not know, and whole as far as that can be told. It is
+/// not damage: what is in the file may be anything, and is not to be read as what it is not.
+class unknown_format : public storage_error {
+ public:
+  unknown_format(const std::filesystem::path& file, std::uint32_t format)
+      : unknown_format(file, std::to_string(format), format > storage_format) {}
+  unknown_format(const std::filesystem::path& file, const std::string& format, bool newer)
+      : storage_error(file, 0,
+                      "it has a format that this version does not know, " + format +
+                          (newer ? ", which is newer" : "") + ": it knows " +
+                          std::to_string(oldest_format) + " to " + std::to_string(storage_format) +
+                          ". Use the version that wrote it, or a newer one"),
+        newer_(newer) {}
+  [[nodiscard]] bool newer() const noexcept { return newer_; }
+
+ private:
+  bool newer_;
+};
+
 struct folder_use {
   bool write = false;
   bool attach = false;        ///< without a lock, to be read: attached.hpp
   bool without_lock = false;  ///< if there cannot be one
   /// To be read, whatever is missing or damaged: without a SPOLIA that makes sense it is not
-  /// known(), and without any there is nothing to lock.
+  /// known(), and without any there is nothing to lock. One of a newer format makes sense, and is
+  /// refused: unknown_format.
   bool damaged = false;
 };
 

@@ -121,7 +121,6 @@ class salvaged_checkpoint {
   [[nodiscard]] const std::optional<file_header>& header() const noexcept { return header_; }
   [[nodiscard]] const char* wrong_header() const noexcept { return wrong_header_; }
   [[nodiscard]] const std::vector<extent>& unreadable() const noexcept { return unreadable_; }
-  [[nodiscard]] bool unknown_format() const noexcept { return unknown_format_; }
   [[nodiscard]] std::uint64_t sequence() const noexcept { return sequence_; }
   [[nodiscard]] bool whole() const noexcept { return whole_; }
   [[nodiscard]] const std::vector<whole_block>& blocks() const noexcept { return blocks_; }
@@ -166,7 +165,6 @@ class salvaged_checkpoint {
   std::optional<file_header> header_;
   std::uint32_t header_crc_ = 0;
   const char* wrong_header_ = nullptr;
-  bool unknown_format_ = false;
   std::uint64_t sequence_ = 0;
   // Of all whole blocks after the first hole that needs it: bytes of rows that look like blocks,
   // too.

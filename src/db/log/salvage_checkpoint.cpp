@@ -58,12 +58,10 @@ salvaged_checkpoint::salvaged_checkpoint(folder& in, std::uint64_t named,
   const std::uint32_t other_sum = first ? runs_.front().chain : ~header_crc_;
   if (!header_ &&
       mend_header(file_kind::checkpoint, bytes_view(bytes).first(got), other_sum, mended)) {
-    const char* const why = read_header(file_kind::checkpoint, mended, h);
-    if (why == nullptr) {
-      header_ = h;
-    } else {
-      unknown_format_ = true;
+    if (read_header(file_kind::checkpoint, mended, h) != nullptr) {
+      throw unknown_format(in.path_of(name_), h.format);
     }
+    header_ = h;
   }
   if (header_) sequence_ = header_->sequence;
   choose(proven);

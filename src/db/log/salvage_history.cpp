@@ -16,9 +16,6 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
-constexpr const char* unknown_format =
-    "it has a format that this version does not know: use the version that wrote it, or a newer "
-    "one";
 constexpr const char* other_database = "it belongs to another database; nothing of it is used";
 
 /// The report names the file.
@@ -56,19 +53,29 @@ salvage_history::salvage_history(folder& in, const recovery_listener& tell, salv
 }
 
 /// That of SPOLIA, or else the one that most files have: if none has that of SPOLIA, it is SPOLIA
-/// that is damaged.
+/// that is damaged. Files of unknown formats are refused here, before any file is read wholly.
 void salvage_history::find_id() {
   std::map<database_id, std::size_t> ids;
   const auto look = [&](file_kind kind, std::uint64_t named) {
+    const std::string name = file_name(kind, named);
+    std::array<std::byte, file_header::bytes> bytes{};
+    std::size_t got = 0;
     try {
-      const auto from = folder_.open(file_name(kind, named), file_mode::read);
+      const auto from = folder_.open(name, file_mode::read);
       total_ += from->size();
-      std::array<std::byte, file_header::bytes> bytes{};
-      file_header h;
-      const std::size_t got = from->read(0, bytes);
-      if (read_header(kind, bytes_view(bytes).first(got), h) == nullptr) ++ids[h.id];
+      got = from->read(0, bytes);
     } catch (const storage_error&) {
       return;  // said where it is read
+    }
+    file_header h;
+    if (read_header(kind, bytes_view(bytes).first(got), h) == nullptr) {
+      ++ids[h.id];
+    } else {
+      std::array<std::byte, file_header::bytes> mended{};
+      const bool proven = mend_header(kind, bytes_view(bytes).first(got), 0, mended);
+      if (proven && read_header(kind, mended, h) != nullptr) {
+        throw unknown_format(folder_.path_of(name), h.format);
+      }
     }
   };
   for (const std::uint64_t s : has_.checkpoints) look(file_kind::checkpoint, s);
@@ -94,6 +101,8 @@ void salvage_history::look_at_checkpoint(std::uint64_t named) {
   try {
     of.checkpoint = std::make_unique<salvaged_checkpoint>(
         folder_, named, [&](std::uint64_t more) { progress(more); });
+  } catch (const unknown_format&) {
+    throw;
   } catch (const storage_error& e) {
     if (means_denied(e)) throw;
     of.wrong = what_is_wrong(e);
@@ -103,9 +112,7 @@ void salvage_history::look_at_checkpoint(std::uint64_t named) {
   of.size = c.size();
   of.wrong_header = c.wrong_header();
   of.unreadable = c.unreadable();
-  if (c.unknown_format()) {
-    of.wrong = unknown_format;
-  } else if (c.header() && c.header()->id != id_) {
+  if (c.header() && c.header()->id != id_) {
     of.wrong = other_database;
   } else if (c.blocks().empty()) {
     of.wrong = "no block of it is whole";
@@ -139,9 +146,8 @@ void salvage_history::look_at_segment(std::uint64_t named) {
     of.wrong_header = read_header(file_kind::log, view, h);
     std::array<std::byte, file_header::bytes> mended{};
     const bool known = of.wrong_header == nullptr || mend_header(file_kind::log, view, 0, mended);
-    if (of.wrong_header != nullptr && known && read_header(file_kind::log, mended, h) != nullptr) {
-      of.wrong = unknown_format;
-    } else if (known && h.id != id_) {
+    if (of.wrong_header != nullptr && known) read_header(file_kind::log, mended, h);
+    if (known && h.id != id_) {
       of.wrong = other_database;
     } else {
       const std::size_t before = pieces_.size();
