@@ -82,7 +82,7 @@ void csv_fields::read_field(field& f) {
     const int c = input_.peek();
     if (c == text_input::end || c == ',' || c == '\n' || c == '\r') return;
     if (c == '"') input_.fail("a quote in a field that does not begin with one");
-    if (f.text.size() == text_input::longest) input_.fail("the field is too long");
+    if (f.text.size() == text_input::longest) input_.fail(text_input::longer_than_allowed("field"));
     f.text += static_cast<char>(input_.next());
   }
 }
@@ -99,7 +99,7 @@ void csv_fields::read_quoted(field& f) {
       if (input_.peek() != '"') return;
       input_.next();
     }
-    if (f.text.size() == text_input::longest) input_.fail("the field is too long");
+    if (f.text.size() == text_input::longest) input_.fail(text_input::longer_than_allowed("field"));
     f.text += static_cast<char>(c);
   }
 }

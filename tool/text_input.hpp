@@ -56,7 +56,7 @@ class text_input {
     to.clear();
     if (peek() == end) return false;
     for (int c = next(); c != end && c != '\n'; c = next()) {
-      if (to.size() == longest) fail("the line is too long");
+      if (to.size() == longest) fail(longer_than_allowed("line"));
       to += static_cast<char>(c);
     }
     if (to.ends_with('\r')) to.pop_back();
@@ -69,6 +69,10 @@ class text_input {
   /// Read so far.
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  /// What is wrong with a line or a field of more bytes than the longest.
+  [[nodiscard]] static std::string longer_than_allowed(std::string_view what) {
+    return "the " + std::string(what) + " has more than " + std::to_string(longest) + " bytes";
+  }
   [[noreturn]] void fail(const std::string& what) const {
     throw bad_input(name_, line_, column_, what);
   }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -126,6 +127,71 @@ TEST_F(stopped_load, goes_on_when_a_mistake_was_mended) {
             "after 6 rows that were loaded before: 2 rows inserted\n");
   EXPECT_EQ(rows(), dumped(1, 11));
   nothing_is_noted();
+}
+
+/// Rows of four columns of so many bytes, in one of the forms.
+struct wide_row {
+  std::size_t id, name, note, photo;
+  std::string column = {};  // where the mistake is in a line of CSV
+  std::string said = {};
+
+  [[nodiscard]] std::string in(const std::string& format) const {
+    const std::string k(id, 'k');
+    const std::string x(name, 'x');
+    const std::string y(note, 'y');
+    const std::string base64(photo / 3 * 4, 'Q');
+    if (format == "csv") return k + "," + x + "," + y + "," + base64 + "\n";
+    return R"({"id":")" + k + R"(","name":")" + x + R"(","note":")" + y +
+           R"(","photo":{"base64":")" + base64 + "\"}}\n";
+  }
+};
+
+/// It says where, what was given and what is allowed. Texts of a length, as keys too, and texts and
+/// blobs of any length.
+TEST_F(stopped_load, goes_on_when_what_was_too_long_was_mended) {
+  constexpr std::size_t most = std::size_t{16} << 20U;
+  write_text(here / "schema.json",
+             R"({"spolia_dump":1,"tables":[{"name":"people","columns":[)"
+             R"({"name":"id","type":"text","bytes":4,"key":true},)"
+             R"({"name":"name","type":"text","bytes":8},{"name":"note","type":"text"},)"
+             R"({"name":"photo","type":"blob"}]}]})");
+  write_text(here / "people.csv", "id,name,note,photo\n");
+  const wide_row good_one{4, 8, 1, 3};
+  const auto there = [&](int rows) {
+    const std::string said = good({"info", "bank"});
+    EXPECT_NE(said.find("people: " + std::to_string(rows) + " rows"), std::string::npos) << said;
+  };
+  const auto look = [&](const std::string& format, const wide_row& wrong) {
+    SCOPED_TRACE(format + ": " + wrong.said);
+    fs::remove_all(here / "bank");
+    EXPECT_EQ(good(load("people.csv", {"--schema", "schema.json"})), "0 rows inserted\n");
+    const auto load_it = [&](const std::string& last, std::vector<std::string> more) {
+      const std::string begin = format == "csv" ? "id,name,note,photo\n" : "";
+      write_text(here / "new",
+                 begin + wide_row{1, 1, 0, 0}.in(format) + wide_row{2, 1, 0, 0}.in(format) + last);
+      more.insert(more.begin(), {"load", "bank", "new", "--table", "people", "--format", format});
+      return more;
+    };
+    const std::string place = format == "csv" ? "new:4:" + wrong.column + ": " : "new:3:";
+    bad(1, wrong.said + " (nothing of it stays)",
+        load_it(wrong.in(format), {"--all-or-nothing", "--batch", "1"}));
+    there(0);
+    bad(1, place, load_it(wrong.in(format), {"--batch", "0"}));
+    there(0);
+    bad(1, wrong.said + " (before that: 2 rows inserted; --resume goes on after them)",
+        load_it(wrong.in(format), {"--resume", "--batch", "1"}));
+    there(2);
+    EXPECT_EQ(good(load_it(good_one.in(format), {"--resume"})),
+              "after 2 rows that were loaded before: 1 rows inserted\n");
+    there(3);
+    nothing_is_noted();
+  };
+  for (const std::string format : {"csv", "json"}) {
+    look(format, {5, 1, 1, 3, "1", "column id has room for 4 bytes, not 5"});
+    look(format, {4, 9, 1, 3, "6", "column name has room for 8 bytes, not 9"});
+  }
+  look("json", {4, 8, most + 1, 3, "", "column note has room for 16777216 bytes, not 16777217"});
+  look("csv", {4, 8, 1, most + 2, "17", "column photo has room for 16777216 bytes, not 16777218"});
 }
 
 TEST_F(stopped_load, goes_on_with_its_own_input_alone) {
