@@ -311,6 +311,35 @@ class values {
   std::size_t count_ = 0;  // twice, and are_kept: two words go in registers
 };
 
+/// A value that stands alone, where a key has one column: no list of values.
+template <class V>
+concept single_value =
+    std::constructible_from<argument, const V&> && !std::convertible_to<const V&, values>;
+
+/// An end of a range of keys, as an argument of a call: a list in braces, anything that `values` is
+/// made of, or a single value.
+class key_bound {
+ public:
+  key_bound() noexcept = default;                                           ///< no limit
+  key_bound(std::initializer_list<argument> v SPOLIA_REFERRED_TO) noexcept  // NOLINT: all of
+      : all_(v.begin(), v.size()) {}                                        // these are bounds
+  key_bound(values v) noexcept : all_(v) {}                                 // NOLINT
+  template <class All>
+    requires(std::convertible_to<const All&, values>)
+  key_bound(const All& all SPOLIA_REFERRED_TO) noexcept : all_(all) {}  // NOLINT
+  /// Throws std::invalid_argument as `argument` does.
+  template <single_value V>
+  key_bound(const V& v SPOLIA_REFERRED_TO) : one_(v), all_(&one_, 1) {}  // NOLINT
+  key_bound(const key_bound&) = delete;                                  // it may refer to itself
+  key_bound& operator=(const key_bound&) = delete;
+
+  [[nodiscard]] values all() const noexcept SPOLIA_REFERRED_TO { return all_; }
+
+ private:
+  argument one_;
+  values all_;
+};
+
 /// Throws std::invalid_argument if no index can be called that.
 void look_at_index_name(const std::string& name, const std::string& table);
 

@@ -119,6 +119,11 @@ class SPOLIA_EXPORT reader {
                    const selection& only = {}) const {
     return find(t, values(key.begin(), key.size()), only);
   }
+  /// Of a key that has one column: the same as {key}, here and below.
+  template <single_value V>
+  result<row> find(const table& t, const V& key, const selection& only = {}) const {
+    return find(t, {key}, only);
+  }
   /// All rows, in no particular order. `f` returns nothing, or false to stop. What it throws ends
   /// the scan, and the transaction goes on. In a transaction it may change rows, also of this
   /// table, and lead back to a savepoint: what is shown is what was there when the scan began, here
@@ -135,46 +140,25 @@ class SPOLIA_EXPORT reader {
   /// limit. Needs an ordered primary key, or a secondary index; of a hash index, both are one whole
   /// key, and its rows come in no particular order.
   template <class F>
-  void scan(const table& t, std::initializer_list<argument> from,
-            std::initializer_list<argument> to, F&& f, const selection& only = {}) const {
-    scan_primary(t, values(from.begin(), from.size()), values(to.begin(), to.size()),
-                 {direction::up, only}, visitor(f));
+  void scan(const table& t, const key_bound& from, const key_bound& to, F&& f,
+            const selection& only = {}) const {
+    scan_primary(t, from.all(), to.all(), {direction::up, only}, visitor(f));
   }
   template <class F>
-  void scan(const secondary& i, std::initializer_list<argument> from,
-            std::initializer_list<argument> to, F&& f, const selection& only = {}) const {
-    scan_secondary(i, values(from.begin(), from.size()), values(to.begin(), to.size()),
-                   {direction::up, only}, visitor(f));
-  }
-  template <class F>
-  void scan(const table& t, values from, values to, F&& f, const selection& only = {}) const {
-    scan_primary(t, from, to, {direction::up, only}, visitor(f));
-  }
-  template <class F>
-  void scan(const secondary& i, values from, values to, F&& f, const selection& only = {}) const {
-    scan_secondary(i, from, to, {direction::up, only}, visitor(f));
+  void scan(const secondary& i, const key_bound& from, const key_bound& to, F&& f,
+            const selection& only = {}) const {
+    scan_secondary(i, from.all(), to.all(), {direction::up, only}, visitor(f));
   }
   /// The same rows, in descending order.
   template <class F>
-  void scan_down(const table& t, std::initializer_list<argument> from,
-                 std::initializer_list<argument> to, F&& f, const selection& only = {}) const {
-    scan_primary(t, values(from.begin(), from.size()), values(to.begin(), to.size()),
-                 {direction::down, only}, visitor(f));
-  }
-  template <class F>
-  void scan_down(const secondary& i, std::initializer_list<argument> from,
-                 std::initializer_list<argument> to, F&& f, const selection& only = {}) const {
-    scan_secondary(i, values(from.begin(), from.size()), values(to.begin(), to.size()),
-                   {direction::down, only}, visitor(f));
-  }
-  template <class F>
-  void scan_down(const table& t, values from, values to, F&& f, const selection& only = {}) const {
-    scan_primary(t, from, to, {direction::down, only}, visitor(f));
-  }
-  template <class F>
-  void scan_down(const secondary& i, values from, values to, F&& f,
+  void scan_down(const table& t, const key_bound& from, const key_bound& to, F&& f,
                  const selection& only = {}) const {
-    scan_secondary(i, from, to, {direction::down, only}, visitor(f));
+    scan_primary(t, from.all(), to.all(), {direction::down, only}, visitor(f));
+  }
+  template <class F>
+  void scan_down(const secondary& i, const key_bound& from, const key_bound& to, F&& f,
+                 const selection& only = {}) const {
+    scan_secondary(i, from.all(), to.all(), {direction::down, only}, visitor(f));
   }
   /// Filters, sums and groups over the table, by several threads: query.hpp.
   [[nodiscard]] db::query query(const table& t) const;
@@ -409,6 +393,10 @@ class SPOLIA_EXPORT transaction : public reader {
     return edit(t, values(key.begin(), key.size()));
   }
   result<editor> edit(table& t, values key);
+  template <single_value V>
+  result<editor> edit(table& t, const V& key) {
+    return edit(t, {key});
+  }
   /// Sets the columns together: all, or, unless it returns ok, none of them. std::invalid_argument
   /// out of it has changed nothing, either.
   status update(table& t, std::initializer_list<argument> key,
@@ -423,16 +411,32 @@ class SPOLIA_EXPORT transaction : public reader {
     return update(t, values(key.begin(), key.size()), changes);
   }
   status update(table& t, values key, std::span<const assignment> changes);
+  template <single_value V>
+  status update(table& t, const V& key, std::initializer_list<assignment> changes) {
+    return update(t, {key}, changes);
+  }
+  template <single_value V>
+  status update(table& t, const V& key, std::span<const assignment> changes) {
+    return update(t, {key}, changes);
+  }
   status erase(table& t, std::initializer_list<argument> key) {
     return erase(t, values(key.begin(), key.size()));
   }
   status erase(table& t, values key);
+  template <single_value V>
+  status erase(table& t, const V& key) {
+    return erase(t, {key});
+  }
   /// Reads the row, and makes sure that no other transaction changes it before this one ends: what
   /// was decided on it still holds when the decision is committed.
   result<row> lock(table& t, std::initializer_list<argument> key) {
     return lock(t, values(key.begin(), key.size()));
   }
   result<row> lock(table& t, values key);
+  template <single_value V>
+  result<row> lock(table& t, const V& key) {
+    return lock(t, {key});
+  }
 
   /// A moment that rollback_to() leads back to, any number of times. Where nothing was changed
   /// since the last one, both are one. std::bad_alloc out of it has changed nothing.

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys and ends of ranges in each form that a program may have them in, and in any two together.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <spolia/db.hpp>
+
+namespace {
+
+using namespace spolia::db;
+
+class bounds : public testing::Test {
+ protected:
+  bounds() {
+    EXPECT_TRUE(base_.transact([&](transaction& tx) {
+      for (std::int64_t n = 0; n < 10; ++n)
+        EXPECT_TRUE(tx.insert(t_, {n, "n" + std::to_string(n)}));
+    }));
+  }
+
+  /// Shows the numbers that a scan shows.
+  struct shown {
+    const table& of;
+    std::string& to;
+    void operator()(const row& r) const {
+      to += std::to_string(r.get(of.column<std::int64_t>("n")));
+    }
+  };
+  /// What `scan(f)` shows, f being what it gives rows to.
+  template <class Scan>
+  std::string all_of(Scan&& scan) const {
+    std::string got;
+    scan(shown{t_, got});
+    return got;
+  }
+
+  database base_ = database::open();
+  table& t_ = base_.create_table({.name = "t",
+                                  .columns = {{"n", int64, primary_key}, {"name", text(8)}},
+                                  .primary = index_kind::ordered,
+                                  .indexes = {{"by_name", {"name"}}}});
+  const secondary& by_name_ = t_.index("by_name");
+};
+
+/// From 2 to 5, each in each form.
+TEST_F(bounds, may_be_of_any_two_forms) {
+  const reader r = base_.snapshot();
+  const std::vector<value> from_kept = {2};
+  const std::vector<value> to_kept = {5};
+  const std::array<argument, 1> from_array = {2};
+  const std::array<argument, 1> to_array = {5};
+  const std::span<const value> from_span = from_kept;
+  const std::span<const value> to_span = to_kept;
+  const value two = 2;
+  std::vector<std::string> got;
+  const auto note = [&](auto&& scan) { got.push_back(all_of(scan)); };
+  note([&](auto f) { r.scan(t_, {2}, {5}, f); });
+  note([&](auto f) { r.scan(t_, {2}, to_kept, f); });
+  note([&](auto f) { r.scan(t_, {2}, to_span, f); });
+  note([&](auto f) { r.scan(t_, {2}, to_array, f); });
+  note([&](auto f) { r.scan(t_, {2}, values(to_kept), f); });
+  note([&](auto f) { r.scan(t_, {2}, 5, f); });
+  note([&](auto f) { r.scan(t_, from_kept, {5}, f); });
+  note([&](auto f) { r.scan(t_, from_kept, to_kept, f); });
+  note([&](auto f) { r.scan(t_, from_kept, to_span, f); });
+  note([&](auto f) { r.scan(t_, from_kept, 5, f); });
+  note([&](auto f) { r.scan(t_, from_span, {5}, f); });
+  note([&](auto f) { r.scan(t_, from_span, to_array, f); });
+  note([&](auto f) { r.scan(t_, from_span, 5, f); });
+  note([&](auto f) { r.scan(t_, from_array, {5}, f); });
+  note([&](auto f) { r.scan(t_, from_array, values(to_span), f); });
+  note([&](auto f) { r.scan(t_, {from_kept}, {to_array}, f); });
+  note([&](auto f) { r.scan(t_, std::vector<value>{2}, std::vector<value>{5}, f); });
+  note([&](auto f) { r.scan(t_, two, {5}, f); });
+  note([&](auto f) { r.scan(t_, 2U, to_kept, f); });
+  note([&](auto f) { r.scan(t_, argument(2), to_span, f); });
+  note([&](auto f) { r.scan(t_, std::int8_t{2}, std::uint64_t{5}, f); });
+  note([&](auto f) { r.scan(t_, std::optional(2), value(5), f); });
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], "2345") << "form " << i;
+  EXPECT_EQ(all_of([&](auto f) { r.scan_down(t_, from_kept, 5, f); }), "5432");
+  EXPECT_EQ(all_of([&](auto f) { r.scan_down(t_, {2}, to_span, f); }), "5432");
+  // No limit is a bound, too.
+  EXPECT_EQ(all_of([&](auto f) { r.scan(t_, {}, 3, f); }), "0123");
+  EXPECT_EQ(all_of([&](auto f) { r.scan(t_, 7, {}, f); }), "789");
+  EXPECT_EQ(all_of([&](auto f) { r.scan(t_, values(), to_kept, f); }), "012345");
+  EXPECT_THROW(r.scan(t_, ~std::uint64_t{0}, {}, [](const row&) {}), std::invalid_argument);
+}
+
+TEST_F(bounds, may_be_texts_of_any_kind) {
+  const reader r = base_.snapshot();
+  const std::string text = "n3";
+  const std::string_view view = text;
+  const std::vector<value> kept = {"n5"};
+  EXPECT_EQ(all_of([&](auto f) { r.scan(by_name_, "n3", {"n5"}, f); }), "345");
+  EXPECT_EQ(all_of([&](auto f) { r.scan(by_name_, text, kept, f); }), "345");
+  EXPECT_EQ(all_of([&](auto f) { r.scan(by_name_, view, std::string("n5"), f); }), "345");
+  EXPECT_EQ(all_of([&](auto f) { r.scan(by_name_, {text}, std::span(kept), f); }), "345");
+  EXPECT_EQ(all_of([&](auto f) { r.scan_down(by_name_, value("n3"), kept, f); }), "543");
+  EXPECT_EQ(all_of([&](auto f) { r.scan_down(by_name_, std::string("n3"), {"n5"}, f); }), "543");
+}
+
+TEST_F(bounds, and_keys_may_be_single_values) {
+  const reader r = base_.snapshot();
+  const std::vector<value> kept = {4};
+  const std::vector<assignment> changes = {{"name", "new"}};
+  const selection numbers = t_.select({"n"});
+  EXPECT_TRUE(r.find(t_, 4));
+  EXPECT_TRUE(r.find(t_, value(4), numbers));
+  EXPECT_TRUE(r.find(t_, kept));
+  EXPECT_TRUE(r.find(t_, {4}, numbers));
+  EXPECT_TRUE(r.find(t_, std::span(kept)));
+  EXPECT_EQ(r.find(t_, 40).why(), outcome::not_found);
+  transaction tx = base_.begin();
+  EXPECT_TRUE(tx.lock(t_, 4));
+  EXPECT_TRUE(tx.lock(t_, kept));
+  EXPECT_TRUE(tx.edit(t_, 4)->set(t_.column<std::string_view>("name"), "four"));
+  EXPECT_TRUE(tx.update(t_, 4, {{"name", "4"}}));
+  EXPECT_TRUE(tx.update(t_, 4, changes));
+  EXPECT_TRUE(tx.update(t_, {4}, changes));
+  EXPECT_TRUE(tx.update(t_, kept, {{"name", "four"}}));
+  EXPECT_TRUE(tx.update(t_, std::span(kept), changes));
+  EXPECT_EQ(tx.find(t_, 4)->get(t_.column<std::string_view>("name")), "new");
+  EXPECT_TRUE(tx.erase(t_, 4));
+  EXPECT_EQ(tx.erase(t_, kept), outcome::not_found);
+  EXPECT_TRUE(tx.erase(t_, value(5)));
+  EXPECT_FALSE(tx.find(t_, 5));
+}
+
+}  // namespace
