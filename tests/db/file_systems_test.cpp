@@ -20,7 +20,9 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -32,6 +34,7 @@
 namespace {
 int flock_answers = 0;           // as errno; 0: as the system does
 int directory_sync_answers = 0;  // the same
+std::function<void(const struct stat&)> after_directory_sync;
 }  // namespace
 
 extern "C" int flock(int fd, int how) {
@@ -43,11 +46,14 @@ extern "C" int flock(int fd, int how) {
 }
 extern "C" int fsync(int fd) {
   struct stat s{};
-  if (directory_sync_answers != 0 && ::fstat(fd, &s) == 0 && S_ISDIR(s.st_mode)) {
+  const bool directory = ::fstat(fd, &s) == 0 && S_ISDIR(s.st_mode);
+  if (directory_sync_answers != 0 && directory) {
     errno = directory_sync_answers;
     return -1;
   }
-  return static_cast<int>(::syscall(SYS_fsync, fd));
+  const auto answer = static_cast<int>(::syscall(SYS_fsync, fd));
+  if (answer == 0 && directory && after_directory_sync) after_directory_sync(s);
+  return answer;
 }
 
 namespace {
@@ -61,6 +67,7 @@ class file_systems : public own_place {
   ~file_systems() override {
     flock_answers = 0;
     directory_sync_answers = 0;
+    after_directory_sync = nullptr;
   }
   static options without_locks() {
     layer_faults faults;
@@ -298,6 +305,41 @@ TEST_F(file_systems, that_cannot_make_names_durable_are_served) {
   }
   directory_sync_answers = EIO;
   EXPECT_NE(refused([] { database::open("above/bank", over(nullptr)); }), "");
+}
+
+/// A loss of power that takes the name of a directory takes the database below it. So each name is
+/// durable before anything is acknowledged: those of directories that the opening makes, and those
+/// that another program has made, or a process that has ended before it came to that.
+TEST_F(file_systems, have_durable_names_of_all_directories_above) {
+  const fs::path bank = fs::current_path() / "a/b/c/bank";
+  for (const char* const there : {"", "a", "a/b", "a/b/c", "a/b/c/bank"}) {
+    SCOPED_TRACE(there);
+    fs::remove_all("a");
+    if (*there != 0) fs::create_directories(there);
+    // Of each directory, those that it had when it was synced.
+    std::map<std::string, std::set<std::string>> durable;
+    after_directory_sync = [&](const struct stat& s) {
+      fs::path name = bank.parent_path();
+      for (; name.has_relative_path(); name = name.parent_path()) {
+        struct stat mine{};
+        if (::stat(name.c_str(), &mine) != 0 || mine.st_ino != s.st_ino) continue;
+        for (const auto& one : fs::directory_iterator(name)) {
+          durable[name].insert(one.path().filename());
+        }
+      }
+    };
+    database base = database::open("a/b/c/bank", over(nullptr));
+    commit(base, 1, 1);
+    for (fs::path name = bank; name != fs::current_path().parent_path();
+         name = name.parent_path()) {
+      EXPECT_TRUE(durable[name.parent_path()].contains(name.filename())) << name;
+    }
+    // Once is enough.
+    durable.clear();
+    commit(base, 2, 4);
+    EXPECT_TRUE(durable.empty());
+    after_directory_sync = nullptr;
+  }
 }
 
 }  // namespace

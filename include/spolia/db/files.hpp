@@ -161,7 +161,8 @@ class storage_directory {
   /// Names made, renamed and removed in it survive a loss of power from here on. False: the file
   /// system has no way to be told so, and names are as durable as it makes them by itself.
   virtual bool sync() = 0;
-  /// The same of the directory's own name, in the one above.
+  /// The same of the directory's own name, in the one above, and of the names of those above it, in
+  /// this file system.
   virtual bool sync_own_name() = 0;
   /// Nothing shall stay of an opening that is refused. Removes the directory, and those above it,
   /// if open_directory() has made them and they are empty. A layer need not.

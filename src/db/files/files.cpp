@@ -269,7 +269,10 @@ class descriptor {
   ~descriptor() {
     if (fd_ >= 0) ::close(fd_);
   }
-  descriptor& operator=(descriptor&&) = delete;
+  descriptor& operator=(descriptor&& from) noexcept {
+    std::swap(fd_, from.fd_);
+    return *this;
+  }
   [[nodiscard]] int get() const noexcept { return fd_; }
   [[nodiscard]] bool open() const noexcept { return fd_ >= 0; }
   int release() noexcept { return std::exchange(fd_, -1); }
@@ -296,6 +299,15 @@ bool sync_names_above(const descriptor& above, int within, const std::filesystem
   if (errno == EACCES && ::syncfs(within) == 0) return true;
 #endif
   fail(path, "cannot open this directory");
+}
+
+/// Whether the name of one directory is in the other, which is above it: not that of a file
+/// system's highest one.
+bool has_name_in(int above, int directory) noexcept {
+  struct stat a{};
+  struct stat d{};
+  if (::fstat(above, &a) != 0 || ::fstat(directory, &d) != 0) return false;
+  return a.st_dev == d.st_dev && a.st_ino != d.st_ino;
 }
 
 /// Directories that were made, the highest first.
@@ -384,9 +396,21 @@ class posix_directory final : public storage_directory {
     return std::nullopt;
   }
   bool sync() override { return sync_names(fd_.get(), path()); }
+  /// Those above may have been made shortly before, by another program or by a process that has
+  /// ended since: a loss of power that takes one of these names takes all below it.
   bool sync_own_name() override {
-    const descriptor above(::openat(fd_.get(), "..", open_directory_flags));
-    return sync_names_above(above, fd_.get(), path().parent_path());
+    bool done = true;
+    std::filesystem::path at = path();
+    descriptor here(-1);
+    do {
+      at = at.parent_path();
+      const int below = here.open() ? here.get() : fd_.get();
+      descriptor above(::openat(below, "..", open_directory_flags));
+      if (above.open() && !has_name_in(above.get(), below)) return done;
+      done = sync_names_above(above, fd_.get(), at) && done;
+      here = std::move(above);
+    } while (here.open());  // if it is not, the whole file system was synced
+    return done;
   }
   void remove_made() noexcept override { made_.remove(); }
 
