@@ -454,7 +454,7 @@ TEST(resume, copies_go_on) {
     w.fails->from_now(1, true, EIO, is_log_sync);
     ASSERT_EQ(write_down(base, ledger, ++done), outcome::storage_failed);
     EXPECT_THROW(base.backup("copy"), storage_error);
-    EXPECT_THROW(base.backup([](auto) {}), storage_error);
+    EXPECT_TRUE(base.backup([](auto) {}).apart);
     EXPECT_THROW(base.checkpoint(), storage_error);
     w.fails->from_now(removed ? 0 : 1, false, EIO,
                       [](const file_step& s) { return s.what == step_kind::remove; });

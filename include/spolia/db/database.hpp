@@ -327,7 +327,9 @@ class SPOLIA_EXPORT database {
   /// does.
   resume_report resume();
   /// Writes a copy as of now into another directory, while all other threads go on. The copy can be
-  /// opened like any database. If an earlier copy is there, adds what was logged since.
+  /// opened like any database. If an earlier copy is there, adds what was logged since. When the
+  /// log has failed (stats().log.failed), the copy goes to a new directory, or an empty one, has
+  /// all that memory shows, and is a database of its own: backup_report::apart.
   backup_report backup(const std::filesystem::path& to);
   /// The same as a stream of bytes, which restore() makes a database of. Out of `to`, checkpoint()
   /// and backup() of this database throw std::invalid_argument; if it closes the database, that

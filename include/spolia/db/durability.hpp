@@ -108,6 +108,12 @@ struct backup_report {
   std::uint64_t sequence = 0;  ///< of the last change that is in it
   std::uint64_t files = 0;     ///< written
   std::uint64_t bytes = 0;
+  /// The log had failed: the copy has all that memory shows, and is a database of its own, to which
+  /// no later backup is added.
+  bool apart = false;
+  /// Of the commits in such a copy those that are in doubt: their times, in ascending order. All
+  /// others are durable in the files of the database, too.
+  std::vector<std::uint64_t> in_doubt{};
 };
 
 /// For database::verify().

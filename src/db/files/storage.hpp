@@ -103,8 +103,12 @@ class storage {
                                      checkpoint_pace how);
   checkpoint_report write_rows(storage_file& file, const checkpoint_source& from,
                                checkpoint_pace how);
-  void finish_copy(folder& copy) const;
+  static void finish_copy(folder& copy, const database_id& id);
   checkpoint_source begin_copy(std::unique_ptr<reader>& view);
+  checkpoint_source part_here(std::unique_ptr<reader>& view);
+  checkpoint_source begin_copy_apart(std::unique_ptr<reader>& view, backup_report& report);
+  checkpoint_source begin_backup(std::unique_ptr<reader>& view, backup_report& report);
+  [[nodiscard]] bool log_failed() const noexcept { return log_ != nullptr && log_->failed(); }
   static std::uint64_t remove_up_to(folder& in, std::uint64_t sequence);
   [[nodiscard]] log_end end_of_backup(folder& copy, const folder_content& has) const;
   bool copy_segments(folder& to, const log_end& from, backup_report& report);

@@ -204,6 +204,11 @@ backup_report storage::backup(const std::filesystem::path& to) {
         "the directory has the database itself, or a copy that was opened to be changed "
         "since: a backup goes to a new directory, or to a copy that was not");
   }
+  if (theirs.known() && log_failed()) {
+    throw storage_error(theirs.path(), storage_error::nowhere,
+                        "the log of the database has failed, so that nothing can be added to this "
+                        "copy: until resume() has returned, a backup goes to a new directory");
+  }
   // What a backup has left that was killed may be as long as a copy.
   if (has.copy) {
     for (const std::string& name : has.temporary) theirs.remove(name);
@@ -213,25 +218,28 @@ backup_report storage::backup(const std::filesystem::path& to) {
     const log_end end = end_of_backup(theirs, has);
     if (!logged()) refuse_ahead(theirs, end, end_.sequence);
     if (logged() && copy_segments(theirs, end, report)) {
-      finish_copy(theirs);
+      finish_copy(theirs, folder_.id());
       return report;
     }
   }
   const unfinished_copy marked(theirs);
   std::unique_ptr<reader> view;
-  const checkpoint_source from = begin_copy(view);
+  const checkpoint_source from = begin_backup(view, report);
   const checkpoint_report made = write_checkpoint(theirs, from, checkpoint_pace::shared);
-  finish_copy(theirs);
+  finish_copy(theirs, from.id);
   remove_up_to(theirs, made.sequence);
-  return {.incremental = false, .sequence = made.sequence, .files = 1, .bytes = made.bytes};
+  report.sequence = made.sequence;
+  report.files = 1;
+  report.bytes = made.bytes;
+  return report;
 }
 
 /// Its data are durable.
-void storage::finish_copy(folder& copy) const {
+void storage::finish_copy(folder& copy, const database_id& id) {
   if (copy.known()) {
     copy.note_data();
   } else {
-    copy.make(folder_.id(), true);
+    copy.make(id, true);
   }
   copy.keep();
 }
@@ -245,15 +253,38 @@ checkpoint_source storage::begin_copy(std::unique_ptr<reader>& view) {
   return from;
 }
 
+/// After a failure of the log: its end is not known, and neither is which of the commits in doubt
+/// an opening would find. So the copy has all that memory shows, and an id of its own: to add the
+/// log of what becomes of the database could leave out commits that only the copy has.
+///
+/// Changes of tables and indexes that are in doubt are undone by their callers first, as for
+/// resume().
+checkpoint_source storage::begin_copy_apart(std::unique_ptr<reader>& view, backup_report& report) {
+  const std::lock_guard settled(engine_.unsettled);
+  checkpoint_source from = part_here(view);
+  from.id = random_id();
+  report.apart = true;
+  report.in_doubt = log_->in_doubt().times;
+  return from;
+}
+
+checkpoint_source storage::begin_backup(std::unique_ptr<reader>& view, backup_report& report) {
+  return log_failed() ? begin_copy_apart(view, report) : begin_copy(view);
+}
+
 backup_report storage::backup(const byte_sink& to) {
   const uncancelled whole;
   const std::lock_guard hold(checkpoint_lock_);
   refuse_partial_copy();
   std::unique_ptr<reader> view;
-  const checkpoint_source from = begin_copy(view);
+  backup_report report;
+  const checkpoint_source from = begin_backup(view, report);
   passing_file file(to, whole);
   const checkpoint_report made = write_rows(file, from, checkpoint_pace::shared);
-  return {.incremental = false, .sequence = made.sequence, .files = 1, .bytes = made.bytes};
+  report.sequence = made.sequence;
+  report.files = 1;
+  report.bytes = made.bytes;
+  return report;
 }
 
 void storage::restore(storage_files& files, const byte_source& from,

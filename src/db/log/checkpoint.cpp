@@ -169,6 +169,16 @@ void storage::freeze_tables(checkpoint_source& from) const {
   }
 }
 
+/// After a failure of the log: all that memory shows. Precondition: `unsettled` is held.
+checkpoint_source storage::part_here(std::unique_ptr<reader>& view) {
+  checkpoint_source from;
+  from.id = folder_.id();
+  from.end = freeze_at([this](auto&& look) { return log_->part_here(look); }, view, "checkpoint");
+  from.view = view.get();
+  freeze_tables(from);
+  return from;
+}
+
 /// Begins a snapshot, and has the files that lead up to it: they are durable, and opened. There is
 /// no checkpoint among them that is later.
 std::unique_ptr<folder> storage::freeze_files(checkpoint_source& from,
@@ -326,11 +336,7 @@ resume_report storage::resume() {
   const std::lock_guard settled(engine_.unsettled);
   resume_report report;
   std::unique_ptr<reader> view;
-  checkpoint_source from;
-  from.id = folder_.id();
-  from.end = freeze_at([this](auto&& look) { return log_->part_here(look); }, view, "checkpoint");
-  from.view = view.get();
-  freeze_tables(from);
+  const checkpoint_source from = part_here(view);
   const std::uint64_t log_bytes = log_->bytes();
   report.checkpoint = write_checkpoint(folder_, from, checkpoint_pace::full);
   view.reset();

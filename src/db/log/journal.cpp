@@ -168,9 +168,15 @@ std::uint32_t journal::another_chain() const {
   return chain;
 }
 
-resumed_commits journal::begin_again(const log_end& end) {
+resumed_commits journal::in_doubt() const {
   resumed_commits told;
   writer_.tell(told);
+  std::sort(told.times.begin(), told.times.end());  // of serializable ones the later may come first
+  return told;
+}
+
+resumed_commits journal::begin_again(const log_end& end) {
+  resumed_commits told = in_doubt();
   const auto make_new = [&] { writer_.begin_again(end); };
   const auto write = [&](log_entry* first, std::uint64_t durable) {
     return writer_.write_since(first, durable, told);

@@ -405,6 +405,8 @@ class journal {
   /// f() has returned 0. Throws what std::random_device does. One thread at a time, as the next.
   template <class F>
   log_end part_here(F&& f);
+  /// What is before that position and in doubt, in ascending order. Throws std::bad_alloc.
+  [[nodiscard]] resumed_commits in_doubt() const;
   /// Goes on after that position, up to which all is durable by now: the log has not failed any
   /// more then, and what was published since is durable, too. Throws storage_error, std::bad_alloc;
   /// the log has failed as before then.
