@@ -307,6 +307,30 @@ TEST_F(file_systems, that_cannot_make_names_durable_are_served) {
   EXPECT_NE(refused([] { database::open("above/bank", over(nullptr)); }), "");
 }
 
+/// By links and other paths to it, too, here and in another process, however it is guarded.
+TEST_F(file_systems, guard_a_directory_by_whatever_name_it_is_opened) {
+  for (const options& o : {over(nullptr), without_locks()}) {
+    fs::remove_all("bank");
+    fs::remove_all("elsewhere");
+    fs::create_directories("elsewhere/deep");
+    fs::create_directory_symlink("../bank", "elsewhere/link");
+    auto base = std::make_unique<database>(database::open("bank", o));
+    const std::vector<fs::path> names = {"./bank/", "elsewhere/../bank", "elsewhere/link",
+                                         "elsewhere/link/", fs::current_path() / "bank"};
+    const auto refused_there = [&](const fs::path& name) {
+      const std::string why = refused([&] { database::open(name, o); });
+      return why.find("is open elsewhere") != std::string::npos;
+    };
+    for (const fs::path& name : names) {
+      EXPECT_TRUE(refused_there(name)) << name;
+      EXPECT_EQ(in_child([&] { return refused_there(name) ? 0 : 1; }), 0) << name;
+    }
+    commit(*base, 1, 3);
+    base.reset();
+    for (const fs::path& name : names) EXPECT_EQ(commits_at(name), 3) << name;
+  }
+}
+
 /// A loss of power that takes the name of a directory takes the database below it. So each name is
 /// durable before anything is acknowledged: those of directories that the opening makes, and those
 /// that another program has made, or a process that has ended before it came to that.
