@@ -114,6 +114,7 @@ struct alignas(cache_line) session {
   // See savepoints.cpp, for these five. No budget refuses a savepoint.
   counted_vector<kept_write> kept{counted<kept_write>(work)};
   counted_vector<level_mark> savepoints{counted<level_mark>(work, false)};
+  counted_vector<const table*> younger{counted<const table*>(work, false)};  // table::parts::elders
   std::uint32_t level = 0;
   std::uint32_t levels = 0;
   std::uint32_t scan = 0;  // the level of the scan that runs now, the innermost; 0: none does

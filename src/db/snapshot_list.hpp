@@ -55,12 +55,6 @@ class snapshot_list {
 
   /// Whether it is known which snapshots need what ended then.
   [[nodiscard]] bool vouches_for(std::uint64_t until) const noexcept { return until <= known_; }
-  /// Whether what ended then ended before all snapshots, live or to come.
-  [[nodiscard]] bool is_before_all(std::uint64_t until) const noexcept { return until <= oldest_; }
-  /// The oldest snapshot, if that is listed and began before what ended then; else null.
-  [[nodiscard]] const std::uint64_t* first_before(std::uint64_t until) const noexcept {
-    return !times_.empty() && times_.front() < until ? times_.data() : nullptr;
-  }
   struct need {
     const std::uint64_t* by = nullptr;  ///< the snapshot in the middle; null: there is none
     bool for_long = false;              ///< the oldest of them was there before the last look, too

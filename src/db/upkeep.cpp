@@ -199,22 +199,17 @@ std::vector<upkeep::holder>::iterator upkeep::holder_at(std::uint64_t time) noex
 }
 
 void upkeep::examine(note* n) noexcept {
-  const bool by_oldest = n->what == note::kind::dropped || n->what == note::kind::built;
-  const bool known =
-      by_oldest ? snapshots_.is_before_all(n->until) : snapshots_.vouches_for(n->until);
-  if (known && !by_oldest) {
+  const bool dropped = n->what == note::kind::dropped;
+  if (!dropped) n->since = std::max(n->since, n->first_use());
+  if (snapshots_.vouches_for(n->until)) {
     const snapshot_list::need need = snapshots_.needed_by(n->since, n->until);
-    if (need.by != nullptr) return hold(n, need);
+    if (need.by != nullptr) {
+      return dropped || n->what == note::kind::built ? hang(n, *need.by, false) : hold(n, need);
+    }
+    if (done(*n)) return forget(n);
   }
-  const std::uint64_t* const oldest =
-      n->what == note::kind::dropped && !known ? snapshots_.first_before(n->until) : nullptr;
-  if (oldest != nullptr) return hang(n, *oldest, false);
-  if (!known || !done(*n)) {
-    const std::lock_guard hold(lock_);
-    queue_.push(n);
-    return;
-  }
-  forget(n);
+  const std::lock_guard hold(lock_);
+  queue_.push(n);
 }
 
 void upkeep::forget(note* n) noexcept {
@@ -299,6 +294,11 @@ std::uint64_t note::held_bytes() const noexcept {
   return weight() + (is_row() ? of().bytes() + of().index_bytes() : dropped_bytes());
 }
 
+std::uint64_t note::first_use() const noexcept {
+  const std::uint64_t birth = of().when_.birth();
+  return is_row() ? birth : std::max(birth, index().when_.birth());
+}
+
 table& note::of() const noexcept { return is_row() ? *static_cast<table*>(of_) : *index().of_; }
 
 burial upkeep::bury_row(note& n) noexcept {
@@ -380,15 +380,22 @@ bool upkeep::done(note& n) noexcept {
   return over;
 }
 
-/// No snapshot is left that could see it. False: a thread takes something out of it, or a reader
-/// that was ended may be in the midst of a scan of it.
+/// No snapshot is left that began in its life. False: an older one uses it, a thread takes
+/// something out of it, or a reader that was ended may be in the midst of a scan of it.
 bool upkeep::free_dropped(note& n) noexcept {
   table& t = n.of();
-  if (t.engine_.gates.is_left(n.until) || !t.cleaning_.enter_alone()) return false;
+  if (t.engine_.gates.is_left(n.since, n.until) || !t.cleaning_.enter_alone()) return false;
   const bool frees_table = n.is_row() && !t.engine_.old->looks_at_rows();
-  if (frees_table) t.free_rows();
   // Else its table has gone before it.
   const bool frees_index = !n.is_row() && n.index().entries_ != nullptr;
+  // An older transaction that comes to the table of an index later finds its changes pass that by.
+  if ((frees_table && !t.parts_->elders.enter_alone()) ||
+      (frees_index && !t.parts_->elders.empty())) {
+    t.cleaning_.leave_alone();
+    return false;
+  }
+  if (frees_table && t.engine_.old->wants_rows_of_tables()) t.let_versions_go();
+  if (frees_table) t.free_rows();
   if (frees_index) {
     n.index().entries_.reset();
     t.parts_->dropped_index_bytes.fetch_sub_relaxed(n.dropped_bytes());
@@ -406,14 +413,16 @@ bool upkeep::remove_entry(note& n) noexcept {
                   : from.remove(n.key(), n.slot(), n.claim());
 }
 
-/// Takes the entry out if the row has another key now, and no snapshot sees it with this one.
+/// Takes the entry out if the row has another key now, and no snapshot that uses the index may see
+/// it with this one.
 bool upkeep::remove_built(note& n) noexcept {
   const secondary& index = n.index();
   const row_place row = n.of().at(n.slot());
   const auto remove = [&] { return index.entries_->remove(n.key(), n.slot(), n.claim()); };
   const auto ended = [&](std::uint64_t until) {
     n.until = until;
-    return snapshots_.is_before_all(until) && remove();
+    return snapshots_.vouches_for(until) && snapshots_.needed_by(n.since, until).by == nullptr &&
+           remove();
   };
   std::uint64_t was = row.head->lock.load_relaxed();
   // No transaction can lock a buried row any more.

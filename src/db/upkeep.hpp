@@ -22,6 +22,9 @@
 //              began. Such a thing has one note: that of a later end goes into the one that hangs.
 //              Otherwise a key that comes and goes all the time beside a reader would leave a note
 //              each time.
+// Dropped:     a table, or an index, has one note, whose life is from its birth to the drop
+//              (catalog.hpp). What lies in it has no life before it: no snapshot from before finds
+//              it there.
 // Pace:        a commit, or a rollback, examines twice as many notes as it has left; then, of what
 //              else is ready, for as long as its session has done other things since, and for a
 //              millisecond at most: so while much is ready, commits have half of the time. That
@@ -84,6 +87,8 @@ class note {
 
   [[nodiscard]] bool is_row() const noexcept { return words_ == 0; }
   [[nodiscard]] table& of() const noexcept;
+  /// No snapshot from before that finds the row, or scans the index.
+  [[nodiscard]] std::uint64_t first_use() const noexcept;
   /// Of an entry only, as the next two.
   [[nodiscard]] secondary& index() const noexcept { return *static_cast<secondary*>(of_); }
   [[nodiscard]] std::uint64_t& claim() noexcept { return *tail(); }

@@ -111,6 +111,33 @@ void a_look_against_the_end(model::scenario& run) {
   });
 }
 
+/// Transactions that are older than an index come to its table while that is dropped, and freed.
+void elders_against_a_drop(model::scenario& run) {
+  struct one_index {
+    visits elders;
+    atomic<bool> shown{true};
+    plain<std::uint64_t> entries{7};
+    bool freed = false;
+  };
+  auto w = std::make_shared<one_index>();
+  run.thread([w] {
+    for (int n = 0; n < 2; ++n) {
+      model::check(w->elders.enter(), "no thread is alone there");
+      if (w->shown.load_acquire()) model::check(w->entries.read() == 7, "what is used is there");
+      w->elders.leave();
+    }
+  });
+  run.thread([w] {
+    w->shown.store_release(false);
+    for (int n = 0; n < 2 && !w->freed; ++n) {
+      w->freed = w->elders.empty();
+      if (w->freed) w->entries.write(0);
+    }
+  });
+  run.finally(
+      [w] { model::check(w->freed || w->elders.empty(), "when all have left it can be freed"); });
+}
+
 TEST(db_catalog_model, builds_miss_nothing) {
   expect_clean(a_build_against_a_commit, at_most(1));
   expect_clean(a_build_against_a_commit, at_most_in_order(2));
@@ -119,6 +146,7 @@ TEST(db_catalog_model, builds_miss_nothing) {
 TEST(db_catalog_model, what_is_looked_at_stays) {
   expect_clean(a_look_against_the_end, at_most(2));
 }
+TEST(db_catalog_model, what_elders_use_stays) { expect_clean(elders_against_a_drop, at_most(3)); }
 TEST(db_catalog_model, faults_are_found) {
   const char* const missed = "a row has no entry";
   expect_found(a_build_against_a_commit, "commit_section.no_heavy", at_most(2), missed);
@@ -126,6 +154,7 @@ TEST(db_catalog_model, faults_are_found) {
   expect_found(an_entry_against_its_end, "hash_secondary.unlocked", at_most(2),
                "an entry that no thread takes out");
   expect_found(a_look_against_the_end, "visits.not_alone", at_most(2), "data race");
+  expect_found(elders_against_a_drop, "visits.looked_at", at_most(2), "data race");
 }
 
 }  // namespace

@@ -307,6 +307,9 @@ class delta {
   /// it; its slot goes to another row next. The caller holds the row's lock. For storages that find
   /// what they let go of by rows' chains: they do not find it there later.
   virtual void row_gone(atomic<std::uint64_t>& /*chain*/, std::uint64_t /*until*/) noexcept {}
+  /// Whether that is to be called of the rows of a dropped table, too, before their memory goes;
+  /// `until` is the time of the row's last commit then. Else their versions go by their times.
+  [[nodiscard]] virtual bool wants_rows_of_tables() const noexcept { return false; }
   /// A snapshot of this time has ended: if much was kept for it, some of that goes now, in a
   /// millisecond at most. Then step() goes on with it, when readers begin and end.
   virtual void snapshot_ended(std::uint64_t /*time*/) noexcept {}

@@ -50,6 +50,10 @@ class table;
 class validity {
  public:
   static constexpr std::uint64_t never = ~std::uint64_t{0};
+  /// Whether a snapshot of that time may use it, and the reader need do nothing about it.
+  [[nodiscard]] bool serves(std::uint64_t time) const noexcept {
+    return begun(time) && !ended(time);
+  }
   // acquire ← the release in begin(): what was built.
   [[nodiscard]] bool begun(std::uint64_t time) const noexcept {
     return time >= from_.load_acquire();
@@ -61,16 +65,20 @@ class validity {
   }
   /// Whether it can be used now, and no end of it is set.
   [[nodiscard]] bool open() const noexcept {
-    return from_.load_acquire() != never  // as above
+    return from_.load_acquire() < unfinished  // as above
            && end_.load_relaxed() == never;
   }
-  void build() noexcept { from_.store_relaxed(never); }
+  /// When it was born: before the first thread had it, and after all snapshots of earlier times had
+  /// begun. Of what is used from a later time on, until begin().
+  [[nodiscard]] std::uint64_t birth() const noexcept { return from_.load_relaxed() & ~unfinished; }
+  void build(std::uint64_t birth) noexcept { from_.store_relaxed(birth | unfinished); }
   void begin(std::uint64_t time) noexcept { from_.store_release(time); }  // → begun(), open()
   /// Whether an end of it is set: it is over, or will be for transactions that begin later.
   [[nodiscard]] bool over() const noexcept { return end_.load_relaxed() != never; }
   void end(std::uint64_t time) noexcept { end_.store_relaxed(time); }
 
  private:
+  static constexpr std::uint64_t unfinished = std::uint64_t{1} << 63U;  // above all times
   atomic<std::uint64_t> from_{0};
   atomic<std::uint64_t> end_{never};
 };
@@ -110,6 +118,13 @@ class visits {
   void leave_alone() noexcept {
     // release → the acquires in enter() and enter_alone().
     word_.fetch_sub_release(1);
+  }
+  /// Whether no thread is inside. One that enters later sees what the caller has stored before.
+  [[nodiscard]] bool empty() noexcept {
+    // acquire ← the releases in leave(). release → the acquire in enter(). It changes the word to
+    // what that was: a thread enters before this, and is seen, or after it.
+    if (SPOLIA_FAULT("visits.looked_at")) return word_.load_acquire() == 0;
+    return word_.fetch_add_acq_rel(0) == 0;
   }
   /// Whether a thread is alone.
   [[nodiscard]] bool closed() const noexcept { return (word_.load_relaxed() & 1U) != 0; }
@@ -151,6 +166,7 @@ class SPOLIA_EXPORT secondary {
     std::uint64_t mask = 0;        // the same
     bool unique = false;
     index_kind kind = index_kind::ordered;
+    std::uint64_t birth = 0;  // when changes began to go to it; 0: with its table
     logged_span logged;
     kept_status taken;  // what of a unique one refuses a row
   };
@@ -170,6 +186,7 @@ class SPOLIA_EXPORT secondary {
 struct index_set {
   std::vector<secondary*> all;
   std::uint64_t columns = 0;  ///< that some of them has
+  std::uint64_t birth = 0;    ///< of the youngest of them; 0: that of the table
   bool closed = false;        ///< nothing of the table may be changed any more
 };
 
@@ -220,7 +237,7 @@ class SPOLIA_EXPORT table {
   // no_result with outcome::dropped, and so does spec().
 
   /// There until then. A caller that keeps it beside a thread that drops the table has a snapshot
-  /// from before that, or does not drop it.
+  /// that began before that, and after the table was made, or with which it has used the table.
   [[nodiscard]] const schema& layout() const {
     if (described_.closed()) refuse_dropped();
     return form();
@@ -266,6 +283,7 @@ class SPOLIA_EXPORT table {
   friend class secondary;
   friend class transaction;
   friend class editor;
+  friend class note;
   friend class upkeep;
   friend class loader;
   friend class nan_rows;
@@ -297,6 +315,11 @@ class SPOLIA_EXPORT table {
     atomic<std::uint64_t> dropped_index_bytes{0};  // of those that are not in indexes() any more
     logged_span logged;
     kept_status taken;  // what refuses a row for its primary key
+    // Readers and transactions that are older than the table, or than an index of it, are inside
+    // from when they first use it until they end. When no snapshot from its time is left, what was
+    // dropped is freed if none of them is inside; with the table, the thread that frees it stays
+    // alone.
+    visits elders;
     // What indexes() was, and is no more because of a drop_table() that may be under way.
     atomic<const index_set*> closed{nullptr};
     // All that ever were. Both are changed under engine::changing; the latter also under
@@ -423,6 +446,8 @@ class SPOLIA_EXPORT table {
   void count_indexes() noexcept;
   void say_indexes_take(std::uint64_t bytes) noexcept;
 
+  /// No snapshot sees a version of its rows.
+  void let_versions_go() noexcept;
   void free_rows() noexcept;
 
   engine& engine_;

@@ -225,6 +225,10 @@ class SPOLIA_EXPORT reader {
   column_set columns_of(const table& t, const selection& only) const;
   void must_be_open() const;
   void must_exist(const table& t) const;
+  /// For a table, or one with an index, that may be younger than the snapshot, or have ended.
+  [[nodiscard]] outcome enter(const table& t) const;
+  [[nodiscard]] bool is_elder_in(const table& t) const noexcept;
+  void leave_younger() const noexcept;
   void must_serve(const secondary& i) const;
   void must_have_own_changes(const secondary& i) const;
   /// Columns of the row in the slot, own changes from before this level first; its shape, 0 if
@@ -546,6 +550,7 @@ class SPOLIA_EXPORT transaction : public reader {
   [[nodiscard]] bool deletes_only() const noexcept;
   [[nodiscard]] bool indexes_hold() const noexcept;
   outcome may_change(const table& t);
+  [[nodiscard]] const index_set& indexes_of(const table& t) const noexcept;
   [[nodiscard]] bool unchanged(const row_head& row) const noexcept;
   [[nodiscard]] verdict reads_hold(std::uint64_t drawn) const;
   [[nodiscard]] verdict slot_holds(const range_read& r, std::uint64_t slot, std::uint64_t drawn,

@@ -67,7 +67,7 @@ table& catalog::create_table(const table_spec& spec) {
   refuse("create_table()");
   const auto unmake = [this](table* t) { engine_.tables.unmake(*t); };
   std::unique_ptr<table, decltype(unmake)> made(&engine_.tables.make(spec, engine_), unmake);
-  made->when_.build();
+  made->when_.build(engine_.board.clock.tick());
   catalog_record record(engine_, record_kind::create_table,
                         [&](byte_buffer& to) { put_table(to, made->spec()); });
   if (record.refused()) engine_.log->throw_refusal();
@@ -94,10 +94,10 @@ table& catalog::create_table(const table_spec& spec) {
       added.parts_->logged.dropped = added.parts_->logged.made;
       engine_.tables.give_name_up(added);
     }
-    drop_later(end_of_it.release(), end(added.when_));
+    drop_later(end_of_it.release(), added.when_.birth(), end(added.when_));
     engine_.log->throw_refusal();
   }
-  added.when_.begin(0);
+  added.when_.begin(added.when_.birth());
   return added;
 }
 
@@ -131,10 +131,13 @@ status catalog::create_index(table& t, const index_spec& spec) {
     put_index(to, spec);
   });
   if (record.refused()) return outcome::storage_failed;
-  made->when_.build();
+  const std::uint64_t birth = engine_.board.clock.tick();
+  made->when_.build(birth);
+  made->parts_->birth = birth;
   made->parts_->logged.made = logged_span::never;
   auto with = set_with(before, made.get());
   with->columns |= made->parts_->mask;
+  with->birth = birth;
   auto with_again = std::make_unique<index_set>(*with);
   auto without = set_with(before, nullptr);
   t.parts_->index_sets.reserve(t.parts_->index_sets.size() + 3);
@@ -254,7 +257,7 @@ void catalog::give_up(building& b, std::unique_ptr<const index_set> before,
                       note* last) const noexcept {
   b.of.show(std::move(before));
   // Transactions that begin now do not know it.
-  drop_later(last, engine_.board.clock.tick());
+  drop_later(last, b.index.parts_->birth, engine_.board.clock.tick());
 }
 
 /// The memory of an index that was dropped counts until it is freed.
@@ -264,8 +267,10 @@ void catalog::keep_counting(note& n) noexcept {
   n.of().count_indexes();
 }
 
-void catalog::drop_later(note* n, std::uint64_t until) const noexcept {
+/// Snapshots in that life may use it.
+void catalog::drop_later(note* n, std::uint64_t since, std::uint64_t until) const noexcept {
   n->what = note::kind::dropped;
+  n->since = since;
   n->until = until;
   if (!n->is_row()) keep_counting(*n);
   note_queue one;
@@ -306,6 +311,7 @@ status catalog::drop_index(table& t, std::string_view name) {
     if (i == &gone) continue;
     left->all.push_back(i);
     left->columns |= i->parts_->mask;
+    left->birth = std::max(left->birth, i->parts_->birth);
   }
   t.parts_->index_sets.reserve(t.parts_->index_sets.size() + 1);
   note* const n = note::of_index(gone);
@@ -316,7 +322,7 @@ status catalog::drop_index(table& t, std::string_view name) {
   end(gone.when_);  // before changes pass it by, so that no reader misses them
   t.show(std::move(left));
   // Transactions that have begun before may have changes that go to it.
-  drop_later(n, engine_.board.clock.tick());
+  drop_later(n, std::max(t.when_.birth(), gone.parts_->birth), engine_.board.clock.tick());
   return outcome::ok;
 }
 
@@ -343,7 +349,7 @@ status catalog::drop_table(table& t) {
     const std::lock_guard hold_names(engine_.catalog_lock);
     engine_.tables.give_name_up(t);
   }
-  drop_later(n, until);
+  drop_later(n, t.when_.birth(), until);
   const std::lock_guard hold_names(engine_.catalog_lock);
   engine_.tables.strip_gone();
   return outcome::ok;

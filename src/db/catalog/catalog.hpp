@@ -15,8 +15,25 @@
 //              builder checks, after adding it, whether the row is locked or changed. If so, it has
 //              the cleaner examine the entry later. Either the writer finds the entry, or the
 //              builder finds the writer's lock.
-// Dropping:    no change goes to it any more. Snapshots that began before can go on. When the last
-//              of them has ended, the cleaner frees it. What is left of a table: table_list.hpp.
+// Dropping:    no change goes to it any more. Snapshots that began before can go on. When none of
+//              them can use it any more, the cleaner frees it. What is left of a table is in
+//              table_list.hpp.
+//
+// Who uses what was made and dropped: each table and each index has a birth. The clock is advanced
+//   to that time before any other thread has it. So a snapshot is one of three.
+// Later than the drop: the end of a table, or the indexes without the one that has gone, were
+//              stored before the clock came to the time of the drop. So it does not go there.
+// From the birth to the drop: it may be there. The cleaner lists the snapshots after the drop, and
+//              frees nothing while it finds one of that time. A reader that began between the birth
+//              and the moment when the thing could be found counts, too.
+// Before the birth: it is an elder. It enters table::parts::elders before it uses the table, or
+//              changes rows that have entries in an index which is younger, and leaves when it has
+//              ended. Both the elder and the thread that frees change that one word, so one of
+//              them sees the other. If the elder is first, all stays until it has left. If the
+//              thread is first, the elder is refused a table, and sees the indexes as they are
+//              after the drop.
+//              A transaction may find an index that is younger only when it has locked a row, too
+//              late to enter: then its change goes to no index, and it does not commit.
 //
 // In a directory each change is one record of the log, and takes effect when that is durable. If
 // the log fails, nothing was changed. What follows is why each prefix of the log makes sense, and
@@ -82,7 +99,7 @@ class catalog {
   void give_up(building& b, std::unique_ptr<const index_set> before, note* last) const noexcept;
   std::uint64_t end(validity& v) const noexcept;
   static void keep_counting(note& n) noexcept;
-  void drop_later(note* n, std::uint64_t until) const noexcept;
+  void drop_later(note* n, std::uint64_t since, std::uint64_t until) const noexcept;
 
   engine& engine_;
 };

@@ -202,6 +202,16 @@ std::uint64_t table::index_bytes() const noexcept {
   return sum;
 }
 
+void table::let_versions_go() noexcept {
+  const slot_chunks& slots = *parts_->chunks;
+  const std::uint64_t end = slots.end();
+  for (std::uint64_t slot = slots.next_shown(0, end, 0); slot < end;
+       slot = slots.step(slot, end, 0)) {
+    row_head& head = *at(slot).head;
+    engine_.old->row_gone(head.older, head.stamp.load_relaxed());
+  }
+}
+
 void table::free_rows() noexcept {
   if (primary_ == nullptr) return;
   const slot_chunks& slots = *parts_->chunks;

@@ -4,7 +4,7 @@
 //
 // Idea:        a table and its indexes stay at their addresses until the database is closed, since
 //              programs keep references to them. So they lie in blocks that are never moved.
-//              What is large lies elsewhere (table::parts), and goes when no snapshot can see it.
+//              What is large lies elsewhere (table::parts), and goes when no reader can use it.
 // Going:       the cleaner, which may wait for no lock, frees rows and indexes, and puts the table
 //              into a list. A later change of the catalogue, or what counts tables, takes the list
 //              and frees the parts.
@@ -172,6 +172,8 @@ class table_list {
     numbers_.erase(t.number_);
     unmake(t);
   }
+  /// Whether tables that have gone stay listed.
+  void keep_gone(bool on) noexcept { keeps_gone_ = on; }
   void clear() noexcept {
     names_.clear();
     numbers_.clear();
@@ -187,9 +189,9 @@ class table_list {
     while (!gone_.cas_weak_release(t.parts_->next_gone, &t)) {
     }
   }
-  /// Frees the parts of those.
+  /// Frees the parts of those, unless they are kept.
   void strip_gone() noexcept {
-    if (gone_.load_relaxed() == nullptr) return;
+    if (keeps_gone_ || gone_.load_relaxed() == nullptr) return;
     for (table* t = gone_.exchange_acquire(nullptr); t != nullptr;) {
       table& now = *std::exchange(t, t->parts_->next_gone);
       if (now.strip()) {
@@ -206,6 +208,7 @@ class table_list {
   std::unordered_map<std::string_view, table*> names_;
   std::map<std::uint32_t, table*> numbers_;
   atomic<table*> gone_{nullptr};
+  bool keeps_gone_ = false;
 };
 
 }  // namespace db

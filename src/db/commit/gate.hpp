@@ -126,12 +126,14 @@ class gate_board {
     g.leave();
   }
 
-  /// Whether an owner that began before this time was ended, and has not come back to find out: it
-  /// is announced no more, and may yet look at what it has found before.
-  [[nodiscard]] bool is_left(std::uint64_t time) noexcept {
+  /// Whether an owner that began from `since` on, and before `until`, was ended, and has not come
+  /// back to find out: it is announced no more, and may yet look at what it has found before.
+  [[nodiscard]] bool is_left(std::uint64_t since, std::uint64_t until) noexcept {
     const std::lock_guard hold(lock_);
     const gate* g = first_;
-    while (g != nullptr && (!g->withdrawn_ || g->timestamp_ >= time)) g = g->next_;
+    while (g != nullptr && (!g->withdrawn_ || g->timestamp_ < since || g->timestamp_ >= until)) {
+      g = g->next_;
+    }
     return g != nullptr;
   }
 

@@ -92,6 +92,7 @@ class storage {
   checkpoint_report make_checkpoint(checkpoint_pace how);
   void checkpoint_in_background() noexcept;
   void keep_failure(const std::exception* why) noexcept;
+  class whole_list;
   void step_without_record();
   log_end freeze(std::unique_ptr<reader>& view);
   template <class Cut>

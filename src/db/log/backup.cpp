@@ -244,15 +244,6 @@ void storage::finish_copy(folder& copy, const database_id& id) {
   copy.keep();
 }
 
-checkpoint_source storage::begin_copy(std::unique_ptr<reader>& view) {
-  checkpoint_source from;
-  from.id = folder_.id();
-  from.end = freeze(view);
-  from.view = view.get();
-  freeze_tables(from);
-  return from;
-}
-
 /// After a failure of the log: its end is not known, and neither is which of the commits in doubt
 /// an opening would find. So the copy has all that memory shows, and an id of its own: to add the
 /// log of what becomes of the database could leave out commits that only the copy has.

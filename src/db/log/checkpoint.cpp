@@ -128,6 +128,23 @@ void storage::step_without_record() {
   while (end_.chain == before) end_.chain = random();
 }
 
+/// While it lives, no table leaves the list. From before the cut until its tables are known: those
+/// made since are counted, and have one of the last numbers.
+class storage::whole_list {
+ public:
+  explicit whole_list(engine& of) : of_(of) { keep(true); }
+  ~whole_list() { keep(false); }
+  whole_list(const whole_list&) = delete;
+  whole_list& operator=(const whole_list&) = delete;
+
+ private:
+  void keep(bool on) {
+    const std::lock_guard hold(of_.catalog_lock);
+    of_.tables.keep_gone(on);
+  }
+  engine& of_;
+};
+
 /// Begins a snapshot where the log can be cut.
 log_end storage::freeze(std::unique_ptr<reader>& view) {
   if (log_ == nullptr) {
@@ -156,6 +173,16 @@ log_end storage::freeze_at(Cut&& cut, std::unique_ptr<reader>& view, const char*
   return end;
 }
 
+checkpoint_source storage::begin_copy(std::unique_ptr<reader>& view) {
+  checkpoint_source from;
+  const whole_list all(engine_);
+  from.id = folder_.id();
+  from.end = freeze(view);
+  from.view = view.get();
+  freeze_tables(from);
+  return from;
+}
+
 /// The catalogue as it was there.
 void storage::freeze_tables(checkpoint_source& from) const {
   const std::uint64_t last = from.end.sequence;
@@ -172,6 +199,7 @@ void storage::freeze_tables(checkpoint_source& from) const {
 /// After a failure of the log: all that memory shows. Precondition: `unsettled` is held.
 checkpoint_source storage::part_here(std::unique_ptr<reader>& view) {
   checkpoint_source from;
+  const whole_list all(engine_);
   from.id = folder_.id();
   from.end = freeze_at([this](auto&& look) { return log_->part_here(look); }, view, "checkpoint");
   from.view = view.get();
@@ -185,6 +213,7 @@ std::unique_ptr<folder> storage::freeze_files(checkpoint_source& from,
                                               std::unique_ptr<reader>& view) {
   const at_work now(engine_, at_work::copying, "verify()");
   const std::lock_guard hold(checkpoint_lock_);
+  const whole_list all(engine_);
   if (log_ == nullptr) {
     view.reset(new reader(engine_, "verify"));
     from.end = end_;

@@ -283,7 +283,9 @@ query_run::~query_run() = default;
 
 status query_run::run() {
   if (at_.session_ == nullptr) return outcome::ended;
-  if (of_.when_.ended(at_.timestamp())) return outcome::dropped;
+  if (!of_.when_.serves(at_.timestamp())) {
+    if (const outcome there = at_.enter(of_); there != outcome::ok) return there;
+  }
   // A reader that may be ended has out-of-line values copied: reader::read(). And versions must be
   // whole rows.
   old_together_ = !own_changes_ && !at_.engine_.old->changes_only() &&

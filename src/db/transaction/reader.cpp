@@ -149,6 +149,7 @@ void reader::end(outcome how) noexcept {
   if (gated_) engine_.gates.take(session_->way);
   session_->section.leave();
   session_->snapshot.store_relaxed(0);
+  if (!session_->younger.empty()) leave_younger();
   ticket_.withdraw();
   session_->clear(notes_reads_);
   engine_.board.give_back(*std::exchange(session_, nullptr)->record);
@@ -218,7 +219,44 @@ void reader::must_be_open() const {
 }
 
 void reader::must_exist(const table& t) const {
-  if (t.when_.ended(timestamp())) throw no_result(outcome::dropped);
+  if (t.when_.serves(timestamp())) [[likely]]
+    return;
+  if (const outcome there = enter(t); there != outcome::ok) throw no_result(there);
+}
+
+// A snapshot keeps what there was at its time. What is younger it sees without rows, or changes,
+// and that is kept for the reader's sake from when it first comes there.
+
+/// dropped: it has ended, for this snapshot, or before this reader came there.
+SPOLIA_NOINLINE outcome reader::enter(const table& t) const {
+  if (!t.is_of(engine_)) t.refuse_stranger();
+  const validity& when = t.when_;
+  if (when.ended(timestamp())) return outcome::dropped;
+  if (is_elder_in(t)) return outcome::ok;
+  // To a table from before it a checkpoint may come while that is not finished.
+  if (timestamp() < when.birth() && when.over()) return outcome::dropped;
+  auto& all = session_->younger;
+  all.push_back(&t);
+  // In a visit, since the parts may go now.
+  bool entered = false;
+  if (t.described_.enter()) {
+    entered = t.parts_->elders.enter();
+    t.described_.leave();
+  }
+  if (entered) return outcome::ok;
+  all.pop_back();
+  return outcome::dropped;
+}
+
+/// Whether it is younger, and kept for this reader.
+bool reader::is_elder_in(const table& t) const noexcept {
+  const auto& all = session_->younger;
+  return std::find(all.begin(), all.end(), &t) != all.end();
+}
+
+SPOLIA_NOINLINE void reader::leave_younger() const noexcept {
+  for (const table* const t : session_->younger) t->parts_->elders.leave();
+  clear_and_shrink(session_->younger);
 }
 
 /// Throws no_result if the transaction has changed rows since the index was dropped: these changes
@@ -246,7 +284,9 @@ result<row> reader::find(const table& t, values key, const selection& only) cons
   const alone now(*this);
   const step here(*this);
   if (!here) return outcome::ended_by_policy;
-  if (t.when_.ended(timestamp())) return outcome::dropped;
+  if (!t.when_.serves(timestamp())) [[unlikely]] {
+    if (const outcome there = enter(t); there != outcome::ok) return there;
+  }
   const column_set wanted_columns = columns_of(t, only);
   const key_words wanted = t.form().whole_key(key);
   const std::uint64_t slot = t.primary_->find(wanted);

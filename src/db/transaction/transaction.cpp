@@ -189,8 +189,22 @@ class transaction::new_image {
 outcome transaction::may_change(const table& t) {
   if (!t.is_of(engine_)) [[unlikely]]
     t.refuse_stranger();
-  if (!t.indexes().closed) return outcome::ok;
-  return t.when_.ended(timestamp()) ? outcome::dropped : fail(outcome::schema_changed);
+  const index_set& now = t.indexes();
+  if (now.closed) {
+    return t.when_.ended(timestamp()) ? outcome::dropped : fail(outcome::schema_changed);
+  }
+  if (timestamp() >= now.birth && t.when_.begun(timestamp())) [[likely]]
+    return outcome::ok;
+  return enter(t);
+}
+
+/// That changes of the table go to; it may be changed. With an index that is younger than this
+/// transaction, and not kept for it, there is none: then it does not commit.
+const index_set& transaction::indexes_of(const table& t) const noexcept {
+  const index_set& now = t.indexes();
+  if (timestamp() >= now.birth) [[likely]]
+    return now;
+  return is_elder_in(t) ? now : engine_.no_changes;
 }
 
 outcome transaction::insert_row(table& t, values v) {
@@ -274,7 +288,7 @@ std::uint64_t transaction::claim_slot(table& t, const key_words& key, std::uint6
     return has;
   }
   pending_write& made = session_->writes.back();  // field by field: a whole one would be copied
-  made.indexes = &t.indexes();
+  made.indexes = &indexes_of(t);
   made.slot = slot;
   made.place = place;
   made.shape = shape;
@@ -523,7 +537,7 @@ transaction::write_number transaction::lock_row(table& t, std::uint64_t slot,
     return slot_is_gone;
   }
   pending_write& made = writes.back();  // field by field: a whole one would be copied
-  made.indexes = &t.indexes();
+  made.indexes = &indexes_of(t);
   made.slot = slot;
   made.place = place;
   made.shape = (shape & row_exists) != 0 ? shape : 0;

@@ -199,6 +199,8 @@ class delta_steam_eager final : public delta {
     }
   }
 
+  [[nodiscard]] bool wants_rows_of_tables() const noexcept override { return true; }
+
   void collect() noexcept override {
     try {
       auto guard = nodes_.enter();
