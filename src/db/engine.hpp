@@ -188,8 +188,10 @@ struct alignas(cache_line) session {
   }
   /// For the next one. `noted`: this one has noted what it read.
   void clear(bool noted) noexcept {
+    const bool first = record->number() < sessions_that_keep_much;
+    const kept_memory keeps = first ? kept_memory::much : kept_memory::none;
     images.clear();
-    results.clear();
+    results.clear(keeps);
     // Each write, each allocation request, and what is kept of a write, has an image there: so that
     // tells whether they are many.
     if (changes.clear()) {
@@ -197,13 +199,24 @@ struct alignas(cache_line) session {
       clear_and_shrink(asks);
       clear_and_shrink(kept);
     }
-    if (noted) reads.clear();
+    if (noted) reads.clear(keeps);
     kept.clear();
     if (levels != 0) clear_and_shrink(savepoints);
+    if (!first) [[unlikely]]
+      keep_nothing();
     level = levels = scan = 0;
     asked = false;
     looked = false;
     work.commits(false);
+  }
+  SPOLIA_NOINLINE void keep_nothing() noexcept {
+    images.keep_nothing();
+    changes.keep_nothing();
+    clear_and_shrink(writes, kept_memory::none);
+    clear_and_shrink(asks, kept_memory::none);
+    clear_and_shrink(kept, kept_memory::none);
+    clear_and_shrink(savepoints, kept_memory::none);
+    clear_and_shrink(younger, kept_memory::none);
   }
   note& add(note* n) noexcept {
     n->next = notes;

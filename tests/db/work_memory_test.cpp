@@ -92,6 +92,42 @@ TEST_F(work_memory, is_told_of_each_reader) {
   EXPECT_LT(base.stats().work_bytes, none + (1U << 20U)) << "what is kept for the next ones";
 }
 
+/// 64 sessions keep what a usual transaction needs; those beyond keep nothing but themselves.
+TEST_F(work_memory, is_given_back_where_many_were_open_at_once) {
+  constexpr std::int64_t sessions_that_keep = 64;
+  constexpr std::int64_t many_at_once = 400;
+  constexpr std::int64_t rows_of_each = 50;
+  fill((sessions_that_keep + many_at_once) * rows_of_each);
+  const auto use_at_once = [&](std::int64_t count) {
+    std::vector<transaction> all;
+    for (std::int64_t n = 0; n < count; ++n) {
+      all.push_back(base.begin({.isolation = isolation::serializable}));
+      std::vector<db::row> found;
+      for (std::int64_t k = 0; k < rows_of_each; ++k) {
+        ASSERT_TRUE(all.back().lock(rows, {n * rows_of_each + k}));
+        auto row = all.back().find(rows, {n * rows_of_each + k});
+        ASSERT_TRUE(row);
+        found.push_back(*row);
+      }
+      for (std::int64_t k = 0; k < 1000; ++k) ASSERT_TRUE(all.back().find(rows, {k * 7}));
+      int shown = 0;
+      all.back().for_each(rows, [&](const db::row&) { return ++shown < 1000; });
+      static_cast<void>(all.back().savepoint());
+    }
+  };
+  use_at_once(sessions_that_keep);
+  base.collect();
+  const std::uint64_t told = base.stats().work_bytes;
+  const std::uint64_t before = resident_when_trimmed();
+  EXPECT_GT(told, sessions_that_keep * 16384U) << "the first ones keep it";
+  use_at_once(sessions_that_keep + many_at_once);
+  base.collect();
+  EXPECT_LE(base.stats().work_bytes - told, many_at_once * 64U);
+  if (!sanitized) {
+    EXPECT_LE(resident_when_trimmed(), before + many_at_once * 4096U) << "they are 2 KB each";
+  }
+}
+
 /// A transaction that goes on and on is refused, has lost nothing, and commits.
 void goes_on(const char* what,
              const std::function<status(transaction&, db::table&, std::int64_t)>& f,

@@ -119,8 +119,8 @@ class scan_notes {
   [[nodiscard]] auto end() const noexcept { return all_.end(); }
   [[nodiscard]] const Note& back() const noexcept { return all_.back(); }
   [[nodiscard]] bool empty() const noexcept { return all_.empty(); }
-  void clear() noexcept {
-    clear_and_shrink(all_);
+  void clear(kept_memory keeps) noexcept {
+    clear_and_shrink(all_, keeps);
     fixed_ = 0;
     enough_ = few;
   }
@@ -170,12 +170,12 @@ struct read_set {
     const table_read& last = tables.back();
     return last.of == &t && last.end == table_read::all;
   }
-  void clear() noexcept {
-    clear_and_shrink(rows);
-    clear_and_shrink(keys);
+  void clear(kept_memory keeps) noexcept {
+    clear_and_shrink(rows, keeps);
+    clear_and_shrink(keys, keeps);
     looked_at_rows = looked_at_keys = 0;
-    ranges.clear();
-    tables.clear();
+    ranges.clear(keeps);
+    tables.clear(keeps);
   }
 
  private:

@@ -57,7 +57,7 @@ constinit left_images images_left;
 }  // namespace
 
 row_images::~row_images() {
-  clear();
+  clear(kept_memory::much);
   for (const shelf& s : shelves_) {
     for (row_image* i = s.all; i != nullptr;) free(std::exchange(i, i->next));
   }
@@ -122,9 +122,10 @@ void row_images::look(shelf& s) noexcept {
 }
 
 /// What rows have is left to them, and the rest goes but for what the next reader begins with.
-void row_images::put_away(unsigned number) noexcept {
+void row_images::put_away(unsigned number, kept_memory keeps) noexcept {
   constexpr unsigned of_256_words = 9;
-  const std::uint32_t most = number == large ? 0 : number <= of_256_words ? few_images : 1;
+  const bool none = number == large || keeps == kept_memory::none;
+  const std::uint32_t most = none ? 0 : number <= of_256_words ? few_images : 1;
   shelf& s = shelves_[number];
   row_image* all = std::exchange(s, shelf{.room = s.room}).all;
   while (all != nullptr) {

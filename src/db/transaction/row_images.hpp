@@ -8,9 +8,10 @@
 //         look comes when half as many images as there are were taken. So there are at most three
 //         times as many as rows have, and 4, and looks cost each of them two steps. Very large
 //         images are not used again, unless for the same size, and a look frees them.
-// At the end of the reader: a few images stay for the next one, the others go. Those that rows have
-//         yet go to a list of the process, since the rows may outlive the database as well: it is
-//         looked over whenever it has doubled, and by collect().
+// At the end of the reader: a few images stay for the next one, of the first sessions
+//         (workspace.hpp), and the others go. Those that rows have yet go to a list of the process,
+//         since the rows may outlive the database as well: it is looked over whenever it has
+//         doubled, and by collect().
 // Account: an image counts as what its reader works with, and is never refused; on that list it is
 //         the program's.
 #pragma once
@@ -50,12 +51,13 @@ class row_images {
     return take_elsewhere(number, words);
   }
   /// The reader has ended.
-  void clear() noexcept {
+  void clear(kept_memory keeps) noexcept {
     for (std::uint64_t rest = std::exchange(used_, 0); rest != 0; rest &= rest - 1) {
       const auto number = static_cast<unsigned>(std::countr_zero(rest));
       const shelf& s = shelves_[number];
       // acquire: as in take().
-      if (s.count != 1 || number == large || s.all->rows.load_acquire() != 0) put_away(number);
+      const bool goes = number == large || keeps == kept_memory::none;
+      if (s.count != 1 || goes || s.all->rows.load_acquire() != 0) put_away(number, keeps);
     }
   }
   /// Frees images that no row has any more, of readers that have ended.
@@ -76,7 +78,7 @@ class row_images {
   row_image* make(std::size_t words);
   void free(row_image* i) noexcept;
   void look(shelf& s) noexcept;
-  void put_away(unsigned number) noexcept;
+  void put_away(unsigned number, kept_memory keeps) noexcept;
 
   work_account& account_;
   std::array<shelf, large + 1> shelves_{};

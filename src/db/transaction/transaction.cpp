@@ -186,21 +186,19 @@ class transaction::new_image {
 };
 
 /// Whether the table is there, for changes.
-outcome transaction::may_change(const table& t) {
+inline outcome transaction::may_change(const table& t) {
   if (!t.is_of(engine_)) [[unlikely]]
     t.refuse_stranger();
   const index_set& now = t.indexes();
-  if (now.closed) {
-    return t.when_.ended(timestamp()) ? outcome::dropped : fail(outcome::schema_changed);
-  }
-  if (timestamp() >= now.birth && t.when_.begun(timestamp())) [[likely]]
+  if (!now.closed && timestamp() >= now.birth && t.when_.begun(timestamp())) [[likely]]
     return outcome::ok;
-  return enter(t);
+  if (!now.closed) return enter(t);
+  return t.when_.ended(timestamp()) ? outcome::dropped : fail(outcome::schema_changed);
 }
 
 /// That changes of the table go to; it may be changed. With an index that is younger than this
 /// transaction, and not kept for it, there is none: then it does not commit.
-const index_set& transaction::indexes_of(const table& t) const noexcept {
+inline const index_set& transaction::indexes_of(const table& t) const noexcept {
   const index_set& now = t.indexes();
   if (timestamp() >= now.birth) [[likely]]
     return now;

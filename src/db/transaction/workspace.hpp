@@ -6,6 +6,9 @@
 //              of a transaction counts nothing, unless it needs another block.
 // Refused:     by options::budget, when a block would be taken. Then the call that needs it has
 //              changed nothing, and the transaction goes on: row_budget::exceeded.
+// Kept:        by each of the first 64 sessions, what a usual transaction needs: a thread takes the
+//              one of its own number first. By the others, nothing: there are as many as were open
+//              at one time, which may have been once.
 // Given back:  blocks that are large leave their pages to the system. An allocator that keeps such
 //              a block for the next one would have it between others, as a hole that nothing else
 //              fills: and the next transaction may be a small one.
@@ -116,10 +119,17 @@ class counted {
 template <class T>
 using counted_vector = std::vector<T, counted<T>>;
 
-/// Forgets what is in there. The memory stays for the next transaction, unless it is much.
+/// What a session keeps for the next transaction.
+enum class kept_memory : std::uint8_t {
+  much,  ///< what a usual transaction needs
+  none
+};
+inline constexpr std::uint32_t sessions_that_keep_much = 64;
+
+/// Forgets what is in there. The memory stays for the next transaction, unless it is too much.
 template <class T>
-void clear_and_shrink(counted_vector<T>& v) noexcept {
-  constexpr std::size_t most_bytes_kept = std::size_t{64} << 10U;
+void clear_and_shrink(counted_vector<T>& v, kept_memory keeps = kept_memory::much) noexcept {
+  const std::size_t most_bytes_kept = keeps == kept_memory::much ? std::size_t{64} << 10U : 0;
   if (v.capacity() * sizeof(T) > most_bytes_kept) {
     counted_vector<T>(v.get_allocator()).swap(v);
   } else {
@@ -163,6 +173,11 @@ class arena {
     shrink();
     return true;
   }
+  /// After that.
+  void keep_nothing() noexcept {
+    for (const block& b : blocks_) memory_.deallocate(b.words, b.size);
+    std::vector<block>().swap(blocks_);
+  }
 
  private:
   struct block {
@@ -189,9 +204,11 @@ class arena {
     at_ = {blocks_.size() - 1, words};
     return blocks_.back().words;
   }
-  /// Where there are many, they are large, so that their pages can go back when they do.
+  /// The first will do for most, and costs each session that is not used. Where there are many,
+  /// they are large, so that their pages can go back when they do.
   [[nodiscard]] std::size_t size_of_next() const noexcept {
-    return blocks_.size() < 2 * most_blocks ? least_size : 16 * least_size;
+    if (blocks_.empty()) return first_size;
+    return blocks_.size() < 2 * most_blocks ? usual_size : 16 * usual_size;
   }
   SPOLIA_NOINLINE void shrink() noexcept {
     large_ = false;
@@ -211,7 +228,8 @@ class arena {
   }
 
   static constexpr std::size_t most_blocks = 4;
-  static constexpr std::size_t least_size = 2048;  // words of a block
+  static constexpr std::size_t first_size = 256;  // words of a block
+  static constexpr std::size_t usual_size = 2048;
   static constexpr std::size_t most_kept = 8192;
   counted<std::uint64_t> memory_;
   std::vector<block> blocks_;
@@ -253,6 +271,10 @@ class image_store {
   bool clear() noexcept {
     given_back_.clear();
     return room_.clear();
+  }
+  void keep_nothing() noexcept {
+    std::vector<chain>().swap(given_back_);
+    room_.keep_nothing();
   }
 
  private:
