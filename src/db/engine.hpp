@@ -450,6 +450,18 @@ class engine {
     return ahead - 1 < claim_mask / 2;
   }
 
+  /// A reader begins, or has ended: goes on with one kind of what earlier readers have left.
+  void go_on() noexcept {
+    if (!cleaner.step() && !values.step()) old->step();
+  }
+  /// A snapshot of this time has ended. Whether it has gone on with what that has held.
+  bool snapshot_ended(std::uint64_t time) noexcept {
+    const bool cleaned = cleaner.after_snapshot(time);
+    const bool freed = values.after_snapshot(time, cleaned);
+    old->snapshot_ended(time);
+    return cleaned || freed;
+  }
+
   commit_board board;
   region_domain arrays;
   domain<> nodes;

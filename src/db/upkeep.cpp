@@ -106,18 +106,22 @@ SPOLIA_NOINLINE void upkeep::work(std::uint64_t left, atomic<std::uint64_t>& res
 }
 
 /// Only a snapshot at which much hangs is worth a look of its own.
-SPOLIA_NOINLINE void upkeep::snapshot_ended(std::uint64_t time) noexcept {
+SPOLIA_NOINLINE bool upkeep::snapshot_ended(std::uint64_t time) noexcept {
   const turn mine(*this);
-  if (!mine) return;
+  if (!mine) return false;
   const auto h = holder_at(time);
-  if (h == held_.end() || h->time != time || h->young.count + h->rest.count < many_held) return;
+  const bool few =
+      h == held_.end() || h->time != time || h->young.count + h->rest.count < many_held;
+  if (few) return false;
   look();
   examine_until(ticks::read() + in_ticks(longest_step));
+  return true;
 }
 
-SPOLIA_NOINLINE void upkeep::go_on() noexcept {
+SPOLIA_NOINLINE bool upkeep::go_on() noexcept {
   const turn mine(*this);
   if (mine) examine_until(ticks::read() + in_ticks(longest_step));
+  return static_cast<bool>(mine);
 }
 
 void upkeep::look_now() noexcept {

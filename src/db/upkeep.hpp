@@ -242,16 +242,15 @@ class upkeep {
   void after_commit(std::uint64_t left, atomic<std::uint64_t>& rested) noexcept {
     if (waiting() != 0) work(left, rested);
   }
-  /// A snapshot of this time has ended.
-  void after_snapshot(std::uint64_t time) noexcept {
+  /// A snapshot of this time has ended. True: it has gone on for a step.
+  bool after_snapshot(std::uint64_t time) noexcept {
     // Not in between, mostly: then nothing hangs at it.
-    if (first_held_.load_relaxed() <= time && time <= last_held_.load_relaxed())
-      snapshot_ended(time);
+    return first_held_.load_relaxed() <= time && time <= last_held_.load_relaxed() &&
+           snapshot_ended(time);
   }
-  /// For readers that begin or end: a transaction goes on when it commits.
-  void step() noexcept {
-    if (ready_.load_relaxed() != 0) go_on();
-  }
+  /// For readers that begin or end: a transaction goes on when it commits. False: nothing was to be
+  /// done, or another thread is at it.
+  bool step() noexcept { return ready_.load_relaxed() != 0 && go_on(); }
   /// Of use when something large has ended.
   void look_now() noexcept;
   /// Takes away all that can go. Waits for a thread that examines.
@@ -290,8 +289,8 @@ class upkeep {
   class turn;
 
   void work(std::uint64_t left, atomic<std::uint64_t>& rested) noexcept;
-  void snapshot_ended(std::uint64_t time) noexcept;
-  void go_on() noexcept;
+  bool snapshot_ended(std::uint64_t time) noexcept;
+  bool go_on() noexcept;
   // For the thread whose turn it is:
   void look() noexcept;
   void examine_some(std::uint64_t most) noexcept;

@@ -152,6 +152,36 @@ TEST(range_tracker, no_update_pays_for_a_whole_batch) {
   EXPECT_GT(w.expired, 4500U);
 }
 
+/// Of an update that ends many versions, whose own snapshot needs them all, the next ones pay for
+/// parts; and many such updates leave no more than one.
+TEST(range_tracker, no_update_pays_for_a_large_one) {
+  constexpr std::uint64_t b = 64;
+  constexpr std::uint64_t many = 100 * b;
+  world w({.batch = b, .least_batch = 1, .steps = 6});
+  auto& me = w.tracker.mine();
+  for (int round = 0; round < 20; ++round) {
+    const std::uint64_t before = w.time.now();
+    const snapshot own(w.time);
+    snapshot(w.time).withdraw();
+    for (std::uint64_t i = 0; i < many; ++i) {
+      auto* const t = new tracked();
+      t->since.store_relaxed(before);
+      ++w.live;
+      w.tracker.deprecate(me, t, w.time.now());
+    }
+    w.tracker.work(me, w.look(), w.expire());
+    ASSERT_LE(w.tracker.held(), 3 * many) << round;
+  }
+  std::uint64_t most = 0;
+  for (std::uint64_t i = 0; i < 2 * many; ++i) {
+    const std::uint64_t before = w.expired;
+    w.tick_and_end();
+    most = std::max(most, w.expired - before);
+  }
+  EXPECT_LE(most, 6 + 4 * b);
+  EXPECT_LE(w.tracker.held(), 5 * b);
+}
+
 /// What is needed goes round in the queue, and does not keep what is not from being found.
 TEST(range_tracker, a_long_snapshot_costs_what_it_sees) {
   world w(small);

@@ -245,7 +245,8 @@ class SPOLIA_EXPORT reader {
   [[nodiscard]] pending_write* own_before(pending_write* w, std::uint32_t level) const noexcept;
   std::uint64_t* room_for(const table& t) const;
   void keep_apart(const table& t, std::uint64_t columns, std::uint64_t* words) const;
-  void end(outcome how = outcome::ended) noexcept;
+  /// Whether it has gone on with what ended snapshots have left.
+  bool end(outcome how = outcome::ended) noexcept;
   static bool may_move(const reader& r) noexcept;
   static bool may_move(const reader& to, const reader& from) noexcept;
   void note_row(const table& t, std::uint64_t slot) const;

@@ -7,23 +7,28 @@
 //              began and ended. When it has B of them, it takes the two oldest lists out of a
 //              shared queue, looks once which times are announced, and goes through all lists
 //              together with the times: all are sorted. What is needed goes into the queue again.
+//              After an update that has overwritten n B versions it goes on so, with n times two
+//              lists in all.
 // Cost:        amortized O(1) a version: for each one that an update ends, at most `steps` are
 //              looked at, and once in B of them the census is scanned and sorted, in
 //              O(P + S log S) with S announcements: a constant more while S <= P. For each B
 //              versions that ended threads have left, one update of a thread looks at up to 4 B at
-//              once. A thread's end sorts what it leaves in among that: O(log B) a version.
+//              once. So does one whose list is full while lists are under examination. A thread's
+//              end sorts what it leaves in among that: O(log B) a version.
 // Progress:    the queue has a lock, taken once in B updates and a few times at a thread's end, for
 //              a few stores, outside of guards.
 // Bound:       with H versions needed at most, at any time so far, and P threads at one time at
 //              most: 3 H + 5 P B versions are held; and where threads have ended, (5 P + 3) B more,
-//              however many have come and gone and however few updates each of them made. So, with
+//              however many have come and gone and however few updates each of them made; and twice
+//              what one update has ended, of which B may be less than that. So, with
 //              B = P log P, H + c P^2 log P in the paper's sense: c is 5, as much again for threads
 //              that have ended, and the 3 is the price of the queue. The derivation is below.
 // Memory:      nothing but the versions' own links (tracked.hpp), and the scan's result.
 // Errors:      a thread's first call may throw std::bad_alloc; nothing else does. If a scan runs
 //              out of memory, nothing is found obsolete until the next one.
 // Threads:     come and go: a thread that ends leaves its lists to the others, see below. collect()
-//              also takes the lists of threads that are between two calls.
+//              also takes the lists of threads that are between two calls, unless it is told that
+//              it is enough: then it leaves them for the next looks.
 // Fork:        in the child, lists of lost threads are forgotten: those versions are never freed.
 //
 // Why the bound holds. Take the moments T0 when a list is put in and T1 when it comes out: what lay
@@ -33,7 +38,8 @@
 // looked at. An ended version that is needed now was needed at T0, for new snapshots do not need
 // it: so at most H were put back. At T1 there are at most H + E0 / 2, which tends to 2 H; and
 // between T0 and T1 at most E0 + H. Besides, each thread has up to B in its own list, and under
-// examination B that have just ended, two lists of B, and a rest of less.
+// examination B that have just ended, two lists of B, and a rest of less. An update that ends n B
+// versions at once comes on top, and counts as n looks.
 //
 // Ended threads. What a thread leaves is merged with what others have left, into lists of B for the
 // queue; less than 2 B lie beside it. And no look is lost with the thread that would have made it:
@@ -76,6 +82,9 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 class range_tracker : private threads::listener {
   struct no_matter {
     void operator()(const tracked*) const noexcept {}
+  };
+  struct never {
+    bool operator()() const noexcept { return false; }
   };
 
  public:
@@ -121,9 +130,10 @@ class range_tracker : private threads::listener {
 
   /// Looks at everything that can be reached: all but what belongs to threads in the midst of a
   /// call. Outside of guards. Calls kept(tracked*) for each version that stays; it must not use the
-  /// tracker.
-  template <class Look, class Expire, class Kept = no_matter>
-  void collect(cell& me, Look&& look, Expire&& expire, Kept&& kept = {}) noexcept;
+  /// tracker. Ends early when enough() says so, which is asked after each list.
+  template <class Look, class Expire, class Kept = no_matter, class Enough = never>
+  void collect(cell& me, Look&& look, Expire&& expire, Kept&& kept = {},
+               Enough&& enough = {}) noexcept;
 
   /// No thread uses the tracker any more: gives up all versions, by f(tracked*). Threads that have
   /// used it may end at the same time.
@@ -145,7 +155,11 @@ class range_tracker : private threads::listener {
   class presence;
 
   template <class Look>
-  void flush(cell& me, Look& look) noexcept;
+  void flush(cell& me, Look& look, std::uint64_t b) noexcept;
+  template <class Look>
+  bool go_on(cell& me, Look& look) noexcept;
+  template <class Look, class Expire>
+  void step_on(cell& me, std::uint64_t most, Look& look, Expire& expire) noexcept;
   template <class Look>
   static void look_around(cell& me, Look& look) noexcept;
   template <class Expire, class Put>
@@ -185,6 +199,7 @@ class alignas(cache_line) range_tracker::cell {
     rest.write(nullptr);
     job = true;
   }
+  [[nodiscard]] bool has_work() const noexcept { return job || lists_due != 0; }
   /// The part of the inputs that ended first; null if nothing is left.
   tracked* take() noexcept {
     if (sorts == 0) return nullptr;
@@ -218,6 +233,7 @@ class alignas(cache_line) range_tracker::cell {
 
   tracked_list fresh;                     // the paper's local list
   plain<tracked*> rest{nullptr};          // what the last job found needed, less than a list
+  std::uint64_t lists_due = 0;            // to be taken from the queue yet, for what has ended
   bool job = false;                       // lists are under examination:
   std::array<plain<tracked*>, 4> inputs;  // the local one, two from the queue, and the rest
   std::uint32_t sorts = 0;                // so many of them, the first ones, are not empty
@@ -272,17 +288,28 @@ void range_tracker::work(cell& me, Look&& look, Expire&& expire) noexcept {
   me.busy = true;
   const std::uint64_t ended = std::max<std::uint64_t>(std::exchange(me.ended_since, 0U), 1);
   const std::uint64_t b = batch();
-  const bool full = me.fresh.count() >= b;
-  const bool for_others = !full && take_a_look_that_is_due(b);
-  constexpr std::uint64_t all = ~std::uint64_t{0};
-  // All of the last job at once only if B has shrunk, or if ended threads have left so much.
-  std::uint64_t most = full || for_others ? all : options_.steps * ended;
-  while (me.job && most-- != 0) step(me, expire, putter());
-  if (full || for_others) flush(me, look);
-  while (me.job && for_others) step(me, expire, putter());
-  const bool again = me.job || unlooked_.load_relaxed() >= b;
+  const std::uint64_t there = me.fresh.count();
+  const bool full = there >= b;
+  step_on(me, options_.steps * ended, look, expire);
+  // So much is left only if B has shrunk, if ended threads have left it, or of a large update: then
+  // it may be more, and the list goes on to grow.
+  if (full || unlooked_.load_relaxed() >= b) step_on(me, 4 * b, look, expire);
+  if (!me.has_work()) {
+    const bool for_others = !full && take_a_look_that_is_due(b);
+    if (full || for_others) flush(me, look, b);
+    // A large update looks at once at what it is to look at.
+    const std::uint64_t large = full ? (std::min)(ended, there - b) : 0;
+    step_on(me, for_others ? 4 * b : options_.steps * large, look, expire);
+  }
+  const bool again = me.has_work() || unlooked_.load_relaxed() >= b;
   me.next_work = again ? 0 : b - (std::min)(b - 1, me.fresh.count());
   me.busy = false;
+}
+
+/// So many steps at most.
+template <class Look, class Expire>
+void range_tracker::step_on(cell& me, std::uint64_t most, Look& look, Expire& expire) noexcept {
+  for (; most != 0 && (me.job || go_on(me, look)); --most) step(me, expire, putter());
 }
 
 /// Whether ended threads have left so much, with B as it is, that one more look is due, which is
@@ -297,11 +324,22 @@ inline bool range_tracker::take_a_look_that_is_due(std::uint64_t b) noexcept {
 }
 
 template <class Look>
-void range_tracker::flush(cell& me, Look& look) noexcept {
-  const detail::version::list_queue::lists oldest = queue_.take_two();
+void range_tracker::flush(cell& me, Look& look, std::uint64_t b) noexcept {
+  me.lists_due = 2 * std::max<std::uint64_t>(me.fresh.count() / b, 1);
   me.examine(me.fresh.release());
+  if (!go_on(me, look)) look_around(me, look);
+}
+
+/// Takes two lists more out of the queue, for what has ended. False: no more are due, or are there.
+template <class Look>
+bool range_tracker::go_on(cell& me, Look& look) noexcept {
+  if (me.lists_due == 0) return false;
+  const detail::version::list_queue::lists oldest = queue_.take_two();
+  me.lists_due = oldest[0] == nullptr ? 0 : me.lists_due - 2;
+  if (oldest[0] == nullptr) return false;
   for (tracked* const list : oldest) me.examine(list);
   look_around(me, look);
+  return true;
 }
 
 template <class Look>
@@ -343,6 +381,7 @@ inline void range_tracker::give_up(cell& c) noexcept {
   c.rest.write(nullptr);
   while (c.sorts != 0) queue_.push(c.inputs[--c.sorts].read());
   c.job = false;
+  c.lists_due = 0;
 }
 
 /// A list of an ended thread: with what others have left, into lists of B for the queue; what is
@@ -372,8 +411,9 @@ inline std::uint64_t range_tracker::leave_behind(tracked* list) noexcept {
   return of_the_list;
 }
 
-template <class Look, class Expire, class Kept>
-void range_tracker::collect(cell& me, Look&& look, Expire&& expire, Kept&& kept) noexcept {
+template <class Look, class Expire, class Kept, class Enough>
+void range_tracker::collect(cell& me, Look&& look, Expire&& expire, Kept&& kept,
+                            Enough&& enough) noexcept {
   const presence here(me);
   if (me.busy) return;
   me.busy = true;
@@ -390,12 +430,18 @@ void range_tracker::collect(cell& me, Look&& look, Expire&& expire, Kept&& kept)
     tell(some);  // while they are ours
     queue_.push(some);
   };
+  bool goes_on = true;
   for (tracked* list = queue_.take_all(); list != nullptr;) {
     tracked* const later = list->next_list.read();  // before its versions may end
-    me.examine(list);
+    if (goes_on) {
+      me.examine(list);
+      me.passed = 0;
+      while (me.job) step(me, expire, put);
+      goes_on = !enough();
+    } else {
+      put(list);
+    }
     list = later;
-    me.passed = 0;
-    while (me.job) step(me, expire, put);
   }
   tell(me.rest.read());
   me.busy = false;
@@ -436,6 +482,7 @@ inline void range_tracker::thread_left(std::uint32_t n) noexcept {
   leave_behind(c->rest.read());
   c->rest.write(nullptr);
   c->job = false;
+  unlooked += std::exchange(c->lists_due, 0U) / 2 * batch();
   c->ended_since = 0;
   c->next_work = 0;  // the next thread with this number asks at its first update
   unlooked_.fetch_add_relaxed(SPOLIA_FAULT("tracker.uncounted_end") ? 0 : unlooked);
@@ -450,6 +497,7 @@ inline void range_tracker::thread_lost(std::uint32_t n) noexcept {
     c.rest.write(nullptr);
     c.sorts = 0;
     c.job = false;
+    c.lists_due = 0;
     c.busy = false;
   };
   if (cell* const c = cells_.find(n)) {

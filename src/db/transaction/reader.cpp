@@ -137,14 +137,11 @@ reader::~reader() {
     misuse::report("a reader or transaction is destroyed by what it has called", threads::number());
   }
   if (session_ == nullptr) return;
-  end();
-  engine_.cleaner.step();
-  engine_.values.step();
-  engine_.old->step();
+  if (!end()) engine_.go_on();
 }
 
-void reader::end(outcome how) noexcept {
-  if (session_ == nullptr) return;
+bool reader::end(outcome how) noexcept {
+  if (session_ == nullptr) return false;
   session_->end_turn(how);
   if (gated_) engine_.gates.take(session_->way);
   session_->section.leave();
@@ -153,9 +150,7 @@ void reader::end(outcome how) noexcept {
   ticket_.withdraw();
   session_->clear(notes_reads_);
   engine_.board.give_back(*std::exchange(session_, nullptr)->record);
-  engine_.cleaner.after_snapshot(timestamp());
-  engine_.values.after_snapshot(timestamp());
-  engine_.old->snapshot_ended(timestamp());
+  return engine_.snapshot_ended(timestamp());
 }
 
 std::uint64_t* reader::room_for(const table& t) const {
@@ -509,9 +504,7 @@ void reader::scan_secondary(const secondary& i, values from, values to, const sc
 // --- readers that may be ended -------------------------------------------------------------------
 
 reader::reader(engine& of, const reader_options& o, std::string_view label) : reader(of, label) {
-  engine_.cleaner.step();
-  engine_.values.step();
-  engine_.old->step();
+  engine_.go_on();
   be_limited(o.deadline);
 }
 

@@ -131,6 +131,13 @@ class delta_consolidated final : public delta_between {
     }
   }
 
+  void gather(std::uint64_t most) noexcept override {
+    hurries_.fetch_add_relaxed(1);
+    delta_between::gather(most);
+    hurries_.fetch_sub_relaxed(1);
+    if (most == 0 && memory_.waiting() != 0) drain();  // else it waits for the next period
+  }
+
   /// Versions are whole rows: what is passed on the way is of no use.
   [[nodiscard]] const version* find(const atomic<std::uint64_t>& chain, std::uint64_t row,
                                     std::uint64_t time, const taking_back*) const override {
@@ -291,6 +298,7 @@ class delta_consolidated final : public delta_between {
   void arrange(bool turn) noexcept override {
     forget_shortcuts(options_.budget != 0 && memory_.held() > options_.budget / share);
     if (memory_.waiting() > most_waiting()) drain();
+    to_drop_.store_relaxed(dropped_in_a_turn);
     if (lanes_.count() == 1) return;
     std::array<std::uint64_t, delta_lanes::most> held{};  // the oldest, and the youngest
     const bool hurry = turn && much_in_use();
@@ -337,11 +345,13 @@ class delta_consolidated final : public delta_between {
   bool drop_or_unlock(delta_partition& p) noexcept override {
     const bool all_gone = p.last_commit() <= oldest();
     const bool kept = all_gone ? SPOLIA_FAULT("consolidated.printed_full_branch") : needed(p);
-    if (kept || !p.tag_is_free(oldest(), board_.clock.now())) {
+    const bool later = to_drop_.load_relaxed() == 0 && hurries_.load_relaxed() == 0;
+    if (kept || later || !p.tag_is_free(oldest(), board_.clock.now())) {
       p.unlock();
       return false;
     }
     const std::uint64_t versions = p.counted();
+    const std::uint64_t bytes = p.used_bytes();
     try {
       auto guard = nodes_.enter();
       gap* left = nullptr;
@@ -350,6 +360,7 @@ class delta_consolidated final : public delta_between {
       if (left != nullptr) left->take(p);
       p.drop_and_unlock(delta_partition::chunks_for(options_.partition_bytes));
       dropped(versions);
+      count_drop(bytes);
       if (!all_gone) dropped_between_.add(versions);
       while (b != nullptr) {
         memory_.begin_wait(b->bytes());
@@ -363,9 +374,19 @@ class delta_consolidated final : public delta_between {
     }
   }
 
+  /// A partition of so many bytes was dropped. Two that drop at a time may take more than there is.
+  void count_drop(std::uint64_t bytes) noexcept {
+    const std::uint64_t left = to_drop_.load_relaxed();
+    to_drop_.store_relaxed(left - (std::min)(left, bytes));
+  }
+
+  // Half a millisecond: what they leave is freed at once. The rest goes in later periods.
+  static constexpr std::uint64_t dropped_in_a_turn = std::uint64_t{8} << 20U;
   std::array<atomic<delta_bridge*>, tagged::partitions> bridges_{};
-  delta_patience patience_;          // of the thread that passes on
-  atomic<std::uint64_t> noting_{0};  // for snapshots at or before this
+  atomic<std::uint64_t> to_drop_{dropped_in_a_turn};  // bytes, in this period
+  atomic<std::uint32_t> hurries_{0};                  // calls that drop all
+  delta_patience patience_;                           // of the thread that passes on
+  atomic<std::uint64_t> noting_{0};                   // for snapshots at or before this
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint64_t looked_for = 1;
   static constexpr std::uint64_t before_again = 1;

@@ -91,9 +91,10 @@ class delta_evacuated final : public delta_between {
     auto guard = nodes_.enter();
     return look_for(chain, row, time);
   }
-  void gather() noexcept override {
+  void gather(std::uint64_t most) noexcept override {
+    if (most != 0 && sweep_for_room(most)) return;
     hurries_.fetch_add_relaxed(1);
-    delta_between::gather();
+    delta_between::gather(most);
     hurries_.fetch_sub_relaxed(1);
     sweep(~std::uint64_t{0});
     if (memory_.waiting() != 0) drain();
@@ -201,6 +202,7 @@ class delta_evacuated final : public delta_between {
   void let_piece_go(delta_partition& p, std::uint64_t chunk);
   void let_go(std::uint64_t time) noexcept;
   void sweep(std::uint64_t most) noexcept;
+  bool sweep_for_room(std::uint64_t most) noexcept;
   void note_seers() noexcept;
   void copy_all();
   void keep_what_follows(std::uint64_t row, const version& v, const delta_partition& p);
@@ -561,7 +563,20 @@ inline void delta_evacuated::sweep(std::uint64_t most) noexcept {
     swept_.add(freed);
     note_seers();
   }
-  if (freed > much && !behind_.load_relaxed()) drain();
+  if (freed > much) drain();  // at once: what many sweeps leave would be freed by one call
+}
+
+/// Copies whose snapshots have ended go first, some thousands at a time. Whether there is room then
+/// within `most` bytes.
+inline bool delta_evacuated::sweep_for_room(std::uint64_t most) noexcept {
+  look();
+  for (;;) {
+    const std::uint64_t before = kept_.versions();
+    sweep(swept_in_a_turn);
+    memory_.shrink_to(most);
+    if (!memory_.over(most) && !memory_.too_dear(most)) return true;
+    if (kept_.versions() >= before) return false;  // no more go, or another thread is at it
+  }
 }
 
 /// For the calls that look at these without being the one thread.

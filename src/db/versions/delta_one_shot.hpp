@@ -129,7 +129,7 @@ class delta_one_shot : public delta {
   void cancel(std::uint32_t writer) noexcept override { leave_all(locals_.of(writer)); }
   void step() noexcept override { memory_.release_some(); }
   void collect() noexcept override {
-    gather();
+    gather(0);
     memory_.trim();
   }
   [[nodiscard]] const version* find(const atomic<std::uint64_t>& chain, std::uint64_t /*row*/,
@@ -164,8 +164,9 @@ class delta_one_shot : public delta {
   }
 
   // What the storages above this one do otherwise.
-  /// Drops all that can be dropped, and keeps its memory for more.
-  virtual void gather() noexcept;
+  /// Drops what can be dropped, and keeps its memory for more: all of it, or as much as it takes
+  /// until there is room within `most` bytes, if that is not 0.
+  virtual void gather(std::uint64_t most) noexcept;
   /// A version is about to be put into a partition; may throw std::bad_alloc.
   virtual void joins(const ask&, delta_partition&) {}
   /// Asks the census.
@@ -306,7 +307,7 @@ inline unsigned delta_one_shot::enter(local& me, unsigned lane) noexcept {
 inline bool delta_one_shot::reserve(std::uint32_t writer, std::span<ask> asks, std::uint64_t most) {
   // Then what is left of the chunks is for commits that may have more.
   if (memory_.over(most)) {
-    gather();
+    gather(most);
     memory_.shrink_to(most);
     if (memory_.over(most)) return false;
   }
@@ -367,7 +368,7 @@ inline bool delta_one_shot::take_slack(delta_place& at, std::uint64_t need, std:
     }
     if (!p.has_chunk(got.first)) {
       if (memory_.too_dear(most)) {
-        gather();
+        gather(most);
         if (memory_.too_dear(most)) return false;
       }
       p.add_chunk(got.first);
@@ -403,7 +404,7 @@ inline void delta_one_shot::drop_by_age() noexcept {
   for (std::uint32_t i = 0; i < count; ++i) try_drop(ring_.at(all[i].second));
 }
 
-inline void delta_one_shot::gather() noexcept {
+inline void delta_one_shot::gather(std::uint64_t /*most*/) noexcept {
   look();
   if (turns_.begin()) {
     arrange(false);

@@ -114,7 +114,9 @@ class delta_range final : public delta {
     local& me = locals_.of(writer);
     const std::uint64_t bytes = blocks::bytes(asks);
     if (!has_room(bytes, most)) {
-      collect();
+      collect_until([&](const leavers& gone) {
+        return gone.count >= freed_at_once && has_room(bytes, most);
+      });
       if (!has_room(bytes, most)) return false;
     }
     // So that neither can fail later on this thread.
@@ -187,13 +189,10 @@ class delta_range final : public delta {
   }
 
   void collect() noexcept override {
+    collect_until([](const leavers&) { return false; });
     try {
-      static_cast<void>(nodes_.enter());  // so that later ones of this thread cannot fail
-      leavers gone;
-      tracker_.collect(tracker_.mine(), looker(), expirer(gone));
-      const std::lock_guard hold(collected_lock_);
-      collected_.went(gone.count, gone.bytes, gone.between);
-    } catch (const std::bad_alloc&) {  // this thread's first call: then another time
+      nodes_.drain();                  // their memory, too
+    } catch (const std::bad_alloc&) {  // as below
     }
   }
 
@@ -225,6 +224,29 @@ class delta_range final : public delta {
     while (tracked* const t = l.open.pop()) blocks::free(static_cast<block*>(t));
   }
 
+  /// Lets go of what can go, until enough() says of what has gone that it is enough.
+  template <class Enough>
+  void collect_until(Enough&& enough) noexcept {
+    try {
+      static_cast<void>(nodes_.enter());  // so that later ones of this thread cannot fail
+      leavers gone;
+      leavers counted;
+      tracker_.collect(
+          tracker_.mine(), looker(), expirer(gone), [](const tracked*) {},
+          [&] {
+            count_out(gone, counted);
+            return enough(gone);
+          });
+    } catch (const std::bad_alloc&) {  // this thread's first call: then another time
+    }
+  }
+  /// What has gone since `counted`.
+  void count_out(const leavers& gone, leavers& counted) noexcept {
+    const std::lock_guard hold(collected_lock_);
+    collected_.went(gone.count - counted.count, gone.bytes - counted.bytes,
+                    gone.between - counted.between);
+    counted = gone;
+  }
   /// Throws std::bad_alloc.
   void look(scan_times& found) {
     looks_.fetch_add_relaxed(1);

@@ -70,7 +70,11 @@ class delta_steam final : public delta {
     local& me = locals_.of(writer);
     const std::uint64_t bytes = blocks::bytes(asks);
     if (!has_room(bytes, most)) {
-      collect();
+      look();
+      board_.for_each(locals_, [&](local& l) {
+        while (!has_room(bytes, most) && free_old(l, freed_at_once)) {
+        }
+      });
       if (!has_room(bytes, most)) return false;
     }
     block* made = nullptr;
@@ -163,8 +167,8 @@ class delta_steam final : public delta {
     oldest_.store_release(board_.living.oldest(board_.clock));
   }
 
-  /// So many at most.
-  void free_old(local& me, std::uint64_t most) noexcept {
+  /// So many at most. False: there were none.
+  bool free_old(local& me, std::uint64_t most) noexcept {
     // acquire ← the release in look(): what the readers did whose withdrawal that look has seen
     // happens before the freeing.
     const std::uint64_t oldest =
@@ -172,7 +176,7 @@ class delta_steam final : public delta {
     block* old = nullptr;
     {
       const std::lock_guard hold(me.lock);
-      if (me.first == nullptr || me.first->until > oldest) return;
+      if (me.first == nullptr || me.first->until > oldest) return false;
       old = me.first;
       block* end = old;
       std::uint64_t bytes = blocks::bytes(end->words);
@@ -187,6 +191,7 @@ class delta_steam final : public delta {
       me.went(count, bytes);
     }
     free_chain(old);
+    return true;
   }
 
   [[nodiscard]] bool has_room(std::uint64_t bytes, std::uint64_t most) const noexcept {

@@ -102,11 +102,15 @@ class delta_steam_eager final : public delta {
   bool reserve(std::uint32_t writer, std::span<ask> asks, std::uint64_t most) override {
     local& me = locals_.of(writer);
     const std::uint64_t bytes = blocks::bytes(asks);
+    auto guard = nodes_.enter();  // so that this thread's next ones cannot fail
     if (!has_room(bytes, most)) {
-      collect();
+      look(guard);
+      board_.for_each(locals_, [&](local& l) {
+        while (!has_room(bytes, most) && free_old(l, freed_at_once, guard)) {
+        }
+      });
       if (!has_room(bytes, most)) return false;
     }
-    auto guard = nodes_.enter();  // so that this thread's next ones cannot fail
     block* made = nullptr;
     try {
       for (ask& a : asks) push(made, *blocks::make(a));
@@ -203,9 +207,12 @@ class delta_steam_eager final : public delta {
 
   void collect() noexcept override {
     try {
-      auto guard = nodes_.enter();
-      look(guard);
-      board_.for_each(locals_, [&](local& l) { free_old(l, ~std::uint64_t{0}, guard); });
+      {
+        auto guard = nodes_.enter();
+        look(guard);
+        board_.for_each(locals_, [&](local& l) { free_old(l, ~std::uint64_t{0}, guard); });
+      }
+      nodes_.drain();                  // their memory, too
     } catch (const std::bad_alloc&) {  // this thread's first guard: then another time
     }
   }
@@ -309,8 +316,8 @@ class delta_steam_eager final : public delta {
       }
     }
   }
-  /// So many at most.
-  void free_old(local& l, std::uint64_t most, nodes::guard& guard) noexcept {
+  /// So many at most. False: there were none.
+  bool free_old(local& l, std::uint64_t most, nodes::guard& guard) noexcept {
     const std::uint64_t oldest = oldest_of(*scans_.latest());
     block* old = nullptr;
     {
@@ -319,7 +326,9 @@ class delta_steam_eager final : public delta {
         push(old, l.take_off(*l.first));
       }
     }
+    const bool any = old != nullptr;
     let_go(l, old, guard);
+    return any;
   }
 
   void look(nodes::guard& guard) noexcept {

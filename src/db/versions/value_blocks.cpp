@@ -32,21 +32,23 @@ void value_blocks::free_row(const schema& s, const row_place& place,
 }
 
 /// Only when much hung at snapshots that have ended a look is made.
-void value_blocks::snapshot_ended(std::uint64_t time) noexcept {
+bool value_blocks::snapshot_ended(std::uint64_t time, bool spent) noexcept {
   const turn mine(*this);
-  if (!mine) return;
+  if (!mine) return false;
   const auto h = holder_at(time);
-  if (h == held_at_.end() || h->time != time) return;
+  if (h == held_at_.end() || h->time != time) return false;
   ended_blocks_ += h->blocks.count;
   ended_bytes_ += h->blocks.bytes;
-  if (!are_many(ended_blocks_, ended_bytes_)) return;
+  if (!are_many(ended_blocks_, ended_bytes_)) return false;
   look();
-  examine_for_a_while();
+  if (!spent) examine_for_a_while();
+  return !spent;
 }
 
-void value_blocks::go_on() noexcept {
+bool value_blocks::go_on() noexcept {
   const turn mine(*this);
   if (mine) examine_for_a_while();
+  return static_cast<bool>(mine);
 }
 
 void value_blocks::examine_for_a_while() noexcept {

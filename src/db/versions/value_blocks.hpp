@@ -177,16 +177,15 @@ class value_blocks {
   void after_commit() noexcept {
     if (waiting_bytes() != 0) work();
   }
-  /// A snapshot of this time has ended.
-  void after_snapshot(std::uint64_t time) noexcept {
+  /// A snapshot of this time has ended. `spent`: what it has held is for later steps. True: it has
+  /// gone on for a step.
+  bool after_snapshot(std::uint64_t time, bool spent) noexcept {
     // Not in between, mostly: then nothing hangs at it.
-    if (first_held_.load_relaxed() <= time && time <= last_held_.load_relaxed())
-      snapshot_ended(time);
+    return first_held_.load_relaxed() <= time && time <= last_held_.load_relaxed() &&
+           snapshot_ended(time, spent);
   }
-  /// For readers that begin or end.
-  void step() noexcept {
-    if (ready_.load_relaxed() != 0) go_on();
-  }
+  /// For readers that begin or end. False: nothing was to be done, or another thread is at it.
+  bool step() noexcept { return ready_.load_relaxed() != 0 && go_on(); }
   /// Frees what no snapshot sees, unless another thread is at it.
   void collect() noexcept {
     const turn mine(*this);
@@ -256,8 +255,8 @@ class value_blocks {
       examine_some(1);
     }
   }
-  void snapshot_ended(std::uint64_t time) noexcept;
-  void go_on() noexcept;
+  bool snapshot_ended(std::uint64_t time, bool spent) noexcept;
+  bool go_on() noexcept;
 
   // For the thread whose turn it is:
 

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// When a reader has ended, no commit pays for all that it has held, and one collect() gives all of
+// it back, whatever the version storage.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <ctime>
+#include <vector>
+
+#include <spolia/db.hpp>
+
+#include "db/storages.hpp"
+#include "support/resident.hpp"
+#include "support/sanitized.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+
+/// Of the calling thread: what others do does not count.
+std::chrono::duration<double, std::milli> thread_time() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
+}
+
+/// A table without secondary indexes, for changes of whole tables in one transaction.
+class pauses : public testing::TestWithParam<db::version_storage> {
+ protected:
+  /// What a commit may take, by the promise 5 ms beside its own changes: twice that.
+  static constexpr double most_ms = 10;
+
+  /// 0: no budget.
+  explicit pauses(std::int64_t of, std::uint64_t budget = 0)
+      : rows(sanitized ? of / 20 : of),
+        base(db::database::open({.versions = GetParam(), .version_budget = budget})),
+        table(base.create_table(
+            {.name = "rows", .columns = {{"k", db::int64, db::primary_key}, {"a", db::int64}}})) {
+    EXPECT_TRUE(
+        each_row([&](db::transaction& tx, std::int64_t k) { return tx.insert(table, {k, 0}); }));
+  }
+
+  template <class F>
+  db::status each_row(F&& f) {
+    return base.transact([&](db::transaction& tx) {
+      for (std::int64_t k = 0; k < rows; ++k) {
+        if (const db::status s = f(tx, k); !s) return s;
+      }
+      return db::status();
+    });
+  }
+  db::status set_all(std::int64_t to) {
+    return each_row(
+        [&](db::transaction& tx, std::int64_t k) { return tx.update(table, {k}, {{"a", to}}); });
+  }
+  db::status set(std::int64_t k, std::int64_t to) {
+    return base.transact([&](db::transaction& tx) { return tx.update(table, {k}, {{"a", to}}); });
+  }
+  /// The longest of so many commits, in milliseconds.
+  double longest_of(std::int64_t commits) {
+    double longest = 0;
+    for (std::int64_t k = 0; k < commits; ++k) {
+      const auto before = thread_time();
+      EXPECT_TRUE(set(k % rows, k));
+      longest = std::max(longest, (thread_time() - before).count());
+    }
+    return longest;
+  }
+  std::uint64_t dropped() const { return base.stats().versions.versions_dropped; }
+  /// Of a few rounds the best: a pause that is the store's own is in each.
+  template <class F>
+  static double best_of_rounds(F&& longest_in_round) {
+    double best = longest_in_round();
+    for (int more = 0; more < 3 && best > most_ms; ++more) {
+      best = std::min(best, longest_in_round());
+    }
+    return best;
+  }
+
+  const std::int64_t rows;
+  db::database base;
+  db::table& table;
+};
+
+class pauses_without_budget : public pauses {
+ protected:
+  pauses_without_budget() : pauses(400'000) {}
+};
+
+INSTANTIATE_TEST_SUITE_P(each, pauses_without_budget, storages_that_collect(),
+                         [](const auto& of) { return storage_name({{of.param}, of.index}); });
+
+/// Three held versions of each row, and as many that none has seen.
+TEST_P(pauses_without_budget, are_short_after_large_transactions) {
+  const double longest = best_of_rounds([&] {
+    double round = 0;
+    std::vector<db::reader> held;
+    for (std::int64_t a = 0; a < 4; ++a) {
+      if (a % 2 == 0) held.push_back(base.snapshot());
+      EXPECT_TRUE(set_all(a));
+      round = std::max(round, longest_of(1200));
+    }
+    held.clear();
+    return std::max(round, longest_of(5000));
+  });
+  if (!sanitized) {
+    EXPECT_LE(longest, most_ms);
+  }
+}
+
+/// What was retired over which no reader may be walking goes with the same call.
+TEST_P(pauses_without_budget, are_not_needed_where_all_is_collected_once) {
+  const std::uint64_t before = resident_when_trimmed();
+  {
+    std::vector<db::reader> held;
+    for (std::int64_t a = 0; a < 5; ++a) {
+      if (a < 3) held.push_back(base.snapshot());
+      EXPECT_TRUE(set_all(a));
+      longest_of(3000);
+    }
+  }
+  base.collect();
+  // A partition stays, and what indexes and sessions have come to use.
+  if (!sanitized) {
+    EXPECT_LE(resident_when_trimmed(), before + (std::uint64_t{12} << 20U));
+  }
+  EXPECT_LE(base.stats().versions.bytes, std::uint64_t{5} << 20U);
+}
+
+class pauses_with_budget : public pauses {
+ protected:
+  pauses_with_budget() : pauses(200'000, std::uint64_t{1} << (sanitized ? 18U : 22U)) {}
+};
+
+INSTANTIATE_TEST_SUITE_P(each, pauses_with_budget,
+                         testing::Values(db::version_storage::steam,
+                                         db::version_storage::steam_eager,
+                                         db::version_storage::range),
+                         [](const auto& of) { return storage_name({{of.param}, of.index}); });
+
+/// The first commit that finds room again makes not much more of it than it takes.
+TEST_P(pauses_with_budget, are_short_when_the_budget_was_used_up) {
+  std::int64_t k = 0;
+  {
+    const db::reader held = base.snapshot();
+    while (k < rows && set(k, 1)) ++k;
+  }
+  EXPECT_LT(k, rows) << "the budget was not used up";
+  for (std::int64_t i = 0; i < 1000; ++i) {
+    const std::uint64_t before = dropped();
+    EXPECT_TRUE(set(i, 2));
+    EXPECT_LE(dropped() - before, 10'000U) << i;
+  }
+}
+
+class pauses_of_consolidation : public pauses {
+ protected:
+  pauses_of_consolidation() : pauses(600'000) {}
+};
+
+INSTANTIATE_TEST_SUITE_P(each, pauses_of_consolidation,
+                         testing::Values(db::version_storage::one_shot_consolidated),
+                         [](const auto& of) { return storage_name({{of.param}, of.index}); });
+
+/// What it drops in an allocation period is bounded: so is what is freed at its end.
+TEST_P(pauses_of_consolidation, drop_partitions_in_several_periods) {
+  const db::reader first = base.snapshot();
+  longest_of(rows);
+  {
+    const db::reader second = base.snapshot();
+    longest_of(5000);  // until both are held
+    longest_of(rows);
+    longest_of(5000);
+  }
+  const std::uint64_t begin = dropped();
+  std::uint64_t most = 0;
+  for (std::int64_t k = 0; k < 30'000; ++k) {
+    const std::uint64_t before = dropped();
+    EXPECT_TRUE(set(k % rows, k));
+    most = std::max(most, dropped() - before);
+  }
+  // Of 40 bytes at least: 8 MB, and the partition with which that is reached.
+  EXPECT_LE(most, std::uint64_t{12} * (std::uint64_t{1} << 20U) / 40);
+  EXPECT_GE(dropped() - begin, static_cast<std::uint64_t>(rows) / 2);
+}
+
+}  // namespace
