@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Building an index beside a writer, under the model checker.
+// Indexes that are built beside writers, and dropped beside those that use them, under the model
+// checker.
 
 #include <gtest/gtest.h>
 
