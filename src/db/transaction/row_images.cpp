@@ -84,7 +84,7 @@ void row_images::collect() noexcept {
 row_image& row_images::take_elsewhere(unsigned number, std::size_t words) {
   shelf& s = shelves_[number];
   s.last = nullptr;
-  if (number == large || words > s.room) {
+  if (words > s.room || (number == large && words != s.room)) {
     s.room = words;
     s.free = nullptr;  // the next look frees those
   }
