@@ -17,9 +17,9 @@ namespace {
 
 using namespace spolia::db;
 
-class bounds : public testing::Test {
+class ends_of_keys : public testing::Test {
  protected:
-  bounds() {
+  ends_of_keys() {
     EXPECT_TRUE(base_.transact([&](transaction& tx) {
       for (std::int64_t n = 0; n < 10; ++n)
         EXPECT_TRUE(tx.insert(t_, {n, "n" + std::to_string(n)}));
@@ -51,7 +51,7 @@ class bounds : public testing::Test {
 };
 
 /// From 2 to 5, each in each form.
-TEST_F(bounds, may_be_of_any_two_forms) {
+TEST_F(ends_of_keys, may_be_of_any_two_forms) {
   const reader r = base_.snapshot();
   const std::vector<value> from_kept = {2};
   const std::vector<value> to_kept = {5};
@@ -94,7 +94,7 @@ TEST_F(bounds, may_be_of_any_two_forms) {
   EXPECT_THROW(r.scan(t_, ~std::uint64_t{0}, {}, [](const row&) {}), std::invalid_argument);
 }
 
-TEST_F(bounds, may_be_texts_of_any_kind) {
+TEST_F(ends_of_keys, may_be_texts_of_any_kind) {
   const reader r = base_.snapshot();
   const std::string text = "n3";
   const std::string_view view = text;
@@ -107,7 +107,7 @@ TEST_F(bounds, may_be_texts_of_any_kind) {
   EXPECT_EQ(all_of([&](auto f) { r.scan_down(by_name_, std::string("n3"), {"n5"}, f); }), "543");
 }
 
-TEST_F(bounds, and_keys_may_be_single_values) {
+TEST_F(ends_of_keys, and_keys_may_be_single_values) {
   const reader r = base_.snapshot();
   const std::vector<value> kept = {4};
   const std::vector<assignment> changes = {{"name", "new"}};
@@ -132,6 +132,45 @@ TEST_F(bounds, and_keys_may_be_single_values) {
   EXPECT_EQ(tx.erase(t_, kept), outcome::not_found);
   EXPECT_TRUE(tx.erase(t_, value(5)));
   EXPECT_FALSE(tx.find(t_, 5));
+}
+
+/// A text takes as many words of a key as its column has, and what comes after it counts.
+TEST_F(ends_of_keys, of_several_columns_have_room_for_each) {
+  for (const index_kind kind : {index_kind::ordered, index_kind::hash}) {
+    table& of = base_.create_table({.name = kind == index_kind::hash ? "hashed" : "ordered",
+                                    .columns = {{"word", text(24), primary_key},
+                                                {"n", int64, primary_key},
+                                                {"end", text(10), primary_key},
+                                                {"v", int64}},
+                                    .primary = kind,
+                                    .indexes = {{"back", {"end", "word"}, true}}});
+    const std::vector<std::string> words = {"a", "the same beginning 1", "the same beginning 2"};
+    const std::vector<std::string> ends = {"", "longer 0123"};
+    std::int64_t v = 0;
+    for (const std::string& w : words) {
+      const std::string e = ends[static_cast<std::size_t>(v % 2)].substr(0, 10);
+      ASSERT_TRUE(base_.transact([&](transaction& tx) { return tx.insert(of, {w, v, e, v}); }));
+      ++v;
+    }
+    const reader r = base_.snapshot();
+    for (std::int64_t i = 0; i < v; ++i) {
+      const std::string& w = words[static_cast<std::size_t>(i)];
+      const std::string e = ends[static_cast<std::size_t>(i % 2)].substr(0, 10);
+      const auto found = r.find(of, {w, i, e});
+      ASSERT_TRUE(found) << w;
+      EXPECT_EQ(found->get(of.column<std::int64_t>("v")), i);
+      EXPECT_FALSE(r.find(of, {w, i + 1, e}));
+      EXPECT_FALSE(r.find(of, {w, i, "other"}));
+      int rows = 0;
+      r.scan(of.index("back"), {e, w}, {e, w}, [&](const row&) { ++rows; });
+      EXPECT_EQ(rows, 1) << w;
+      if (kind == index_kind::ordered) {
+        rows = 0;
+        r.scan(of, {w, i}, w, [&](const row&) { ++rows; });
+        EXPECT_EQ(rows, 1) << w;
+      }
+    }
+  }
 }
 
 }  // namespace
