@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <spolia/db.hpp>
@@ -40,6 +41,12 @@ class ends_of_keys : public testing::Test {
     std::string got;
     scan(shown{t_, got});
     return got;
+  }
+
+  static std::vector<value> kept_of(value v) {
+    std::vector<value> kept;
+    kept.push_back(std::move(v));
+    return kept;
   }
 
   database base_ = database::open();
@@ -78,7 +85,7 @@ TEST_F(ends_of_keys, may_be_of_any_two_forms) {
   note([&](auto f) { r.scan(t_, from_array, {5}, f); });
   note([&](auto f) { r.scan(t_, from_array, values(to_span), f); });
   note([&](auto f) { r.scan(t_, {from_kept}, {to_array}, f); });
-  note([&](auto f) { r.scan(t_, std::vector<value>{2}, std::vector<value>{5}, f); });
+  note([&](auto f) { r.scan(t_, kept_of(2), kept_of(5), f); });
   note([&](auto f) { r.scan(t_, two, {5}, f); });
   note([&](auto f) { r.scan(t_, 2U, to_kept, f); });
   note([&](auto f) { r.scan(t_, argument(2), to_span, f); });
