@@ -12,6 +12,7 @@
 #include <spolia/base/ticks.hpp>
 
 #include "db/engine.hpp"
+#include "db/one_at_a_time.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -32,31 +33,22 @@ bool is_later_ones(std::uint64_t lock) noexcept { return lock == free_slot || lo
 class upkeep::turn {
  public:
   /// False, after that: it is another thread's turn.
-  explicit turn(upkeep& of) noexcept : of_(of) { try_once(); }
-  turn(upkeep& of, backoff waiting) noexcept : of_(of) {
-    while (!try_once()) waiting.pause();
-  }
+  explicit turn(upkeep& of) noexcept : of_(of), mine_(of.busy_) {}
+  turn(upkeep& of, backoff waiting) noexcept : of_(of), mine_(of.busy_, waiting) {}
   ~turn() {
     if (!mine_) return;
     of_.ready_.store_relaxed(of_.todo_.count);
     const bool none = of_.held_.empty();
     of_.first_held_.store_relaxed(none ? 1 : of_.held_.front().time);
     of_.last_held_.store_relaxed(none ? 0 : of_.held_.back().time);
-    of_.busy_.store_release(false);  // → the acquire in try_once()
   }
   turn(const turn&) = delete;
   turn& operator=(const turn&) = delete;
-  explicit operator bool() const noexcept { return mine_; }
+  explicit operator bool() const noexcept { return static_cast<bool>(mine_); }
 
  private:
-  bool try_once() noexcept {
-    // acquire ← the release in the destructor: what belongs to the thread whose turn it is.
-    mine_ = !of_.busy_.load_relaxed() && !of_.busy_.exchange_acquire(true);
-    return mine_;
-  }
-
   upkeep& of_;
-  bool mine_ = false;
+  const one_at_a_time mine_;
 };
 
 upkeep::~upkeep() {

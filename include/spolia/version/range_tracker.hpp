@@ -19,8 +19,8 @@
 //              a few stores, outside of guards.
 // Bound:       with H versions needed at most, at any time so far, and P threads at one time at
 //              most: 3 H + 5 P B versions are held; and where threads have ended, (5 P + 3) B more,
-//              however many have come and gone and however few updates each of them made; and twice
-//              what one update has ended, of which B may be less than that. So, with
+//              however many have come and gone and however few updates each of them made; and three
+//              times what an update has ended, if that is more than B. So, with
 //              B = P log P, H + c P^2 log P in the paper's sense: c is 5, as much again for threads
 //              that have ended, and the 3 is the price of the queue. The derivation is below.
 // Memory:      nothing but the versions' own links (tracked.hpp), and the scan's result.

@@ -68,6 +68,7 @@
 #include <spolia/db/delta.hpp>
 #include <spolia/db/version_storage.hpp>
 
+#include "db/one_at_a_time.hpp"
 #include "db/versions/delta_between.hpp"
 #include "db/versions/delta_walk.hpp"
 #include "db/versions/kept_versions.hpp"
@@ -143,23 +144,6 @@ class delta_evacuated final : public delta_between {
   static constexpr std::size_t young_turns = 2;  // so old is a snapshot that counts as held
 #endif
 
-  /// The right to change what is kept, and to drop partitions, unless another thread has it.
-  class one_at_a_time {
-   public:
-    // acquire ← the release below: what the last one has done.
-    explicit one_at_a_time(atomic<bool>& busy) noexcept
-        : busy_(busy), mine_(!busy.load_relaxed() && !busy.exchange_acquire(true)) {}
-    one_at_a_time(const one_at_a_time&) = delete;
-    one_at_a_time& operator=(const one_at_a_time&) = delete;
-    ~one_at_a_time() {
-      if (mine_) busy_.store_release(false);  // → the acquire above
-    }
-    explicit operator bool() const noexcept { return mine_; }
-
-   private:
-    atomic<bool>& busy_;
-    const bool mine_;
-  };
   using found_versions = std::array<const version*, walks_together>;
   /// A version that was walked over, and is to be copied.
   struct noted {
@@ -588,10 +572,8 @@ inline void delta_evacuated::note_seers() noexcept {
 }
 
 inline std::vector<held_things> delta_evacuated::held() const {
-  for (backoff others;; others.pause()) {
-    const one_at_a_time mine(busy_);
-    if (mine) return kept_.held();
-  }
+  const one_at_a_time mine(busy_, backoff());
+  return kept_.held();
 }
 
 }  // namespace db

@@ -52,6 +52,7 @@
 #include <spolia/db/commit.hpp>
 #include <spolia/db/row_budget.hpp>
 
+#include "db/one_at_a_time.hpp"
 #include "db/snapshot_list.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -215,25 +216,21 @@ class value_blocks {
   class turn {
    public:
     /// False, after that: it is another thread's turn.
-    explicit turn(value_blocks& of) noexcept : of_(of) {
-      // acquire ← the release below: what belongs to the thread whose turn it is.
-      mine_ = !of.busy_.load_relaxed() && !of.busy_.exchange_acquire(true);
-    }
+    explicit turn(value_blocks& of) noexcept : of_(of), mine_(of.busy_) {}
     ~turn() {
       if (!mine_) return;
       of_.ready_.store_relaxed(of_.todo_.count);
       const bool none = of_.held_at_.empty();
       of_.first_held_.store_relaxed(none ? 1 : of_.held_at_.front().time);
       of_.last_held_.store_relaxed(none ? 0 : of_.held_at_.back().time);
-      of_.busy_.store_release(false);  // → the acquire above
     }
     turn(const turn&) = delete;
     turn& operator=(const turn&) = delete;
-    explicit operator bool() const noexcept { return mine_; }
+    explicit operator bool() const noexcept { return static_cast<bool>(mine_); }
 
    private:
     value_blocks& of_;
-    bool mine_ = false;
+    const one_at_a_time mine_;
   };
 
   static bool are_many(std::uint64_t blocks, std::uint64_t bytes) noexcept {
