@@ -152,7 +152,7 @@ void folder::have_damaged(folder_use use) {
   try {
     parse({text.data(), locked_->read(0, std::as_writable_bytes(std::span(text)))}, true);
   } catch (const unknown_format& e) {
-    if (e.newer()) throw;
+    if (e.newer()) newer_ = e;
   } catch (const storage_error&) {
     return;  // known_ says so
   }

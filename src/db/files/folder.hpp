@@ -75,8 +75,7 @@ struct folder_use {
   bool attach = false;        ///< without a lock, to be read: attached.hpp
   bool without_lock = false;  ///< if there cannot be one
   /// To be read, whatever is missing or damaged: without a SPOLIA that makes sense it is not
-  /// known(), and without any there is nothing to lock. One of a newer format makes sense, and is
-  /// refused: unknown_format.
+  /// known(), and without any there is nothing to lock. What newer() says is for the caller.
   bool damaged = false;
 };
 
@@ -100,6 +99,9 @@ class folder {
   /// False: the directory is new.
   [[nodiscard]] bool known() const noexcept { return known_; }
   [[nodiscard]] const database_id& id() const noexcept { return id_; }
+  /// What to throw if SPOLIA is of a newer format, and not one that is damaged: of a folder that
+  /// was opened as `damaged`.
+  [[nodiscard]] const std::optional<unknown_format>& newer() const noexcept { return newer_; }
   /// SPOLIA says that there were segments or checkpoints.
   [[nodiscard]] bool had_data() const noexcept { return had_data_; }
   [[nodiscard]] directory_guard guard() const noexcept { return guard_; }
@@ -144,6 +146,7 @@ class folder {
   bool kept_ = false;
   bool fresh_ = false;  // SPOLIA was made by this, and goes with it
   bool known_ = false;
+  std::optional<unknown_format> newer_;
   bool had_data_ = false;
   database_id id_{};
   atomic<bool> durable_names_{true};

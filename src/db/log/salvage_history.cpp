@@ -43,8 +43,11 @@ salvage_history::salvage_history(folder& in, const recovery_listener& tell, salv
   find_proof();
   if (!folder_.known() || id_ != folder_.id()) {
     note(folder_.path_of(folder::identity_name), {storage_error::nowhere, 0},
-         "the file that says which database it is is missing or damaged: the headers of the other "
-         "files say it");
+         folder_.newer()
+             ? "it says a format that is newer than those of all other files: it is taken "
+               "for damaged"
+             : "the file that says which database it is is missing or damaged: the "
+               "headers of the other files say it");
   }
   for (std::size_t f = 0; f < files_.size(); ++f) {
     files_[f].kind == file_kind::checkpoint ? report_checkpoint(f) : report_segment(f);
@@ -53,7 +56,8 @@ salvage_history::salvage_history(folder& in, const recovery_listener& tell, salv
 }
 
 /// That of SPOLIA, or else the one that most files have: if none has that of SPOLIA, it is SPOLIA
-/// that is damaged. Files of unknown formats are refused here, before any file is read wholly.
+/// that is damaged. Files of unknown formats are refused here, before any file is read wholly; and a
+/// SPOLIA of a newer one, if no other file has a header that says what it is.
 void salvage_history::find_id() {
   std::map<database_id, std::size_t> ids;
   const auto look = [&](file_kind kind, std::uint64_t named) {
@@ -80,6 +84,7 @@ void salvage_history::find_id() {
   };
   for (const std::uint64_t s : has_.checkpoints) look(file_kind::checkpoint, s);
   for (const std::uint64_t s : has_.segments) look(file_kind::log, s);
+  if (folder_.newer() && ids.empty()) throw unknown_format(*folder_.newer());
   if (folder_.known() && (ids.empty() || ids.contains(folder_.id()))) {
     id_ = folder_.id();
   } else if (!ids.empty()) {
