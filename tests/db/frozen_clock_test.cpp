@@ -48,8 +48,8 @@ using namespace spolia;
 using namespace std::chrono_literals;
 using spolia::test::status_of_child;
 
-/// In a child, which its alarm ends if it hangs. Where processors are busy, two threads that wait for
-/// each other's messages may take half a minute.
+/// In a child, which its alarm ends if it hangs. Where processors are busy, two threads that wait
+/// for each other's messages may take half a minute.
 template <class Body>
 void ends_where_the_clock_stands([[maybe_unused]] Body body) {
   if (!possible) GTEST_SKIP() << "the sanitizer's own clock";

@@ -56,8 +56,8 @@ salvage_history::salvage_history(folder& in, const recovery_listener& tell, salv
 }
 
 /// That of SPOLIA, or else the one that most files have: if none has that of SPOLIA, it is SPOLIA
-/// that is damaged. Files of unknown formats are refused here, before any file is read wholly; and a
-/// SPOLIA of a newer one, if no other file has a header that says what it is.
+/// that is damaged. Files of unknown formats are refused here, before any file is read wholly; and
+/// a SPOLIA of a newer one, if no other file has a header that says what it is.
 void salvage_history::find_id() {
   std::map<database_id, std::size_t> ids;
   const auto look = [&](file_kind kind, std::uint64_t named) {
