@@ -225,7 +225,12 @@ void recovery::replay(const folder_content& has) {
            "this part of the log is missing");
   }
   for (auto at = first; at != has.segments.end() && *at <= until_; ++at) {
-    replay_segment(*at, at + 1 == has.segments.end());
+    const bool last = at + 1 == has.segments.end();
+    // The process that has the directory may have made another segment, and have taken it back
+    // since and gone on with this one: log_writer::name_segment(). What it has written to this one
+    // since was not there when the directory was listed.
+    const std::uint64_t end = !last && options_.attach ? at[1] - 1 : until_;
+    replay_segment(*at, last, std::min(end, until_));
   }
   give_all();
 }
@@ -246,7 +251,8 @@ file_header recovery::begin_segment(file_stream& from, std::uint64_t first) cons
   return header;
 }
 
-void recovery::replay_segment(std::uint64_t first, bool last) {
+/// Its records up to `end`.
+void recovery::replay_segment(std::uint64_t first, bool last, std::uint64_t end) {
   const std::string in_folder = file_name(file_kind::log, first);
   name_ = folder_.path_of(in_folder);
   const auto file = folder_.open(in_folder, file_mode::read);
@@ -256,7 +262,7 @@ void recovery::replay_segment(std::uint64_t first, bool last) {
   const std::uint32_t epoch = header.epoch;
   end_.epoch = std::max(end_.epoch, epoch);
   unproven_from_ = from.at();
-  while (from.left() != 0 && end_.sequence < until_) {
+  while (from.left() != 0 && end_.sequence < end) {
     record_header h;
     const char* why = next_record(from, h);
     if (why == nullptr) why = follows(h, epoch);

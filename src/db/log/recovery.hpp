@@ -289,7 +289,7 @@ class recovery {
                   std::uint64_t bytes_left);
   bool settle();
   void replay(const folder_content& has);
-  void replay_segment(std::uint64_t first, bool last);
+  void replay_segment(std::uint64_t first, bool last, std::uint64_t end);
   file_header begin_segment(file_stream& from, std::uint64_t first) const;
   const char* follows(const record_header& h, std::uint32_t epoch) const noexcept;
   void apply(const file_stream& from, const record_header& h, bytes_view body);
