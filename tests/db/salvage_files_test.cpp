@@ -262,14 +262,18 @@ TEST_F(three_segments, a_newer_format_is_named_as_such_and_refused) {
   }
 }
 
+/// In the text that says which database it is.
+void say_format(bytes& text, const std::string& format) {
+  const auto digits = std::as_bytes(std::span(format));
+  const auto at = text.erase(text.begin() + 23);
+  text.insert(at, digits.begin(), digits.end());
+}
+
 /// One bit of it makes a 7 of the 5. The headers of the other files have checksums.
 TEST_F(three_segments, a_newer_format_in_the_file_that_says_which_database_it_is_alone_is_damage) {
   for (const std::string format : {"6", "9", "12"}) {
     const disk later = files_->copy();
-    bytes& text = later->content(identity);
-    const auto digits = std::as_bytes(std::span(format));
-    const auto at = text.erase(text.begin() + 23);
-    text.insert(at, digits.begin(), digits.end());
+    say_format(later->content(identity), format);
     const salvaged all = salvage_all(later);
     EXPECT_EQ(all.rows, rows_of(10));
     EXPECT_NE(in_words(all.report).find("newer than those of all other files"), std::string::npos)
@@ -285,10 +289,7 @@ TEST_F(three_segments, a_newer_format_in_the_file_that_says_which_database_it_is
 TEST_F(three_segments, a_format_that_never_was_is_damage) {
   for (const std::string format : {"0", "05", "x"}) {
     const disk damaged = files_->copy();
-    bytes& text = damaged->content(identity);
-    const auto digits = std::as_bytes(std::span(format));
-    const auto at = text.erase(text.begin() + 23);
-    text.insert(at, digits.begin(), digits.end());
+    say_format(damaged->content(identity), format);
     const auto got = salvage_all(damaged);
     EXPECT_EQ(got.rows, rows_of(10)) << in_words(got.report);
     EXPECT_TRUE(says_place(got.report, identity, 0));

@@ -337,25 +337,25 @@ TEST_P(younger_things, a_transaction_that_waits_meets_no_younger_index) {
           const bool first = ++tries == 1;
           if (first) {
             EXPECT_EQ(a_of(tx, 2), 2);
-            stage.store(1);
+            stage.store(1, std::memory_order_release);
           }
           if (const status s = tx.update(items, {1}, {{"b", 1000}}); !s) return s;
           if (first) {
-            stage.store(3);
-            while (stage.load() != 4) std::this_thread::yield();
+            stage.store(3, std::memory_order_release);
+            while (stage.load(std::memory_order_acquire) != 4) std::this_thread::yield();
           }
           return tx.update(items, {1}, {{"a", 1000}});
         },
         how));
   });
-  while (stage.load() != 1) std::this_thread::yield();
+  while (stage.load(std::memory_order_acquire) != 1) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   ASSERT_TRUE(base.create_index(items, {.name = "more", .columns = {"a"}}));
   holds.rollback();
-  while (stage.load() != 3) std::this_thread::yield();
+  while (stage.load(std::memory_order_acquire) != 3) std::this_thread::yield();
   ASSERT_TRUE(base.drop_index(items, "more"));
   base.collect();
-  stage.store(4);
+  stage.store(4, std::memory_order_release);
   other.join();
   EXPECT_EQ(a_now(1), 1000);
   base.collect();

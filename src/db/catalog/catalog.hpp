@@ -19,7 +19,7 @@
 //              them can use it any more, the cleaner frees it. What is left of a table is in
 //              table_list.hpp.
 //
-// Who uses what was made and dropped: each table and each index has a birth. The clock is advanced
+// Users of what was made and dropped: each table and each index has a birth. The clock is advanced
 //   to that time before any other thread has it. So a snapshot is one of three.
 // Later than the drop: the end of a table, or the indexes without the one that has gone, were
 //              stored before the clock came to the time of the drop. So it does not go there.
