@@ -253,7 +253,7 @@ TEST_P(db_apart, what_many_readers_saw_goes_without_commits) {
 }
 
 TEST_P(db_apart, no_commit_frees_all_that_a_reader_saw) {
-  constexpr std::int64_t count = sanitized ? 3000 : 40000;
+  constexpr std::int64_t count = sanitized ? 3000 : quick_tests ? 10000 : 40000;
   const std::string text(20, 'x');
   const auto all = [&](auto&& f) {
     for (std::int64_t i = 0; i < count; i += 100) {

@@ -17,6 +17,7 @@
 #include <spolia/db.hpp>
 
 #include "db/storages.hpp"
+#include "support/sanitized.hpp"
 
 namespace {
 
@@ -28,7 +29,7 @@ using db::transaction;
 
 constexpr std::int64_t keys = 64;
 constexpr std::int64_t values = 8;
-constexpr std::chrono::milliseconds long_enough{400};
+constexpr std::chrono::milliseconds long_enough{spolia::test::quick_tests ? 100 : 400};
 
 class held_readers_stress
     : public testing::TestWithParam<std::tuple<db::version_storage, db::index_kind>> {

@@ -15,6 +15,7 @@
 
 #include "db/storages.hpp"
 #include "support/isolation.hpp"
+#include "support/sanitized.hpp"
 #include "support/stress.hpp"
 
 namespace {
@@ -29,8 +30,9 @@ class histories : public testing::TestWithParam<storage_kind> {
  protected:
   static constexpr std::int64_t there = 6;
   static constexpr std::int64_t all = 40;
-  static constexpr std::size_t most = 3000;  // transactions of a thread
-  static constexpr std::size_t least = 15;   // however busy the machine is
+  static constexpr std::size_t most =
+      spolia::test::quick_tests ? 750 : 3000;  // transactions of a thread
+  static constexpr std::size_t least = 15;     // however busy the machine is
 
   histories()
       : base(database::open({.versions = GetParam(),

@@ -239,7 +239,7 @@ class damaged_checkpoint : public testing::Test {
 };
 
 // Each look salvages all of it.
-constexpr std::size_t each_nth = spolia::test::fewer > 1 ? 5 : 1;
+constexpr std::size_t each_nth = spolia::test::quick_tests ? 10 : spolia::test::fewer > 1 ? 5 : 1;
 
 TEST_F(damaged_checkpoint, has_the_rows_of_its_other_blocks) {
   ASSERT_GT(blocks_.size(), 12U);

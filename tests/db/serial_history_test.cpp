@@ -22,6 +22,7 @@
 
 #include "db/storages.hpp"
 #include "support/isolation.hpp"
+#include "support/sanitized.hpp"
 #include "support/stress.hpp"
 
 namespace {
@@ -105,9 +106,10 @@ class resolver {
 
 class serial_history : public testing::TestWithParam<storage_kind> {
  protected:
-  static constexpr std::int64_t some = 8;    // keys at a time
-  static constexpr std::size_t most = 1000;  // transactions of a thread
-  static constexpr std::size_t least = 15;   // however busy the machine is
+  static constexpr std::int64_t some = 8;  // keys at a time
+  static constexpr std::size_t most =
+      spolia::test::quick_tests ? 400 : 1000;  // transactions of a thread
+  static constexpr std::size_t least = 15;     // however busy the machine is
 
   struct place {
     place(const storage_kind& of, index_kind primary)

@@ -17,6 +17,7 @@
 #include <spolia/rcu.hpp>
 
 #include "support/ledger.hpp"
+#include "support/sanitized.hpp"
 #include "support/soon.hpp"
 
 namespace {
@@ -86,9 +87,13 @@ duration time_of(F&& f) {
 
 using load = std::tuple<unsigned, std::chrono::microseconds>;
 
+/// How many readers there are.
+const std::vector<unsigned> crowds =
+    quick_tests ? std::vector<unsigned>{2, 16} : std::vector<unsigned>{1, 2, 4, 8, 16};
+
 class busy_readers_test : public testing::TestWithParam<load> {};
 INSTANTIATE_TEST_SUITE_P(loads, busy_readers_test,
-                         testing::Combine(testing::Values(1U, 2U, 4U, 8U, 16U),
+                         testing::Combine(testing::ValuesIn(crowds),
                                           testing::Values(2000us, 100us, 5us)),
                          [](const auto& p) {
                            return std::to_string(std::get<0>(p.param)) + "_readers_of_" +

@@ -17,23 +17,23 @@ inline constexpr bool sanitized = false;
 inline constexpr bool sanitized = false;
 #endif
 
+/// In `./dev test --quick`, where nothing is optimised and each test is to take a moment.
+#if SPOLIA_TEST_ONE_TYPE
+inline constexpr bool quick_tests = true;
+#else
+inline constexpr bool quick_tests = false;
+#endif
+
 /// How many times fewer things are tried under a sanitizer, which looks for other mistakes than
-/// wrong answers: of each day's tests still fewer. And in `./dev test --quick`, where nothing is
-/// optimised.
+/// wrong answers: of each day's tests still fewer. And in `./dev test --quick`.
 #if SPOLIA_TEST_EVERY_DAY
 inline constexpr unsigned fewer = sanitized ? 12 : 1;
-#elif SPOLIA_TEST_ONE_TYPE
-inline constexpr unsigned fewer = 4;
 #else
-inline constexpr unsigned fewer = sanitized ? 4 : 1;
+inline constexpr unsigned fewer = sanitized || quick_tests ? 4 : 1;
 #endif
 
 /// How long threads race in a test of share 1, see stress.hpp.
-#if SPOLIA_TEST_ONE_TYPE
-inline constexpr double stress_seconds = 0.2;
-#else
-inline constexpr double stress_seconds = sanitized ? 0.25 : 0.5;
-#endif
+inline constexpr double stress_seconds = quick_tests ? 0.2 : sanitized ? 0.25 : 0.5;
 
 /// From one to the next of what is tried at every byte.
 inline constexpr unsigned stride = fewer;
