@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // main.cpp: spolia-bench.
+#include <spolia/map/hash_seeds.hpp>
 #include <spolia/version.hpp>
 
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 
 int main(int argc, char** argv) {
   using namespace bench;
+  spolia::fix_hash_seeds(1);  // each trial does the same
   CLI::App app{"Benchmarks of Spolia. Records are JSON lines, one a trial.", "spolia-bench"};
   app.set_version_flag("--version", std::string(SPOLIA_VERSION_STRING));
   app.require_subcommand(1);

@@ -70,6 +70,7 @@ set(SPOLIA_SOURCES
     src/db/upkeep.cpp
     src/db/versions/large_memory.cpp
     src/db/versions/value_blocks.cpp
+    src/map/hash_seeds.cpp
     src/other_flavour.cpp
     src/reclaim/hazard_pointer.cpp
     src/reclaim/rcu.cpp

@@ -96,8 +96,8 @@ class one_commit {
   static db::database open(db::version_storage versions) {
     db::options o = test::over(test::new_disk());
     o.durability = db::durability_level::async;
-    // So long that nothing is written meanwhile. A stop amid a write would let the log's thread wait
-    // for this one, and memory that comes back from a write would change where the stops are.
+    // So long that nothing is written meanwhile. A stop amid a write would let the log's thread
+    // wait for this one, and memory that comes back from a write would change where the stops are.
     o.loss_window = std::chrono::hours(1);
     o.versions = versions;
     return db::database::open(test::place, o);

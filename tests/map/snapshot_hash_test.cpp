@@ -382,40 +382,6 @@ TEST(snapshot_hash, puts_what_comes_in_front) {
   expect();
 }
 
-/// Keys as programs have them, whose hashes are the keys: buckets are filled as by chance, or more
-/// evenly.
-TEST(snapshot_hash, spreads_keys_whose_hashes_are_themselves) {
-  using rule = std::uint64_t (*)(std::uint64_t);
-  static constexpr std::array<rule, 8> rules{
-      [](std::uint64_t i) { return i; },
-      [](std::uint64_t i) { return ~i; },
-      [](std::uint64_t i) { return i * 1000; },
-      [](std::uint64_t i) { return 0x7F0012340000 + i * 64; },
-      [](std::uint64_t i) { return i << 32U; },
-      [](std::uint64_t i) { return i << 46U; },
-      [](std::uint64_t i) { return i >> 9U << 32U | (i & 511U); },
-      [](std::uint64_t i) { return std::bit_cast<std::uint64_t>(static_cast<double>(i)); }};
-  constexpr std::size_t keys = 1U << 18U;
-  constexpr std::size_t buckets = keys / 8;
-  for (const rule& key : rules) {
-    std::vector<std::size_t> filled(buckets);
-    std::array<std::size_t, 256> tags{};
-    for (std::size_t i = 0; i < keys; ++i) {
-      const std::uint64_t h = detail::map::mixed(key(i));
-      ++filled[h % buckets];
-      ++tags[h >> 56U];
-    }
-    double apart = 0;  // chi square over its mean, which is 1 by chance, within 0.03
-    for (const std::size_t n : filled) {
-      const double off = static_cast<double>(n) - 8;
-      apart += off * off / 8 / static_cast<double>(buckets);
-    }
-    EXPECT_LT(apart, 1.3) << (&key - rules.data());
-    EXPECT_LT(*std::ranges::max_element(filled), 40U) << (&key - rules.data());
-    EXPECT_LT(*std::ranges::max_element(tags), 2 * keys / tags.size()) << (&key - rules.data());
-  }
-}
-
 TEST(snapshot_hash, finds_every_pair_of_a_crowded_bucket) {
   timeline time;
   snapshot_hash<std::uint64_t, std::uint64_t> m(time, {.buckets = 1, .load = 1000});

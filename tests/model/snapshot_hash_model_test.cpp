@@ -33,7 +33,7 @@ struct chosen_hash {
 /// What the table's mixing gives the lower bits of `key`, and the same tag for all.
 constexpr std::uint64_t unmixed(std::uint64_t key) noexcept {
   std::uint64_t h = 0;
-  while ((detail::map::mixed(h) & 0xFF00000000000007ULL) != key) ++h;
+  while ((detail::map::hash_spread(0).mixed(h) & 0xFF00000000000007ULL) != key) ++h;
   return h;
 }
 inline std::size_t chosen_hash::operator()(int key) const noexcept {

@@ -38,6 +38,8 @@
 #include <spolia/map/detail/counted_face.hpp>
 #include <spolia/map/detail/counted_look.hpp>
 #include <spolia/map/detail/counted_writer.hpp>
+#include <spolia/map/detail/hash_spread.hpp>
+#include <spolia/map/hash_seeds.hpp>
 #include <spolia/map/keys.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -94,7 +96,9 @@ class counted_hash
   };
 
  public:
-  explicit counted_hash(Hash hash = {}) : hash_(std::move(hash)) {}
+  /// Throws std::bad_alloc. For the seed see map/hash_seeds.hpp.
+  explicit counted_hash(Hash hash = {}, std::uint64_t seed = detail::map::next_hash_seed())
+      : hash_(std::move(hash)), spread_(seed) {}
   /// Not beside anything.
   ~counted_hash() = default;
 
@@ -217,8 +221,7 @@ class counted_hash
 
   static bool same(const Key& a, const Key& b) { return default_equal<Key>()(a, b); }
   [[nodiscard]] std::uint64_t hash_of(const Key& key) const {
-    std::uint64_t h = static_cast<std::uint64_t>(hash_(key)) * 0x9e3779b97f4a7c15U;
-    return h ^ (h >> 32U);
+    return spread_.mixed(static_cast<std::uint64_t>(hash_(key)));
   }
   /// By other bits than the chain.
   [[nodiscard]] partition& partition_of(std::uint64_t h) const noexcept {
@@ -226,6 +229,7 @@ class counted_hash
   }
 
   [[no_unique_address]] Hash hash_;
+  const detail::map::hash_spread spread_;
   const std::unique_ptr<std::array<partition, partitions>> partitions_ =
       std::make_unique<std::array<partition, partitions>>();
 };

@@ -3,6 +3,9 @@
 // fixed number of buckets.
 //
 // Source:      the hash table of Kim et al.: MV-RLU, ASPLOS 2019, section 6.2.
+// Departure:   there a key's bucket is the remainder of its hash by their number. Here each row of
+//              so many hashes begins at another bucket, which the map's seed decides: else keys
+//              that are multiples of that number, as addresses may be, are all in one bucket.
 //
 //     spolia::rlu_hash<std::uint64_t, int> counts(1024);         // buckets
 //
@@ -14,15 +17,18 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <stdexcept>
 #include <utility>
 
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/face.hpp>
+#include <spolia/map/detail/hash_spread.hpp>
 #include <spolia/map/detail/rlu_chain.hpp>
 #include <spolia/map/detail/rlu_scan.hpp>
 #include <spolia/map/detail/size_counter.hpp>
+#include <spolia/map/hash_seeds.hpp>
 #include <spolia/map/keys.hpp>
 #include <spolia/rlu/domain.hpp>
 
@@ -33,6 +39,7 @@ namespace detail::map {
 template <class Hash, class Compare>
 struct rlu_bucketing {
   std::size_t buckets;
+  hash_spread spread;
   [[no_unique_address]] Hash hash{};
   [[no_unique_address]] Compare less{};
 };
@@ -112,7 +119,8 @@ class rlu_hash_core {
 
  private:
   typename chain::start root_of(const Key& key) const {
-    return roots_[static_cast<std::size_t>(how_.hash(key)) % roots_.size()];
+    const auto hash = static_cast<std::uint64_t>(how_.hash(key));
+    return roots_[how_.spread.bucket_of(hash, roots_.size())];
   }
   static std::size_t checked(std::size_t buckets) {
     if (buckets == 0) throw std::invalid_argument("rlu_hash: there must be a bucket");
@@ -139,9 +147,13 @@ class rlu_hash
   using typename face::key_type;
   using typename face::mapped_type;
 
-  /// Throws std::invalid_argument if there is no bucket, std::bad_alloc.
-  explicit rlu_hash(std::size_t buckets) : face({.buckets = buckets}) {}
-  rlu_hash(domain_type& shared, std::size_t buckets) : face(shared, {.buckets = buckets}) {}
+  /// Throws std::invalid_argument if there is no bucket, std::bad_alloc. For the seed see
+  /// map/hash_seeds.hpp.
+  explicit rlu_hash(std::size_t buckets, std::uint64_t seed = detail::map::next_hash_seed())
+      : face({.buckets = buckets, .spread = detail::map::hash_spread(seed)}) {}
+  rlu_hash(domain_type& shared, std::size_t buckets,
+           std::uint64_t seed = detail::map::next_hash_seed())
+      : face(shared, {.buckets = buckets, .spread = detail::map::hash_spread(seed)}) {}
 
   using face::contains;
   using face::domain;

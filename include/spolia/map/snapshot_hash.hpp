@@ -75,6 +75,7 @@
 #include <spolia/map/detail/snapshot_hash_core.hpp>
 #include <spolia/map/detail/snapshot_pairs.hpp>
 #include <spolia/map/detail/snapshot_watch.hpp>
+#include <spolia/map/hash_seeds.hpp>
 #include <spolia/map/keys.hpp>
 #include <spolia/version/holdings.hpp>
 #include <spolia/version/lease.hpp>
@@ -107,7 +108,8 @@ class snapshot_hash {
     /// Pairs a bucket, on average, when the table doubles.
     std::uint32_t load = detail::map::usual_bucket_pairs<Key, Value>;
     typename Collector::options collector{};
-    snapshot_limits limits{};  ///< of snapshots; holdings.hpp
+    snapshot_limits limits{};             ///< of snapshots; holdings.hpp
+    std::optional<std::uint64_t> seed{};  ///< none: it draws one; hash_seeds.hpp
   };
 
   /// An empty map on the process's timeline, with a domain and a collector of its own: a snapshot
@@ -374,7 +376,7 @@ class snapshot_hash {
       throw std::invalid_argument("snapshot_hash: from 1 to 2^40 buckets");
     }
     const auto base = static_cast<std::uint32_t>(std::bit_width(o.buckets - 1));
-    return {.base = base, .load = o.load};
+    return {.base = base, .load = o.load, .seed = o.seed ? *o.seed : detail::map::next_hash_seed()};
   }
 
   /// After an update.

@@ -20,16 +20,6 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
 
-/// A hash of the user's, so that each bit depends on nearly all of its bits: buckets go by the
-/// lower ones, tags by the highest. Both halves of a product, since the lower bits of the upper
-/// half depend on everything, and one multiplication, since a look-up waits for it before anything
-/// else.
-constexpr std::uint64_t mixed(std::uint64_t h) noexcept {
-  __extension__ using wide = unsigned __int128;
-  const wide product = wide{h} * 0xBF58476D1CE4E5B9ULL;
-  return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64U);
-}
-
 template <class List>
 class bucket_table {
  public:

@@ -17,6 +17,7 @@
 #include <spolia/map/detail/bucket.hpp>
 #include <spolia/map/detail/bucket_table.hpp>
 #include <spolia/map/detail/hash_tags.hpp>
+#include <spolia/map/detail/hash_spread.hpp>
 #include <spolia/map/detail/kept_pair.hpp>
 #include <spolia/map/detail/size_counter.hpp>
 #include <spolia/version/concepts.hpp>
@@ -29,6 +30,7 @@ namespace detail::map {
 struct hash_table_options {
   std::uint32_t base = 4;  // the first level
   std::uint32_t load = 2;  // pairs a bucket, on average, when the table doubles
+  std::uint64_t seed = 0;
 };
 
 template <class Key, class Value, version_collector Collector, class Hash, class Equal>
@@ -45,6 +47,7 @@ class snapshot_hash_core {
       : collector_(c),
         table_(o.base),
         load_(o.load),
+        spread_(o.seed),
         hash_(std::move(hash)),
         equal_(std::move(equal)) {
     try {
@@ -125,7 +128,7 @@ class snapshot_hash_core {
   [[nodiscard]] holdings account();
 
   std::uint64_t hash_of(const Key& key) const {
-    return mixed(static_cast<std::uint64_t>(hash_(key)));
+    return spread_.mixed(static_cast<std::uint64_t>(hash_(key)));
   }
 
   class batch_change;  // a change that belongs to a batch
@@ -390,6 +393,7 @@ class snapshot_hash_core {
   Collector& collector_;
   bucket_table<list> table_;
   const std::uint32_t load_;
+  const hash_spread spread_;
   [[no_unique_address]] const Hash hash_;
   [[no_unique_address]] const Equal equal_;
   size_counter size_;
