@@ -318,6 +318,33 @@ TEST(range_tracker, idle_threads_are_collected_too) {
   EXPECT_EQ(w.tracker.held(), 0U);
 }
 
+/// Parts of a look at all go on where the last one has ended.
+TEST(range_tracker, looks_at_all_in_parts) {
+  constexpr std::uint64_t batch = 8;
+  world w(small);
+  std::deque<snapshot> held;
+  for (int i = 0; i < 100; ++i) {
+    const std::uint64_t time = held.emplace_back(w.time).timestamp();
+    w.end(time, time + 1);
+  }
+  w.collect();
+  ASSERT_EQ(w.tracker.held(), 100U);
+  held.clear();
+  auto& me = w.tracker.mine();
+  std::uint64_t left = w.tracker.lists();
+  EXPECT_EQ(left, 100 / batch);
+  std::uint64_t calls = 0;
+  for (; left != 0 && calls < 100; ++calls) {
+    const std::uint64_t before = w.expired;
+    const auto stop = [&](std::uint64_t) { return w.expired >= before + batch; };
+    w.tracker.collect_some(me, left, w.look(), w.expire(), [](const tracked*) {}, stop);
+    ASSERT_GE(w.expired - before, batch);
+    ASSERT_LE(w.expired - before, 2 * batch);
+  }
+  EXPECT_GE(calls, 100 / (2 * batch));
+  EXPECT_EQ(w.tracker.held(), 0U);
+}
+
 TEST(range_tracker, a_scan_without_memory_loses_nothing) {
   world w(small);
   bool full = true;

@@ -27,8 +27,7 @@
 // Errors:      a thread's first call may throw std::bad_alloc; nothing else does. If a scan runs
 //              out of memory, nothing is found obsolete until the next one.
 // Threads:     come and go: a thread that ends leaves its lists to the others, see below. collect()
-//              also takes the lists of threads that are between two calls, unless it is told that
-//              it is enough: then it leaves them for the next looks.
+//              and collect_some() also take the lists of threads that are between two calls.
 // Fork:        in the child, lists of lost threads are forgotten: those versions are never freed.
 //
 // Why the bound holds. Take the moments T0 when a list is put in and T1 when it comes out: what lay
@@ -83,9 +82,6 @@ class range_tracker : private threads::listener {
   struct no_matter {
     void operator()(const tracked*) const noexcept {}
   };
-  struct never {
-    bool operator()() const noexcept { return false; }
-  };
 
  public:
   struct options {
@@ -130,10 +126,23 @@ class range_tracker : private threads::listener {
 
   /// Looks at everything that can be reached: all but what belongs to threads in the midst of a
   /// call. Outside of guards. Calls kept(tracked*) for each version that stays; it must not use the
-  /// tracker. Ends early when enough() says so, which is asked after each list.
-  template <class Look, class Expire, class Kept = no_matter, class Enough = never>
-  void collect(cell& me, Look&& look, Expire&& expire, Kept&& kept = {},
-               Enough&& enough = {}) noexcept;
+  /// tracker.
+  template <class Look, class Expire, class Kept = no_matter>
+  void collect(cell& me, Look&& look, Expire&& expire, Kept&& kept = {}) noexcept;
+
+  /// The same in parts: looks at what threads have in their own lists, and then at `lists` of the
+  /// queue, the oldest first, of which that counts down. Ends early when enough(n) says so, which
+  /// is told that n versions more were looked at. What stays may be told twice.
+  template <class Look, class Expire, class Kept, class Enough>
+  void collect_some(cell& me, std::uint64_t& lists, Look&& look, Expire&& expire, Kept&& kept,
+                    Enough&& enough) noexcept;
+  /// How many lists there are in the queue, for that.
+  [[nodiscard]] std::uint64_t lists() noexcept { return queue_.count_all(); }
+  /// Of how many threads the lists have come into the queue when they ended.
+  [[nodiscard]] std::uint64_t ended_threads() const noexcept {
+    // acquire ← the release in thread_left(): their lists are there.
+    return ended_threads_.load_acquire();
+  }
 
   /// No thread uses the tracker any more: gives up all versions, by f(tracked*). Threads that have
   /// used it may end at the same time.
@@ -171,7 +180,8 @@ class range_tracker : private threads::listener {
   auto putter() noexcept {
     return [this](tracked* list) { queue_.push(list); };
   }
-  void give_up(cell& c) noexcept;
+  static void give_up(cell& c, detail::version::list_queue& to) noexcept;
+  void give_up_all(cell& me, detail::version::list_queue& to) noexcept;
   std::uint64_t leave_behind(tracked* list) noexcept;
   bool take_a_look_that_is_due(std::uint64_t b) noexcept;
   void stop_listening() noexcept {
@@ -184,6 +194,7 @@ class range_tracker : private threads::listener {
   bool listening_ = true;
   detail::version::list_queue queue_;
   atomic<std::uint64_t> unlooked_{0};  // versions that ended threads left, less B for each look
+  atomic<std::uint64_t> ended_threads_{0};
   cells<cell> cells_;
 };
 
@@ -375,13 +386,22 @@ inline void range_tracker::end_job(cell& me) noexcept {
   me.rest.write(me.kept.release());
 }
 
-/// All lists of a cell go into the queue, where any thread may find them.
-inline void range_tracker::give_up(cell& c) noexcept {
-  queue_.push_all(c.fresh.release(), c.kept.release(), c.rest.read());
+/// All lists of a cell go there.
+inline void range_tracker::give_up(cell& c, detail::version::list_queue& to) noexcept {
+  to.push_all(c.fresh.release(), c.kept.release(), c.rest.read());
   c.rest.write(nullptr);
-  while (c.sorts != 0) queue_.push(c.inputs[--c.sorts].read());
+  while (c.sorts != 0) to.push(c.inputs[--c.sorts].read());
   c.job = false;
   c.lists_due = 0;
+}
+
+/// Of all cells that can be reached, the caller's first.
+inline void range_tracker::give_up_all(cell& me, detail::version::list_queue& to) noexcept {
+  give_up(me, to);
+  cells_.for_each([&](std::uint32_t, cell& other) {
+    if (&other != &me) other.gate.visit([&] { give_up(other, to); });
+    return true;
+  });
 }
 
 /// A list of an ended thread: with what others have left, into lists of B for the queue; what is
@@ -411,17 +431,12 @@ inline std::uint64_t range_tracker::leave_behind(tracked* list) noexcept {
   return of_the_list;
 }
 
-template <class Look, class Expire, class Kept, class Enough>
-void range_tracker::collect(cell& me, Look&& look, Expire&& expire, Kept&& kept,
-                            Enough&& enough) noexcept {
+template <class Look, class Expire, class Kept>
+void range_tracker::collect(cell& me, Look&& look, Expire&& expire, Kept&& kept) noexcept {
   const presence here(me);
   if (me.busy) return;
   me.busy = true;
-  give_up(me);
-  cells_.for_each([&](std::uint32_t, cell& other) {
-    if (&other != &me) other.gate.visit([&] { give_up(other); });
-    return true;
-  });
+  give_up_all(me, queue_);
   look_around(me, look);
   const auto tell = [&](tracked* t) {
     for (; t != nullptr; t = t->next.read()) kept(t);
@@ -430,20 +445,51 @@ void range_tracker::collect(cell& me, Look&& look, Expire&& expire, Kept&& kept,
     tell(some);  // while they are ours
     queue_.push(some);
   };
-  bool goes_on = true;
   for (tracked* list = queue_.take_all(); list != nullptr;) {
     tracked* const later = list->next_list.read();  // before its versions may end
-    if (goes_on) {
-      me.examine(list);
-      me.passed = 0;
-      while (me.job) step(me, expire, put);
-      goes_on = !enough();
-    } else {
-      put(list);
-    }
+    me.examine(list);
+    me.passed = 0;
+    while (me.job) step(me, expire, put);
     list = later;
   }
   tell(me.rest.read());
+  me.busy = false;
+}
+
+template <class Look, class Expire, class Kept, class Enough>
+void range_tracker::collect_some(cell& me, std::uint64_t& lists, Look&& look, Expire&& expire,
+                                 Kept&& kept, Enough&& enough) noexcept {
+  const presence here(me);
+  if (me.busy) return;
+  me.busy = true;
+  detail::version::list_queue young;
+  give_up_all(me, young);
+  look_around(me, look);
+  const auto put = [&](tracked* some) {
+    for (const tracked* t = some; t != nullptr; t = t->next.read()) kept(t);
+    queue_.push(some);
+  };
+  bool goes_on = true;
+  // What it leaves of a list in its midst goes on in work(), or here.
+  const auto look_at = [&](tracked* list) {
+    constexpr unsigned steps_at_once = 256;
+    me.examine(list);
+    me.passed = 0;
+    while (me.job && goes_on) {
+      std::uint64_t n = 0;
+      for (; n < steps_at_once && me.job; ++n) step(me, expire, put);
+      goes_on = !enough(n);
+    }
+  };
+  tracked* list = nullptr;
+  while (goes_on && (list = young.take_one()) != nullptr) look_at(list);
+  for (; goes_on && lists != 0; --lists) {
+    list = queue_.take_one();
+    if (list != nullptr) look_at(list);
+  }
+  while ((list = young.take_one()) != nullptr) queue_.push(list);
+  for (const tracked* t = me.rest.read(); t != nullptr; t = t->next.read()) kept(t);
+  if (me.job) me.next_work = 0;
   me.busy = false;
 }
 
@@ -451,7 +497,7 @@ template <class F>
 void range_tracker::abandon(F&& f) noexcept {
   stop_listening();  // so that no ending thread gives up its lists while we do
   cells_.for_each([&](std::uint32_t, cell& c) {
-    give_up(c);
+    give_up(c, queue_);
     return true;
   });
   for (tracked* list = queue_.take_all(); list != nullptr;) {
@@ -487,6 +533,7 @@ inline void range_tracker::thread_left(std::uint32_t n) noexcept {
   c->next_work = 0;  // the next thread with this number asks at its first update
   unlooked_.fetch_add_relaxed(SPOLIA_FAULT("tracker.uncounted_end") ? 0 : unlooked);
   c->used.store_relaxed(false);
+  ended_threads_.fetch_add_release(1);  // → the acquire in ended_threads()
 }
 
 inline void range_tracker::thread_lost(std::uint32_t n) noexcept {

@@ -12,6 +12,7 @@
 // Cost:        besides an allocation and a free for each version: amortized O(1) in the tracker,
 //              spread over the commits; and while snapshots are held, a walk down the row's chain
 //              to each that is found when it is still linked. A reader of an old version: a guard.
+//              A commit that finds no room looks at more, by what may go: range_looks.hpp.
 // Progress:    as range_tracker.hpp. A lock for each of `stripes` parts of all rows, taken by who
 //              cuts, never by commits as such, nor by readers.
 // Bound:       with H versions that a snapshot needs, P threads and B = max(512, P log P): 3 H
@@ -50,8 +51,10 @@
 #include <span>
 
 #include <spolia/base/atomic.hpp>
+#include <spolia/base/backoff.hpp>
 #include <spolia/base/cells.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/counters.hpp>
 #include <spolia/base/short_lock.hpp>
 #include <spolia/db/delta.hpp>
 #include <spolia/db/version_storage.hpp>
@@ -59,8 +62,10 @@
 #include <spolia/version/range_tracker.hpp>
 #include <spolia/version/scan_board.hpp>
 
+#include "db/one_at_a_time.hpp"
 #include "db/versions/delta_blocks.hpp"
 #include "db/versions/delta_chain.hpp"
+#include "db/versions/range_looks.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -114,9 +119,7 @@ class delta_range final : public delta {
     local& me = locals_.of(writer);
     const std::uint64_t bytes = blocks::bytes(asks);
     if (!has_room(bytes, most)) {
-      collect_until([&](const leavers& gone) {
-        return gone.count >= freed_at_once && has_room(bytes, most);
-      });
+      make_room([&] { return has_room(bytes, most); });
       if (!has_room(bytes, most)) return false;
     }
     // So that neither can fail later on this thread.
@@ -142,10 +145,12 @@ class delta_range final : public delta {
   void published(std::uint32_t writer, std::uint64_t commit) noexcept override {
     local& me = locals_.of(writer);
     range_tracker::cell& mine = tracker_.mine();
-    while (tracked* const t = me.open.pop()) tracker_.deprecate(mine, t, commit);
+    std::uint64_t ended = 0;
+    for (; tracked* const t = me.open.pop(); ++ended) tracker_.deprecate(mine, t, commit);
     leavers gone;
     tracker_.work(mine, looker(), expirer(gone));
     me.went(gone.count, gone.bytes, gone.between);
+    me.ended.add(ended);  // what can be found, now that this call is over
   }
 
   void cancel(std::uint32_t writer) noexcept override {
@@ -189,10 +194,15 @@ class delta_range final : public delta {
   }
 
   void collect() noexcept override {
-    collect_until([](const leavers&) { return false; });
+    const one_at_a_time mine(looking_, backoff());
     try {
+      static_cast<void>(nodes_.enter());  // so that later ones of this thread cannot fail
+      leavers gone;
+      tracker_.collect(tracker_.mine(), looker(), expirer(gone));
+      leavers none;
+      count_out(gone, none);
       nodes_.drain();                  // their memory, too
-    } catch (const std::bad_alloc&) {  // as below
+    } catch (const std::bad_alloc&) {  // this thread's first call: then another time
     }
   }
 
@@ -215,6 +225,7 @@ class delta_range final : public delta {
   struct alignas(cache_line) local : block_tallies {
     tracked_list open;  // of the transaction under way
     std::uint64_t open_bytes = 0;
+    tally ended;
   };
   struct alignas(cache_line) stripe {
     spolia::detail::short_lock lock;
@@ -224,21 +235,63 @@ class delta_range final : public delta {
     while (tracked* const t = l.open.pop()) blocks::free(static_cast<block*>(t));
   }
 
-  /// Lets go of what can go, until enough() says of what has gone that it is enough.
-  template <class Enough>
-  void collect_until(Enough&& enough) noexcept {
+  /// Looks for versions that can go, as far as it is worth it: range_looks.hpp. Another thread that
+  /// looks leaves nothing to be found.
+  template <class HasRoom>
+  void make_room(HasRoom&& has_room) noexcept {
+    const one_at_a_time mine(looking_);
+    if (!mine) return;
     try {
       static_cast<void>(nodes_.enter());  // so that later ones of this thread cannot fail
-      leavers gone;
-      leavers counted;
-      tracker_.collect(
-          tracker_.mine(), looker(), expirer(gone), [](const tracked*) {},
-          [&] {
-            count_out(gone, counted);
-            return enough(gone);
-          });
-    } catch (const std::bad_alloc&) {  // this thread's first call: then another time
+      range_tracker::cell& me = tracker_.mine();
+      for (bool again = true; again && !has_room();) {
+        const bool goes_on = looks_at_all_.under_way();
+        look(now_);
+        const std::uint64_t threads = tracker_.ended_threads();
+        const range_look how =
+            looks_at_all_.next(now_, ended(), threads, [this] { return tracker_.lists(); });
+        look_as_far_as(how, me, has_room);
+        // What the round had passed may be free since.
+        again = how == range_look::all && goes_on && !looks_at_all_.under_way();
+      }
+    } catch (const std::bad_alloc&) {  // another time
     }
+  }
+  template <class HasRoom>
+  void look_as_far_as(range_look how, range_tracker::cell& me, HasRoom&& has_room) noexcept {
+    if (how == range_look::none) return;
+    constexpr std::uint64_t no_end = ~std::uint64_t{0};
+    std::uint64_t left = how == range_look::all ? no_end : range_looks::at_once;
+    leavers gone;
+    leavers counted;
+    bool looked = false;
+    bool stopped = false;
+    waiting_versions& waits = looks_at_all_.waits();
+    const auto look_around = [&](scan_times& found) {
+      look(found);
+      if (how != range_look::own) waits.looks_with(found);
+      looked = true;
+    };
+    const auto stays = [&](const tracked* t) {
+      if (looked && how != range_look::own) waits.add(*t);
+    };
+    const auto enough = [&](std::uint64_t steps) {
+      count_out(gone, counted);
+      left -= left == no_end ? 0 : (std::min)(left, steps);
+      stopped = left == 0 || (gone.count >= freed_at_once && has_room());
+      return stopped;
+    };
+    std::uint64_t none = 0;
+    std::uint64_t& lists = how == range_look::own ? none : looks_at_all_.lists();
+    tracker_.collect_some(me, lists, look_around, expirer(gone), stays, enough);
+    count_out(gone, counted);
+    if (how != range_look::own && looked && !stopped) looks_at_all_.end_round();
+  }
+  /// So many versions, of those that can be found.
+  [[nodiscard]] std::uint64_t ended() const noexcept {
+    std::uint64_t sum = 0;
+    board_.for_each(locals_, [&](const local& l) { sum += l.ended.value(); });
+    return sum;
   }
   /// What has gone since `counted`.
   void count_out(const leavers& gone, leavers& counted) noexcept {
@@ -323,6 +376,9 @@ class delta_range final : public delta {
   range_tracker tracker_;
   cells<local> locals_;
   std::array<stripe, stripes> stripes_;
+  atomic<bool> looking_{false};  // one at a time looks for room, or collects
+  range_looks looks_at_all_;     // of that one; and this:
+  scan_times now_;
   spolia::detail::short_lock collected_lock_;
   block_tallies collected_;  // by collect()
   alignas(cache_line) atomic<std::uint64_t> looks_{0};

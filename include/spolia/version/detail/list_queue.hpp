@@ -51,22 +51,34 @@ class list_queue {
     return oldest;
   }
 
+  /// The oldest list; null: there is none.
+  tracked* take_one() noexcept {
+    const std::lock_guard here(lock_);
+    return take();
+  }
+
   /// Takes everything, the short lists, too: the first list, linked by next_list.
   tracked* take_all() noexcept {
     const std::lock_guard here(lock_);
-    for (plain<tracked*>& place : short_) {
-      append(place.read());
-      place.write(nullptr);
-    }
+    append_short();
     tracked* const all = first_.read();
     first_.write(nullptr);
+    count_.write(0);
     return all;
+  }
+
+  /// How many lists there are, the short ones with them, which are in the queue from now on.
+  std::uint64_t count_all() noexcept {
+    const std::lock_guard here(lock_);
+    append_short();
+    return count_.read();
   }
 
   /// In a fork's child: if the lock was held, the lists may be half-written and are forgotten.
   void after_fork() noexcept {
     if (!lock_.reset()) return;
     first_.write(nullptr);
+    count_.write(0);
     for (plain<tracked*>& place : short_) place.write(nullptr);
   }
 
@@ -80,16 +92,26 @@ class list_queue {
       last_.read()->next_list.write(list);
     }
     last_.write(list);
+    count_.write(count_.read() + 1);
+  }
+  void append_short() noexcept {
+    for (plain<tracked*>& place : short_) {
+      append(place.read());
+      place.write(nullptr);
+    }
   }
   tracked* take() noexcept {
     tracked* const list = first_.read();
-    if (list != nullptr) first_.write(list->next_list.read());
+    if (list == nullptr) return nullptr;
+    first_.write(list->next_list.read());
+    count_.write(count_.read() - 1);
     return list;
   }
 
   short_lock lock_;
   plain<tracked*> first_{nullptr};
   plain<tracked*> last_{nullptr};
+  plain<std::uint64_t> count_{0};
   std::array<plain<tracked*>, 65> short_{};
 };
 
