@@ -157,6 +157,61 @@ TEST_P(pauses_with_budget, are_short_when_the_budget_was_used_up) {
   }
 }
 
+/// Readers of several ages, and a version budget that is used up by what they see.
+class pauses_of_refusals : public pauses {
+ protected:
+  static constexpr std::uint64_t budget = std::uint64_t{40} << (sanitized ? 16U : 20U);
+  pauses_of_refusals() : pauses(250'000, budget) {
+    constexpr std::int64_t readers = 4;
+    for (std::int64_t r = 0; r < readers; ++r) {
+      held.push_back(base.snapshot());
+      for (std::int64_t k = 0; k < rows / readers; ++k) EXPECT_TRUE(set(k + r * 1000, r));
+    }
+  }
+  std::uint64_t bytes() const { return base.stats().versions.bytes; }
+
+  std::vector<db::reader> held;
+};
+
+INSTANTIATE_TEST_SUITE_P(each, pauses_of_refusals, storages_that_collect(),
+                         [](const auto& of) { return storage_name({{of.param}, of.index}); });
+
+/// What is kept is not gone over again and again, while none of it can go.
+TEST_P(pauses_of_refusals, take_little_time) {
+  // One that is refused may be the last of a partition that is full, where others are not.
+  std::int64_t k = 0;
+  for (int in_a_row = 0; in_a_row < 300; ++k) {
+    ASSERT_LT(k, 10 * rows) << "the budget was not used up";
+    in_a_row = set(k % rows, k) ? 0 : in_a_row + 1;
+  }
+  constexpr int refusals = 1000;
+  int refused = 0;
+  const auto before = thread_time();
+  for (int i = 0; i < refusals; ++i) {
+    refused += set((k + i) % rows, i).code() == db::outcome::limit ? 1 : 0;
+  }
+  const double each = (thread_time() - before).count() / refusals;
+  EXPECT_GE(refused, refusals * 9 / 10);
+  if (!sanitized) {
+    EXPECT_LE(each, 0.5);
+  }
+  held.erase(held.begin(), held.begin() + 3);
+  EXPECT_TRUE(set(0, 1)) << "what the oldest readers have held can go";
+}
+
+/// Where the budget has room for what readers see, and not for much more.
+TEST_P(pauses_of_refusals, do_not_come_where_no_reader_sees_what_is_replaced) {
+  if (!db::info_of(GetParam()).collects_between) GTEST_SKIP() << "it keeps all since the oldest";
+  constexpr std::int64_t hot = 64;
+  for (std::int64_t k = 0; k < rows && bytes() < budget / 10 * 9; ++k) EXPECT_TRUE(set(k, k));
+  const auto before = thread_time();
+  for (std::int64_t i = 0; i < 3 * rows; ++i) ASSERT_TRUE(set(i % hot, i)) << i;
+  const double each = (thread_time() - before).count() / static_cast<double>(3 * rows);
+  if (!sanitized) {
+    EXPECT_LE(each, 0.05);
+  }
+}
+
 class pauses_of_consolidation : public pauses {
  protected:
   pauses_of_consolidation() : pauses(600'000) {}
