@@ -13,6 +13,7 @@
 
 #include "db/engine.hpp"
 #include "db/one_at_a_time.hpp"
+#include "db/versions/large_memory.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -214,6 +215,7 @@ void upkeep::forget(note* n) noexcept {
   waiting_bytes_.fetch_sub_relaxed(n->weight());
   note_bytes_.fetch_sub_relaxed(n->bytes());
   note::free(n);
+  small_blocks::freed();
 }
 
 /// Makes it hang at the middle one of the snapshots that need it; buries it, if that is for long.

@@ -53,6 +53,7 @@
 #include "db/index/index.hpp"
 #include "db/snapshot_list.hpp"
 #include "db/transaction/workspace.hpp"
+#include "db/versions/large_memory.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -145,6 +146,7 @@ class note {
         slot_above_(static_cast<std::uint8_t>(slot >> 32U)),
         words_(static_cast<std::uint8_t>(words)) {}
   static note* make(void* of, std::uint64_t slot, std::uint32_t words) {
+    small_blocks::taken();
     return ::new (memory::allocate(bytes(words), alignof(note))) note(of, slot, words);
   }
   static std::size_t bytes(std::uint32_t words) noexcept {

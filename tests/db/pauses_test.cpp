@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <ctime>
+#include <string>
 #include <vector>
 
 #include <spolia/db.hpp>
@@ -209,6 +210,41 @@ TEST_P(pauses_of_refusals, do_not_come_where_no_reader_sees_what_is_replaced) {
   const double each = (thread_time() - before).count() / static_cast<double>(3 * rows);
   if (!sanitized) {
     EXPECT_LE(each, 0.05);
+  }
+}
+
+class pauses_of_the_default : public pauses {
+ protected:
+  explicit pauses_of_the_default(std::uint64_t budget = 0) : pauses(250'000, budget) {}
+  /// In an order that has nothing to do with where they lie.
+  std::int64_t mixed(std::int64_t i) const { return i * 7919 % rows; }
+};
+
+INSTANTIATE_TEST_SUITE_P(each, pauses_of_the_default,
+                         testing::Values(db::version_storage::one_shot_evacuated),
+                         [](const auto& of) { return storage_name({{of.param}, of.index}); });
+
+/// What commits have freed of short values must not wait for the one that asks the allocator for
+/// something larger: glibc's goes over all of it then.
+TEST_P(pauses_of_the_default, are_short_when_short_values_are_freed) {
+  db::table& texts = base.create_table(
+      {.name = "texts", .columns = {{"k", db::int64, db::primary_key}, {"t", db::text()}}});
+  const auto put = [&](std::int64_t k, char c) {
+    const std::string value(80, c);
+    return base.transact([&](db::transaction& tx) {
+      return c == 'a' ? tx.insert(texts, {k, value}) : tx.update(texts, {k}, {{"t", value}});
+    });
+  };
+  for (std::int64_t k = 0; k < rows; ++k) EXPECT_TRUE(put(k, 'a'));
+  const double longest = best_of_rounds([&] {
+    {
+      const db::reader held = base.snapshot();
+      for (std::int64_t i = 0; i < rows; ++i) EXPECT_TRUE(put(mixed(i), 'b'));
+    }
+    return longest_of(5000);
+  });
+  if (!sanitized) {
+    EXPECT_LE(longest, most_ms);
   }
 }
 

@@ -16,6 +16,8 @@
 #include <spolia/db/commit.hpp>
 #include <spolia/db/delta.hpp>
 
+#include "db/versions/large_memory.hpp"
+
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
@@ -36,12 +38,16 @@ struct delta_blocks {
   /// The place for a version. Throws std::bad_alloc.
   static Block* make(ask& a) {
     auto* const b = ::new (memory::allocate(bytes(a.words), alignof(Block))) Block;
+    small_blocks::taken();
     b->words = a.words;
     a.place = version::make(b + 1);
     a.handle = reinterpret_cast<std::uintptr_t>(a.place);
     return b;
   }
-  static void free(Block* b) noexcept { memory::deallocate(b, bytes(b->words), alignof(Block)); }
+  static void free(Block* b) noexcept {
+    memory::deallocate(b, bytes(b->words), alignof(Block));
+    small_blocks::freed();
+  }
   /// For a domain.
   struct freeing {
     void operator()(Block* b) const noexcept { free(b); }

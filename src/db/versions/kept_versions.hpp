@@ -34,6 +34,7 @@
 
 #include "db/versions/delta_chunks.hpp"
 #include "db/versions/delta_one_shot.hpp"
+#include "db/versions/large_memory.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -302,6 +303,7 @@ class kept_versions {
     for (const piece& p : all) {
       of.uncount(p.bytes + beside);
       memory::deallocate(p.memory, p.bytes, alignment);
+      small_blocks::freed();
     }
   }
 
@@ -309,6 +311,7 @@ class kept_versions {
   static constexpr std::size_t beside = 12;  // what an allocator takes for a block, on average
   void* take(std::size_t bytes) {
     void* const made = memory::allocate(bytes, alignment);
+    small_blocks::taken();
     memory_.count(bytes + beside);
     bytes_ += bytes + beside;
     return made;

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -59,6 +60,15 @@ void give_free_memory_back() noexcept {
   if (tcmalloc != nullptr) tcmalloc();
   static auto* const mimalloc = function_of_allocator<void(bool)>("mi_collect");
   if (mimalloc != nullptr) mimalloc(true);
+}
+
+void go_over_freed_blocks() noexcept {
+#if defined(__GLIBC__)
+  // Too large for the cache of a thread. The compiler must not see that it is not used.
+  constexpr std::size_t large = 3072;
+  void* volatile block = std::malloc(large);
+  std::free(block);
+#endif
 }
 
 std::size_t page_bytes() noexcept {

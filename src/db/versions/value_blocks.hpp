@@ -54,6 +54,7 @@
 
 #include "db/one_at_a_time.hpp"
 #include "db/snapshot_list.hpp"
+#include "db/versions/large_memory.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -147,6 +148,7 @@ class value_blocks {
       throw;
     }
     auto* const b = ::new (place) value_block;
+    small_blocks::taken();
     b->size.write(bytes.size());
     std::memcpy(b->bytes(), bytes.data(), bytes.size());
     held_.fetch_add_relaxed(all);
@@ -157,6 +159,7 @@ class value_blocks {
     const std::uint64_t all = b->memory();
     b->~value_block();
     memory::deallocate(b, all, alignof(value_block));
+    small_blocks::freed();
     held_.fetch_sub_relaxed(all);
     budget_.give(all);
   }
