@@ -50,6 +50,13 @@ std::uint64_t cache_bytes_for(const options& o) {
   return tight ? ~std::uint64_t{0} : o.partition_cache_bytes;
 }
 
+/// Who finds the budget used up may have a whole partition moved: so it is a small part of that.
+std::uint64_t partition_bytes_for(const options& o) {
+  if (o.version_budget == 0) return o.partition_bytes;
+  const std::uint64_t most = std::max<std::uint64_t>(o.version_budget / 64, delta_chunks::bytes);
+  return std::min(o.partition_bytes, most);
+}
+
 delta_one_shot::options one_shot_options(const options& o) {
   if (o.most_partitions < 2 || o.most_partitions > 256) {
     throw std::invalid_argument("spolia::db: options::most_partitions is " +
@@ -60,7 +67,7 @@ delta_one_shot::options one_shot_options(const options& o) {
         "spolia::db: options::partition_transactions and partition_bytes are 1 at least");
   }
   return {.transactions = o.partition_transactions,
-          .partition_bytes = o.partition_bytes,
+          .partition_bytes = partition_bytes_for(o),
           .cache_bytes = cache_bytes_for(o),
           .stripes = stripes_for(o),
           .most_partitions = o.most_partitions,

@@ -248,6 +248,75 @@ TEST_P(pauses_of_the_default, are_short_when_short_values_are_freed) {
   }
 }
 
+/// The commit that finds the budget used up has not to move what many before it have left.
+class pauses_of_a_full_budget : public pauses_of_the_default {
+ protected:
+  static constexpr std::uint64_t budget = std::uint64_t{40} << (sanitized ? 16U : 20U);
+  pauses_of_a_full_budget() : pauses_of_the_default(budget) {}
+
+  static constexpr std::int64_t together = 100;
+  /// Changes as many rows.
+  template <class Set>
+  db::status change(std::int64_t from, Set&& set_one) {
+    return base.transact([&](db::transaction& tx) {
+      for (std::int64_t i = from; i < from + together; ++i) {
+        if (const db::status s = set_one(tx, mixed(i)); !s) return s;
+      }
+      return db::status();
+    });
+  }
+  /// The longest of the commits beside a reader, up to the first ones that are refused.
+  template <class Set>
+  double longest_until_full(Set&& set_one) {
+    double longest = 0;
+    int refused = 0;
+    {
+      const db::reader first = base.snapshot();
+      std::vector<db::reader> more;
+      for (std::int64_t i = 0; i < 6 * rows && refused < 20; i += together) {
+        if (i % rows < together) more.push_back(base.snapshot());
+        const auto before = thread_time();
+        if (!change(i % rows, set_one)) ++refused;
+        longest = std::max(longest, (thread_time() - before).count());
+      }
+    }
+    EXPECT_EQ(refused, 20) << "the budget was not used up";
+    base.collect();
+    return longest;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(each, pauses_of_a_full_budget,
+                         testing::Values(db::version_storage::one_shot_evacuated),
+                         [](const auto& of) { return storage_name({{of.param}, of.index}); });
+
+TEST_P(pauses_of_a_full_budget, are_short) {
+  const double longest = best_of_rounds([&] {
+    return longest_until_full(
+        [&](db::transaction& tx, std::int64_t k) { return tx.update(table, {k}, {{"a", k}}); });
+  });
+  if (!sanitized) {
+    EXPECT_LE(longest, most_ms);
+  }
+}
+
+/// Half of it is taken by values.
+TEST_P(pauses_of_a_full_budget, are_short_with_values_apart) {
+  db::table& texts = base.create_table(
+      {.name = "texts", .columns = {{"k", db::int64, db::primary_key}, {"t", db::text()}}});
+  const std::string value(80, 'a');
+  for (std::int64_t k = 0; k < rows; ++k) {
+    EXPECT_TRUE(base.transact([&](db::transaction& tx) { return tx.insert(texts, {k, value}); }));
+  }
+  const double longest = best_of_rounds([&] {
+    return longest_until_full(
+        [&](db::transaction& tx, std::int64_t k) { return tx.update(texts, {k}, {{"t", value}}); });
+  });
+  if (!sanitized) {
+    EXPECT_LE(longest, most_ms);
+  }
+}
+
 class pauses_of_consolidation : public pauses {
  protected:
   pauses_of_consolidation() : pauses(600'000) {}

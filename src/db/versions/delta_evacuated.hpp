@@ -22,6 +22,10 @@
 //              the snapshots' times for each version that began before the last of them, and a copy
 //              of what is seen. A reader of an old version: a guard, and a look-up in the table; a
 //              walk down the chain if it is not there.
+//              About a millisecond of that at the end of an allocation period; and where half of
+//              the partitions or of the budget is in use, for each version that a commit makes two
+//              that are walked over. So what is left for the one that finds the budget used up,
+//              which does all of it, is a partition or two.
 // Progress:    as the one-shot storage. Readers wait for no thread.
 // Bound:       with any number of snapshots held: the versions that at least one of them sees, with
 //              24 to some 48 bytes each for the table; and the partitions of the last allocation
@@ -86,6 +90,21 @@ class delta_evacuated final : public delta_between {
   delta_evacuated(commit_board& board, const options& o)
       : delta_between(board, o, 1, true), kept_(nodes_, memory_) {}
 
+  bool reserve(std::uint32_t writer, std::span<ask> asks, std::uint64_t most) override {
+    if (!delta_between::reserve(writer, asks, most)) return false;
+    // Seldom, since it is read by all: it changes with what else counts in the budget.
+    const std::uint64_t before = most_told_.load_relaxed();
+    const std::uint64_t a_little = before / 16;
+    if (most < before - a_little || most > before + a_little) most_told_.store_relaxed(most);
+    if (behind_turns_.load_relaxed()) owed_.fetch_add_relaxed(asks.size());
+    return true;
+  }
+  void published(std::uint32_t writer, std::uint64_t commit) noexcept override {
+    delta_between::published(writer, commit);
+    if (behind_turns_.load_relaxed() && owed_.load_relaxed() >= owed_at_once)
+      evacuate_what_is_owed();
+  }
+
   /// Precondition: no other thread collects: the version may be moved.
   [[nodiscard]] const version* find(const atomic<std::uint64_t>& chain, std::uint64_t row,
                                     std::uint64_t time, const taking_back*) const override {
@@ -135,6 +154,8 @@ class delta_evacuated final : public delta_between {
   static constexpr std::uint64_t work_in_a_turn = 65536;
   static constexpr std::uint64_t copy_work = 8;
   static constexpr std::uint64_t swept_in_a_turn = 2048;
+  // In a hurry, for so many new versions twice as many old ones are walked over, and copied.
+  static constexpr std::uint64_t owed_at_once = 2048;
   static constexpr std::size_t copied_together = 2048;                 // with a budget one by one
   static constexpr std::uint64_t most_gone = std::uint64_t{1} << 18U;  // bytes: then to the domain
   static constexpr std::uint64_t much = 1000;  // versions, for a look at the census
@@ -182,6 +203,7 @@ class delta_evacuated final : public delta_between {
   bool drop_if_it_may(delta_partition& p) noexcept;
   bool drop(delta_partition& p, bool all_gone) noexcept;
   bool evacuate(delta_partition& p);
+  void evacuate_what_is_owed() noexcept;
   [[nodiscard]] bool has_room_for_copies(const delta_partition& p) noexcept;
   void let_piece_go(delta_partition& p, std::uint64_t chunk);
   void let_go(std::uint64_t time) noexcept;
@@ -216,7 +238,12 @@ class delta_evacuated final : public delta_between {
   shared_tally copied_ahead_;         // versions that were copied, while they are in a partition
   shared_tally swept_;                // copies that have gone
   atomic<std::uint32_t> hurries_{0};  // calls that collect all
-  atomic<std::uint64_t> work_left_{work_in_a_turn};  // of this turn: versions to be walked over
+  atomic<std::uint64_t> work_left_{work_in_a_turn};   // of this turn: versions to be walked over
+  atomic<std::uint64_t> most_told_{options_.budget};  // what reserve() was told, about
+  // Whether what is done at the end of a turn may not be enough, and how many versions have come
+  // since more was done.
+  atomic<bool> behind_turns_{false};
+  atomic<std::uint64_t> owed_{0};
   // For the calls that are not the one thread's: note_seers().
   atomic<std::uint64_t> first_seer_{1};
   atomic<std::uint64_t> last_seer_{0};
@@ -327,10 +354,25 @@ inline void delta_evacuated::arrange(bool turn) noexcept {
     turns_began_[turn_++ % turns_began_.size()] = now;
     held_before_.store_relaxed(turns_began_[turn_ % turns_began_.size()]);
   }
-  const bool hurry = much_in_use();
+  // Of the budget there is what else counts in it, too.
+  const std::uint64_t budget = options_.budget;
+  const std::uint64_t others = budget - (std::min)(budget, most_told_.load_relaxed());
+  const bool budget_is_short = budget != 0 && memory_.held() + others > budget / share;
+  const bool hurry = budget_is_short || much_in_use();
   if (hurry) held_before_.store_relaxed(now);
-  work_left_.store_relaxed(hurry ? 4 * work_in_a_turn : work_in_a_turn);
+  behind_turns_.store_relaxed(hurry);
+  work_left_.store_relaxed(work_in_a_turn);
   sweep(swept_in_a_turn);
+}
+
+/// Where much is in use, commits do it in proportion to the versions that they make: then not much
+/// is left for the one that finds the budget used up.
+inline void delta_evacuated::evacuate_what_is_owed() noexcept {
+  const std::uint64_t owed = owed_.exchange_relaxed(0);
+  if (owed == 0) return;  // another thread does it
+  work_left_.store_relaxed(2 * owed * (1 + copy_work));
+  drop_by_age();
+  if (work_left_.load_relaxed() != 0) behind_turns_.store_relaxed(false);  // until the next turn
 }
 
 /// Whether what snapshots see of it may be moved now: all that see some are held, or it is none.
@@ -422,11 +464,11 @@ inline void delta_evacuated::let_piece_go(delta_partition& p, std::uint64_t chun
 /// Copies what snapshots see of it, and what they see after its versions; false: it is
 /// more than is done at once, or than there is room for.
 inline bool delta_evacuated::evacuate(delta_partition& p) {
-  list_seers();
-  if (seers_.empty() || SPOLIA_FAULT("evacuated.nothing_moved")) return true;
   const bool all = hurries_.load_relaxed() != 0;
   std::uint64_t left = all ? ~std::uint64_t{0} : work_left_.load_relaxed();
   if (left == 0) return false;
+  list_seers();
+  if (seers_.empty() || SPOLIA_FAULT("evacuated.nothing_moved")) return true;
   const std::size_t together = options_.budget == 0 ? copied_together : 1;
   {
     auto guard = nodes_.enter();  // as below

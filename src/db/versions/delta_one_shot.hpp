@@ -182,6 +182,8 @@ class delta_one_shot : public delta {
   virtual bool drop_or_unlock(delta_partition& p) noexcept;
   /// Goes on with a partition that was in pieces a moment ago. Whether it was dropped.
   virtual bool drop_rest(delta_partition&) noexcept { return false; }
+  /// Tries all that are in use, the oldest first.
+  void drop_by_age() noexcept;
   /// A partition for a lane, one from this stripe if there is. Null: all are taken. By one thread
   /// at a time.
   delta_partition* choose(unsigned stripe) noexcept {
@@ -271,7 +273,6 @@ class delta_one_shot : public delta {
     p.unlock();
     return false;
   }
-  void drop_by_age() noexcept;
 
   cells<local> locals_;
   alignas(cache_line) atomic<std::uint64_t> oldest_{0};  // the oldest snapshot, as of the last look
