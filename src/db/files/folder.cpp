@@ -281,41 +281,70 @@ void folder::parse(std::string_view text, bool beside_data) {
   known_ = true;
 }
 
+/// The names first: where SPOLIA says something, its name and those of the directories that it is
+/// in are durable.
 void folder::make(const database_id& id, bool data) {
   still_ours();
   const std::string text = identity_text(id, data ? with_data : without_data);
   locked_->truncate(0);
-  locked_->write(0, std::as_bytes(std::span(text)));
-  locked_->sync();
   sync();
-  at_->sync_own_name();
+  have_own_name();
+  try {
+    locked_->write(0, std::as_bytes(std::span(text)));
+    locked_->sync();
+  } catch (const storage_error&) {
+    blank();  // half of it would be taken for something else's
+    throw;
+  }
   id_ = id;
   known_ = true;
-  had_data_ = data;
+  had_data_ = noted_ = data;
+}
+
+/// As it was, if that can be done.
+void folder::blank() noexcept {
+  try {
+    locked_->truncate(0);
+  } catch (const std::exception&) {
+    return;  // a SPOLIA that is new goes; one that was blank is in the way of the next opening
+  }
+}
+
+void folder::have_own_name() {
+  if (own_name_) return;
+  at_->sync_own_name();
+  own_name_ = true;
+}
+
+void folder::settle() {
+  if (had_data_) return note_data();
+  still_ours();
+  have_own_name();
 }
 
 /// Before the file is durable by its name this would have a loss of power leave an empty directory
 /// that is refused; after something in it was acknowledged, one that has lost that and is not.
 ///
-/// A process that made the directory may have ended before its name was durable: so that is seen to
-/// once more, while nothing was acknowledged yet.
+/// What was read may be in the system's memory alone, as a process left it that ended before its
+/// sync, or for which that has failed: so all of it is written again, once.
 ///
 /// Where it cannot be made durable, it goes again: the next opening would find it in the system's
 /// memory, and take it for durable.
 void folder::note_data() {
-  if (had_data_) return;
+  if (noted_) return;
   still_ours();
-  at_->sync_own_name();
+  if (!had_data_) have_own_name();
   char before = without_data;
   locked_->read(format_at, std::as_writable_bytes(std::span(&before, 1)));
+  const std::string text = identity_text(id_, with_data);
   try {
-    locked_->write(format_at, std::as_bytes(std::span(&with_data, 1)));
+    locked_->write(0, std::as_bytes(std::span(text)));
     locked_->sync();
   } catch (const storage_error&) {
     locked_->write(format_at, std::as_bytes(std::span(&before, 1)));
     throw;
   }
-  had_data_ = true;
+  had_data_ = noted_ = true;
 }
 
 void folder::sync() {

@@ -110,7 +110,11 @@ class folder {
   void make(const database_id& id, bool with_data);
   /// It is used from here on: what was made stays, and what ended processes have left goes.
   void keep();
+  /// What an opening does before it changes anything. An earlier process may have ended before the
+  /// directory's name was durable, or what SPOLIA says.
+  void settle();
   /// There is a segment or a checkpoint, by a durable name; nothing in it was acknowledged yet.
+  /// What SPOLIA says is durable then, also if another process has written it.
   void note_data();
 
   /// Throws lost_directory if the directory is not ours any more, or has not this file by its name.
@@ -136,6 +140,8 @@ class folder {
   void have(folder_use use);
   void have_by_lock_file(folder_use use);
   void parse(std::string_view text, bool beside_data);
+  void blank() noexcept;
+  void have_own_name();
   /// Throws lost_directory if the SPOLIA that is locked is not the one that is there.
   void still_ours() const;
 
@@ -148,6 +154,8 @@ class folder {
   bool known_ = false;
   std::optional<unknown_format> newer_;
   bool had_data_ = false;
+  bool noted_ = false;     // that, durably, by this
+  bool own_name_ = false;  // the directory's name is durable
   database_id id_{};
   atomic<bool> durable_names_{true};
 };

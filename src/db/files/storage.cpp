@@ -124,6 +124,7 @@ void storage::begin(const folder_content& has, const nan_rows& nans) {
       folder_.sync();  // to know whether that can be done
       return;
     }
+    folder_.settle();
     log_ = std::make_unique<journal>(engine_, folder_, options_);
     log_->start(end_, [&] { change_directory(has, nans); });
   } catch (...) {

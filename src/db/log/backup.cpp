@@ -2,6 +2,7 @@
 // backup.cpp: copies of a database in another directory: a checkpoint at first, log afterwards.
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <exception>
 #include <span>
 #include <utility>
@@ -54,23 +55,36 @@ constexpr const char* does_not_fit =
     "history of the database, as after a backup was restored. Use another directory";
 
 /// Marks a directory that a copy is written into. If that comes to nothing, and nothing was there
-/// before, nothing is left there.
+/// before, nothing is left there: what is the last to be written may be what the disk has no room
+/// for.
 class unfinished_copy {
  public:
   explicit unfinished_copy(folder& of) : of_(of), made_(!of.has(copy_marker)) {
-    of.open(copy_marker, file_mode::write)->sync();
+    try {
+      of.open(copy_marker, file_mode::write)->sync();
+    } catch (...) {
+      take_back();
+      throw;
+    }
   }
   unfinished_copy(const unfinished_copy&) = delete;
   unfinished_copy& operator=(const unfinished_copy&) = delete;
-  ~unfinished_copy() {
+  ~unfinished_copy() { take_back(); }
+
+ private:
+  /// A directory without the mark has data only if it is known whose.
+  void take_back() noexcept {
+    if (!made_ || of_.known()) return;
     try {
-      if (made_ && !of_.known() && !of_.look().has_data()) of_.remove(copy_marker);
+      for (const std::uint64_t s : of_.look().checkpoints) {
+        of_.remove(file_name(file_kind::checkpoint, s));
+      }
+      of_.remove(copy_marker);
     } catch (const std::exception&) {
       return;  // the mark is in the way of nothing but an opening: the next backup uses it
     }
   }
 
- private:
   folder& of_;
   const bool made_;
 };
@@ -237,6 +251,7 @@ backup_report storage::backup(const std::filesystem::path& to) {
 /// Its data are durable.
 void storage::finish_copy(folder& copy, const database_id& id) {
   if (copy.known()) {
+    copy.sync();  // as another process may have left it
     copy.note_data();
   } else {
     copy.make(id, true);
