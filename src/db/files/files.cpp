@@ -261,10 +261,22 @@ class posix_file final : public storage_file {
   std::span<std::byte> before_;  // by the one before
 };
 
+/// The same file by a descriptor that is none of the first three. A process that was started
+/// without one of these has it given to what it opens first, and anything that it prints, or a
+/// library prints for it, would be written into the database. Negative: errno says why.
+int beyond_standard(int fd) noexcept {
+  if (fd < 0 || fd > STDERR_FILENO) return fd;
+  const int other = ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  const int reason = errno;
+  ::close(fd);
+  errno = reason;
+  return other;
+}
+
 /// Closes itself.
 class descriptor {
  public:
-  explicit descriptor(int fd) noexcept : fd_(fd) {}
+  explicit descriptor(int fd) noexcept : fd_(beyond_standard(fd)) {}
   descriptor(descriptor&& from) noexcept : fd_(from.release()) {}
   ~descriptor() {
     if (fd_ >= 0) ::close(fd_);
@@ -426,15 +438,23 @@ class posix_directory final : public storage_directory {
       if (found.open()) return found;
       if (errno == ENOENT && how != file_mode::read) {
         is_no_link(name);
-        descriptor made(::openat(fd_.get(), name.c_str(), flags | O_CREAT | O_EXCL, 0644));
+        const int fd = ::openat(fd_.get(), name.c_str(), flags | O_CREAT | O_EXCL, 0644);
+        descriptor made(fd);
         if (made.open()) return made;
-        if (errno == EEXIST) continue;  // another process has made it, or a link
+        if (fd < 0 && errno == EEXIST) continue;  // another process has made it, or a link
+        if (fd >= 0) take_back(name);
       } else if (errno == ENOENT) {
         is_no_link(name);
         errno = ENOENT;
       }
       fail(path() / name, "cannot open");
     }
+  }
+  /// What was made, and cannot be kept open. Leaves errno.
+  void take_back(const std::string& name) const noexcept {
+    const int reason = errno;
+    ::unlinkat(fd_.get(), name.c_str(), 0);
+    errno = reason;
   }
   /// Throws if a link that leads nowhere has the name.
   void is_no_link(const std::string& name) const {

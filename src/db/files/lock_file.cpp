@@ -64,9 +64,15 @@ std::optional<owner> parse_owner(std::string_view name) {
   return o;
 }
 
+/// Of one that the system makes up; nothing: it does not say, as of a process that ends before its
+/// file is read.
 std::string content_of(const char* file) {
   std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  try {
+    return {std::istreambuf_iterator<char>(in), {}};
+  } catch (const std::ios_base::failure&) {
+    return {};
+  }
 }
 
 std::uint64_t mixed(std::string_view text) noexcept {
