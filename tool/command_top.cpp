@@ -24,13 +24,14 @@ namespace {
 using json = nlohmann::ordered_json;
 using status = db::store_status;
 
+template <class Clock>
 std::uint64_t now_ns() {
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                        std::chrono::system_clock::now().time_since_epoch())
-                                        .count());
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
+          .count());
 }
 
-/// Seconds from one time to a later one; clocks may jump.
+/// Seconds from one time to a later one; of two machines, or two starts of one, it may be none.
 double seconds(std::uint64_t from, std::uint64_t to) {
   return to > from ? static_cast<double>(to - from) / 1e9 : 0;
 }
@@ -56,17 +57,28 @@ std::string waiting_for(const status::reader& r) {
   return t.empty() ? t : t + " wait for it";
 }
 
-/// Since when nothing is new, and why, if that is known.
-std::string silence(const status& s, bool ended) {
-  const double silent = seconds(s.written, now_ns());
-  if (ended) return fmt::format(", ENDED; this is what it did until {:.0f} s ago", silent);
-  return silent > 2 ? fmt::format(", nothing new for {:.0f} s", silent) : "";
+/// For how long nothing is new of a process that runs, by the clock that it shares with this one
+/// and that is never set.
+double silence(const status& s) {
+  return seconds(s.written_steady, now_ns<std::chrono::steady_clock>());
+}
+
+/// For how long it is open, since when nothing is new, and why, if that is known. One that has
+/// ended may have done so before this machine was started: the system's clock alone goes on then.
+std::string age(const status& s, bool ended) {
+  const double shown = seconds(s.opened_steady, s.written_steady);
+  if (ended) {
+    return fmt::format("{:.0f} s, ENDED; this is what it did until {:.0f} s ago", shown,
+                       seconds(s.written, now_ns<std::chrono::system_clock>()));
+  }
+  const double silent = silence(s);
+  return fmt::format("{:.0f} s{}", shown + silent,
+                     silent > 2 ? fmt::format(", nothing new for {:.0f} s", silent) : "");
 }
 
 std::string text(const std::string& store, const status& s, const status& before, bool ended) {
-  const double passed = seconds(before.written, s.written);
-  std::string t = fmt::format("{}  process {}, open for {:.0f} s{}\n", store, s.process,
-                              seconds(s.opened, ended ? s.written : now_ns()), silence(s, ended));
+  const double passed = seconds(before.written_steady, s.written_steady);
+  std::string t = fmt::format("{}  process {}, open for {}\n", store, s.process, age(s, ended));
   t += fmt::format("commits     {:>9.0f} /s  {:>9} in all; {:.0f} conflicts /s, {} refused\n",
                    rate(before.commits, s.commits, passed), short_count(s.commits),
                    rate(before.conflicts, s.conflicts, passed), s.limits);
@@ -107,7 +119,7 @@ std::string text(const std::string& store, const status& s, const status& before
 }
 
 std::string line(const status& s, const status& before, bool ended) {
-  const double passed = seconds(before.written, s.written);
+  const double passed = seconds(before.written_steady, s.written_steady);
   json j = {{"process", s.process},
             {"ended", ended},
             {"written_ns", s.written},
@@ -203,10 +215,11 @@ void run_top(const top_request& r, const common& c) {
   for (std::uint64_t n = 0; r.times == 0 || n < r.times; ++n) {
     if (!sleep_for(c.chosen.interval)) return;
     const status now = look(r.store);
-    const bool same = now.process == before.process && now.opened == before.opened;
+    const bool same = now.process == before.process && now.opened == before.opened &&
+                      now.opened_steady == before.opened_steady;
     // At last once more: it may have been closed, or opened again, before the lock was asked for.
-    const bool ended = same && now.written == before.written && nobody_has(r.store) &&
-                       look(r.store).written == now.written;
+    const bool ended = same && now.written_steady == before.written_steady && nobody_has(r.store) &&
+                       look(r.store).written_steady == now.written_steady;
     const status& since = same ? before : now;
     const std::string shown =
         r.json ? line(now, since, ended) : text(r.store.string(), now, since, ended);

@@ -27,7 +27,8 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// Sums are since the database was opened. Times are nanoseconds since 1970.
+/// Sums are since the database was opened. Times are nanoseconds since 1970, by a clock that may be
+/// set meanwhile: how long something took says the steady one.
 struct store_status {
   struct reader {
     std::uint64_t timestamp = 0;
@@ -46,7 +47,9 @@ struct store_status {
 
   std::uint64_t process = 0;
   std::uint64_t opened = 0;
-  std::uint64_t written = 0;  ///< when this was
+  std::uint64_t written = 0;         ///< when this was
+  std::uint64_t opened_steady = 0;   ///< nanoseconds of std::chrono::steady_clock, which the
+  std::uint64_t written_steady = 0;  ///< processes of a machine share until it is started again
   std::uint64_t commits = 0;
   std::uint64_t conflicts = 0;
   std::uint64_t limits = 0;

@@ -31,7 +31,7 @@ namespace db {
 namespace {
 
 constexpr std::uint64_t status_mark = 0x5359'5453'4c4f'5053;  // SPOLSTYS
-constexpr std::uint64_t status_version = 5;
+constexpr std::uint64_t status_version = 6;
 constexpr double status_pause_ns = 100e6;
 
 /// The file: words of the processor that wrote it.
@@ -53,10 +53,11 @@ std::uint64_t sum_of(const status_page& p) noexcept {
   return h;
 }
 
+template <class Clock>
 std::uint64_t now_ns() noexcept {
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                        std::chrono::system_clock::now().time_since_epoch())
-                                        .count());
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
+          .count());
 }
 
 [[noreturn]] void fail_status(const std::filesystem::path& file, const char* what) {
@@ -178,7 +179,8 @@ status_file::status_file(engine& of, folder& where)
       pause_(static_cast<std::uint64_t>(status_pause_ns / core::ns_per_tick())) {
   file_ = folder_.open(name, file_mode::write);
   page_.process = static_cast<std::uint64_t>(::getpid());
-  page_.opened = now_ns();
+  page_.opened = now_ns<std::chrono::system_clock>();
+  page_.opened_steady = now_ns<std::chrono::steady_clock>();
   publish();
 }
 
@@ -215,7 +217,8 @@ void status_file::publish() noexcept {
   // acquire ← the release below: the page as the last one left it.
   if (busy_.load_relaxed() || busy_.exchange_acquire(true)) return;
   const uncancelled whole;  // others leave it to this one
-  page_.written = now_ns();
+  page_.written = now_ns<std::chrono::system_clock>();
+  page_.written_steady = now_ns<std::chrono::steady_clock>();
   {
     // Waits for no thread that changes the catalogue: the next page will have the new figures.
     const std::unique_lock hold(engine_.catalog_lock, std::try_to_lock);
