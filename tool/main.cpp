@@ -2,9 +2,12 @@
 // main.cpp: spolia, the command-line tool of the store. docs/tool.md is the guide.
 #include <spolia/version.hpp>
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -22,8 +25,19 @@ namespace {
 int end_of_line(const CLI::App& app, const CLI::ParseError& e) {
   if (app.exit(e) != 0) return 2;
   if (std::cout && std::fflush(stdout) == 0) return 0;
-  fmt::print(stderr, "spolia: {}\n", tool::output_failure());
+  tool::say(fmt::format("spolia: {}\n", tool::output_failure()));
   return 1;
+}
+
+/// One of the first three descriptors may have been closed when this was started. The next file
+/// that is opened would have its number, and what is printed would be written into that. So each is
+/// taken by something that refuses what it is for, as a closed one does.
+void have_standard_streams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(fd, F_GETFD) != -1 || errno != EBADF) continue;
+    // The lowest number that is free, and so this one.
+    static_cast<void>(::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY));
+  }
 }
 
 /// A store has a file for each segment of its log, and looking into one that a program has keeps as
@@ -39,6 +53,7 @@ void have_descriptors() {
 
 int main(int argc, char** argv) {
   using namespace tool;
+  have_standard_streams();
   CLI::App app{"Looks after stores of Spolia: inspects, checks, dumps, loads, copies, watches.",
                "spolia"};
   app.set_version_flag("--version", std::string(SPOLIA_VERSION_STRING));
@@ -61,20 +76,20 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return end_of_line(app, e);
   } catch (const usage_error& e) {
-    fmt::print(stderr, "spolia: {}\n", plain(e));
+    say(fmt::format("spolia: {}\n", plain(e)));
     return 2;
   } catch (const something_is_missing& e) {
     if (std::fflush(stdout) != 0) {
-      fmt::print(stderr, "spolia: {}\n", output_failure());
+      say(fmt::format("spolia: {}\n", output_failure()));
       return 1;
     }
-    fmt::print(stderr, "spolia: {}\n", plain(e));
+    say(fmt::format("spolia: {}\n", plain(e)));
     return 3;
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "spolia: out of memory\n");
+    say("spolia: out of memory\n");
     return 1;
   } catch (const std::exception& e) {
-    fmt::print(stderr, "spolia: {}\n", plain(e));
+    say(fmt::format("spolia: {}\n", plain(e)));
     return 1;
   }
   return 0;

@@ -42,7 +42,7 @@ progress::progress(std::string what, std::uint64_t total, progress_mode mode)
 }
 
 progress::~progress() {
-  if (drawn_) fmt::print(stderr, "\r\x1b[K");
+  if (drawn_) say("\r\x1b[K");
 }
 
 void progress::at(std::uint64_t done, std::uint64_t rows) {
@@ -56,8 +56,7 @@ void progress::at(std::uint64_t done, std::uint64_t rows) {
 
 void progress::draw(std::uint64_t done, std::uint64_t rows) {
   const double seconds = std::chrono::duration<double>(clock::now() - started_).count();
-  fmt::print(stderr, "\r{}\x1b[K", line(what_, done, total_, rows, seconds));
-  std::fflush(stderr);
+  say(fmt::format("\r{}\x1b[K", line(what_, done, total_, rows, seconds)));
   drawn_ = true;
 }
 

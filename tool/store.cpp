@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "errors.hpp"
+#include "text.hpp"
 
 namespace tool {
 namespace {
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 /// A user who dumps or copies a store has to know what is not in it.
 void tell_what_is_left_out(const db::recovery_report& found) {
   if (found.left_out_rows == 0) return;
-  for (const std::string& note : found.notes) fmt::print(stderr, "{}\n", note);
+  for (const std::string& note : found.notes) say(note + "\n");
 }
 
 /// It is about what is in a file, or is missing; not about the system, or another process.

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <charconv>
+#include <cstdio>
 #include <stdexcept>
 #include <system_error>
 
@@ -90,6 +91,11 @@ std::string printable(std::string_view s) {
     if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = '?';
   }
   return shown;
+}
+
+void say(std::string_view words) noexcept {
+  static_cast<void>(std::fwrite(words.data(), 1, words.size(), stderr));
+  static_cast<void>(std::fflush(stderr));
 }
 
 std::string short_count(std::uint64_t n) {

@@ -37,6 +37,9 @@ std::string in_words(const spolia::db::status& s);
 /// For a terminal: what could move its cursor is a question mark.
 std::string printable(std::string_view s);
 
+/// On standard error. What cannot be written there is lost, and ends nothing.
+void say(std::string_view words) noexcept;
+
 /// 1234567 as 1.2 M; bytes as 1.2 MB.
 std::string short_count(std::uint64_t n);
 
