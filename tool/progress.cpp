@@ -31,7 +31,7 @@ void watch_for_interrupts() {
   action.sa_handler = on_stop;  // no SA_RESTART: a thread that sleeps or reads wakes up
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);  // a write says so
+  for (const int told_by_a_write : {SIGPIPE, SIGXFSZ}) std::signal(told_by_a_write, SIG_IGN);
 }
 
 bool interrupted_now() noexcept { return stopped != 0; }

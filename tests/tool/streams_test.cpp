@@ -130,6 +130,26 @@ TEST_F(tool_streams, that_are_closed_have_nothing_to_load) {
   }
 }
 
+/// A limit on the size of files is a disk that is full, and not the end of the program.
+TEST_F(tool_streams, and_files_that_may_not_be_long_are_told) {
+  std::string rows = "id\n";
+  for (int i = 10; i < 3000; ++i) rows += std::to_string(i) + "\n";
+  write_text(here / "many.csv", rows);
+  for (const std::string line : {"spolia load new many.csv --table people --schema schema.json",
+                                 "spolia backup many new", "spolia salvage many new"}) {
+    if (line.find(" many ") != std::string::npos && !fs::exists(here / "many")) {
+      static_cast<void>(
+          good({"load", "many", "many.csv", "--table", "people", "--schema", "schema.json"}));
+    }
+    // Of 16 blocks of 512 bytes.
+    EXPECT_EQ(shell("(ulimit -f 16; " + line + " >out 2>err)"), 1) << line;
+    const std::string err = read_text(here / "err");
+    EXPECT_NE(err.find("File too large"), std::string::npos) << err;
+    EXPECT_FALSE(fs::exists(here / "new"));
+    for (const std::string& name : names()) EXPECT_EQ(name.find("partial"), std::string::npos);
+  }
+}
+
 /// The words of the file `status`, as docs/tool.md says.
 void set_the_clock(const fs::path& status, std::int64_t seconds) {
   std::string text = read_text(status);
