@@ -467,8 +467,9 @@ class SPOLIA_EXPORT schema {
   std::uint32_t words_ = 0;
   std::uint32_t tag_ = 0;
   bool words_only_ = true;
-  bool keyed_by_int64_ = false;
+  bool keyed_by_int64s_ = false;
 
+  [[noreturn]] SPOLIA_NOINLINE void refuse_key(std::size_t count) const;
   [[nodiscard]] std::uint64_t every_bit() const noexcept {
     return ~std::uint64_t{0} >> (64U - columns_.size());
   }

@@ -154,6 +154,20 @@ inline bool encode_integer(const column_layout& c, const argument& v, std::uint6
   return true;
 }
 
+/// What encode_key() does for a whole key, where all columns of it are int64 and so are all values.
+/// False: encode_key() has to do it.
+inline bool encode_integers(values v, key_words& key) noexcept {
+  return v.as_they_are([&](const auto* first) {
+    for (std::size_t i = 0; i < v.size(); ++i) {
+      const auto* const number = std::get_if<std::int64_t>(&first[i].what());
+      if (number == nullptr) [[unlikely]]
+        return false;
+      key[i] = number_in_key(std::bit_cast<std::uint64_t>(*number));
+    }
+    return true;
+  });
+}
+
 /// The type that C++ has for a column's.
 constexpr const char* cpp_type_of(base_type type) noexcept {
   switch (type) {
@@ -362,7 +376,9 @@ schema::schema(const table_spec& spec) : name_(spec.name) {
            " bytes: at most 64000 are allowed. text() and blob() take 16 of them");
   }
   look_at_key("table " + name_, key_length(key_));
-  keyed_by_int64_ = key_.size() == 1 && columns_[key_[0]].type.base == base_type::int64;
+  keyed_by_int64s_ = std::all_of(key_.begin(), key_.end(), [&](std::uint32_t n) {
+    return columns_[n].type.base == base_type::int64;
+  });
   runs_ = runs_of(every_bit());
   tag_ = layout_number(spec);
   for (column_layout& c : columns_) c.of = tag_;
@@ -404,17 +420,17 @@ void look_at_index_name(const std::string& name, const std::string& table) {
   look_at_name(name, "an index of table " + table);
 }
 
+void schema::refuse_key(std::size_t count) const {
+  refuse("a key of table " + name_ + " has " + std::to_string(key_.size()) + " values, and not " +
+         std::to_string(count));
+}
+
 key_words schema::whole_key(values v) const {
-  if (v.size() == 1 && keyed_by_int64_) [[likely]] {
-    if (const auto* const number = std::get_if<std::int64_t>(&v[0].what())) [[likely]] {
-      return {number_in_key(static_cast<std::uint64_t>(*number))};
-    }
-  }
-  if (v.size() != key_.size()) {
-    refuse("a key of table " + name_ + " has " + std::to_string(key_.size()) + " values, and not " +
-           std::to_string(v.size()));
-  }
-  return encode_key(key_, v);
+  if (v.size() != key_.size()) [[unlikely]]
+    refuse_key(v.size());
+  key_words key{};
+  if (!keyed_by_int64s_ || !encode_integers(v, key)) key = encode_key(key_, v);
+  return key;
 }
 
 std::vector<std::uint32_t> schema::key_columns(const std::string& index,
