@@ -296,6 +296,16 @@ inline void transaction::no_query_runs() const {
     refuse_in_query();
 }
 
+// Inlined, and the gate first: most readers have none.
+inline reader::step::step(const reader& of) noexcept : of_(of) {
+  if (of.gated_) [[unlikely]]
+    open_ = of.session_->way.enter();
+}
+inline reader::step::~step() {
+  if (of_.gated_ && open_ && of_.session_ != nullptr) [[unlikely]]
+    of_.session_->way.leave();
+}
+
 /// While it lives, this thread works with the reader. The checked build variant names another one
 /// that does so, too.
 class reader::alone {

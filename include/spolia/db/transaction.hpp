@@ -192,7 +192,7 @@ class SPOLIA_EXPORT reader {
 
    private:
     const reader& of_;
-    const bool open_;
+    bool open_ = true;
   };
   /// While it lives, no other thread works with this one.
   class alone;

@@ -516,12 +516,6 @@ void reader::be_limited(std::chrono::nanoseconds deadline) {
   gated_ = true;
 }
 
-reader::step::step(const reader& of) noexcept
-    : of_(of), open_(!of.gated_ || of.session_->way.enter()) {}
-reader::step::~step() {
-  if (of_.session_ != nullptr && of_.gated_ && open_) of_.session_->way.leave();
-}
-
 void reader::must_go_on(bool open) const {
   if (!open) throw no_result(outcome::ended_by_policy);
 }
