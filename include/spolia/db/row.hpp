@@ -54,6 +54,18 @@ struct row_place {
   [[nodiscard]] atomic<std::uint64_t>* column(std::size_t first, std::size_t words) const noexcept {
     return block + first * rows_per_block + row * words;
   }
+  /// Calls f(word of a row image, where it is) for the words from `i` on, of which the first is
+  /// `at`.
+  template <class F>
+  static void each_in(atomic<std::uint64_t>* at, std::size_t i, std::size_t end, F&& f) {
+    for (; i + 4 <= end; i += 4, at += 4) {
+      f(i, at[0]);
+      f(i + 1, at[1]);
+      f(i + 2, at[2]);
+      f(i + 3, at[3]);
+    }
+    for (; i != end; ++i, ++at) f(i, *at);
+  }
   /// Calls f(word of a row image, where it is) for all words of these columns.
   template <class F>
   void each_word(std::span<const column_run> columns, F&& f) const {
@@ -68,16 +80,7 @@ struct row_place {
         continue;
       }
       for (; first != end; first += width) {
-        atomic<std::uint64_t>* at = column(first, width);
-        std::size_t i = first;
-        const std::size_t last = first + width;
-        for (; i + 4 <= last; i += 4, at += 4) {
-          f(i, at[0]);
-          f(i + 1, at[1]);
-          f(i + 2, at[2]);
-          f(i + 3, at[3]);
-        }
-        for (; i != last; ++i, ++at) f(i, *at);
+        each_in(column(first, width), first, first + width, f);
       }
     }
   }
@@ -86,8 +89,8 @@ struct row_place {
     each_word(columns, [&](std::size_t i, auto& word) { out[i] = word.load_relaxed(); });
   }
   void load(column_span c, std::uint64_t* out) const noexcept {
-    atomic<std::uint64_t>* const at = column(c.first, c.words);
-    for (std::uint32_t i = 0; i < c.words; ++i) out[i] = at[i].load_relaxed();
+    each_in(column(c.first, c.words), 0, c.words,
+            [&](std::size_t i, auto& word) { out[i] = word.load_relaxed(); });
   }
   /// Precondition: no thread reads the row, unless it finds out by the stamp that it must not use
   /// what it has read.
