@@ -114,6 +114,70 @@ TEST(mistakes, are_named) {
             "spolia::db: options::most_partitions is 1: it is from 2 to 256");
 }
 
+// Such keys are encoded without a look at their columns.
+TEST(keys_of_integers, are_found_by_all_their_values) {
+  database base = database::open();
+  table& t = base.create_table({.name = "t",
+                                .columns = {{"a", int64, primary_key},
+                                            {"b", int64, primary_key},
+                                            {"c", int64, primary_key},
+                                            {"v", int64}},
+                                .primary = index_kind::ordered});
+  const auto v = t.column<std::int64_t>("v");
+  std::vector<std::vector<value>> keys;  // in ascending order
+  const std::vector<std::int64_t> some = {least, -1, 0, 1, most};
+  for (const std::int64_t a : some) {
+    for (const std::int64_t b : some) {
+      for (const std::int64_t c : some) keys.push_back({a, b, c});
+    }
+  }
+  transaction tx = base.begin();
+  for (std::size_t i = keys.size(); i-- != 0;) {
+    ASSERT_TRUE(tx.insert(t, {keys[i][0], keys[i][1], keys[i][2], i}));
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    EXPECT_EQ(tx.find(t, keys[i])->get(v), static_cast<std::int64_t>(i));
+    EXPECT_EQ(tx.find(t, {keys[i][0], keys[i][1], keys[i][2]})->get(v),
+              static_cast<std::int64_t>(i));
+  }
+  EXPECT_EQ(tx.find(t, {1, 1, 2}).code(), outcome::not_found);
+  std::int64_t next = 0;
+  tx.scan(t, {}, {}, [&](const row& r) { EXPECT_EQ(r.get(v), next++); });
+  EXPECT_EQ(next, std::ssize(keys));
+}
+
+TEST(keys_of_integers, take_nothing_else) {
+  database base = database::open();
+  const std::vector<std::string> names = {"a", "b", "c"};
+  table& t = base.create_table(
+      {.name = "t",
+       .columns = {
+           {"a", int64, primary_key}, {"b", int64, primary_key}, {"c", int64, primary_key}}});
+  transaction tx = base.begin();
+  ASSERT_TRUE(tx.insert(t, {0, 0, 0}));
+  const std::vector<value> others = {value(),    value(0.0),           value(false),
+                                     value("0"), decimal_number(0, 0), instant()};
+  for (std::size_t place = 0; place < names.size(); ++place) {
+    for (const value& other : others) {
+      std::vector<value> key = {0, 0, 0};
+      key[place] = other;
+      const std::string begin =
+          "spolia::db: column " + names[place] + " of table t has type int64 and takes ";
+      EXPECT_TRUE(refused([&] { static_cast<void>(tx.find(t, key)); }).starts_with(begin));
+      EXPECT_TRUE(refused([&] { static_cast<void>(tx.edit(t, key)); }).starts_with(begin));
+    }
+  }
+  // One column of another type is enough.
+  table& mixed = base.create_table(
+      {.name = "mixed", .columns = {{"a", int64, primary_key}, {"b", boolean, primary_key}}});
+  transaction later = base.begin();
+  ASSERT_TRUE(later.insert(mixed, {1, true}));
+  EXPECT_TRUE(later.find(mixed, {1, true}));
+  EXPECT_TRUE(refused([&] {
+                static_cast<void>(later.find(mixed, {1, 1}));
+              }).starts_with("spolia::db: column b of table mixed has type boolean and takes "));
+}
+
 TEST(decimals, are_what_is_written) {
   EXPECT_EQ(decimal_number("12.50").scaled(), 1250);
   EXPECT_EQ(decimal_number("12.50").digits(), 2U);
