@@ -150,8 +150,9 @@ class delta_between : public delta_one_shot {
       return;  // the next turn, then
     }
   }
-  bool much_in_use() const noexcept {
-    if (options_.budget != 0 && memory_.held() > options_.budget / share) return true;
+  /// `others`: bytes that count in the budget, too.
+  bool much_in_use(std::uint64_t others = 0) const noexcept {
+    if (options_.budget != 0 && memory_.held() + others > options_.budget / share) return true;
     std::uint32_t used = 0;
     for (std::uint32_t i = 0, end = ring_.count(); i < end; ++i) {
       if (!ring_.at(i).empty() && !lanes_.has(ring_.at(i))) ++used;

@@ -92,6 +92,7 @@ class delta_evacuated final : public delta_between {
 
   bool reserve(std::uint32_t writer, std::span<ask> asks, std::uint64_t most) override {
     if (!delta_between::reserve(writer, asks, most)) return false;
+    if (asks.empty()) return true;  // it is told nothing, and owes nothing
     // Seldom, since it is read by all: it changes with what else counts in the budget.
     const std::uint64_t before = most_told_.load_relaxed();
     const std::uint64_t a_little = before / 16;
@@ -354,11 +355,8 @@ inline void delta_evacuated::arrange(bool turn) noexcept {
     turns_began_[turn_++ % turns_began_.size()] = now;
     held_before_.store_relaxed(turns_began_[turn_ % turns_began_.size()]);
   }
-  // Of the budget there is what else counts in it, too.
   const std::uint64_t budget = options_.budget;
-  const std::uint64_t others = budget - (std::min)(budget, most_told_.load_relaxed());
-  const bool budget_is_short = budget != 0 && memory_.held() + others > budget / share;
-  const bool hurry = budget_is_short || much_in_use();
+  const bool hurry = much_in_use(budget - (std::min)(budget, most_told_.load_relaxed()));
   if (hurry) held_before_.store_relaxed(now);
   behind_turns_.store_relaxed(hurry);
   work_left_.store_relaxed(work_in_a_turn);
