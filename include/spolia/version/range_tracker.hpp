@@ -182,6 +182,10 @@ class range_tracker : private threads::listener {
   }
   static void give_up(cell& c, detail::version::list_queue& to) noexcept;
   void give_up_all(cell& me, detail::version::list_queue& to) noexcept;
+  template <class Kept>
+  static void tell(tracked* t, Kept& kept) noexcept {
+    for (; t != nullptr; t = t->next.read()) kept(t);
+  }
   std::uint64_t leave_behind(tracked* list) noexcept;
   bool take_a_look_that_is_due(std::uint64_t b) noexcept;
   void stop_listening() noexcept {
@@ -438,11 +442,8 @@ void range_tracker::collect(cell& me, Look&& look, Expire&& expire, Kept&& kept)
   me.busy = true;
   give_up_all(me, queue_);
   look_around(me, look);
-  const auto tell = [&](tracked* t) {
-    for (; t != nullptr; t = t->next.read()) kept(t);
-  };
   const auto put = [&](tracked* some) {
-    tell(some);  // while they are ours
+    tell(some, kept);  // while they are ours
     queue_.push(some);
   };
   for (tracked* list = queue_.take_all(); list != nullptr;) {
@@ -452,7 +453,7 @@ void range_tracker::collect(cell& me, Look&& look, Expire&& expire, Kept&& kept)
     while (me.job) step(me, expire, put);
     list = later;
   }
-  tell(me.rest.read());
+  tell(me.rest.read(), kept);
   me.busy = false;
 }
 
@@ -466,7 +467,7 @@ void range_tracker::collect_some(cell& me, std::uint64_t& lists, Look&& look, Ex
   give_up_all(me, young);
   look_around(me, look);
   const auto put = [&](tracked* some) {
-    for (const tracked* t = some; t != nullptr; t = t->next.read()) kept(t);
+    tell(some, kept);
     queue_.push(some);
   };
   bool goes_on = true;
@@ -488,7 +489,7 @@ void range_tracker::collect_some(cell& me, std::uint64_t& lists, Look&& look, Ex
     if (list != nullptr) look_at(list);
   }
   while ((list = young.take_one()) != nullptr) queue_.push(list);
-  for (const tracked* t = me.rest.read(); t != nullptr; t = t->next.read()) kept(t);
+  tell(me.rest.read(), kept);
   if (me.job) me.next_work = 0;
   me.busy = false;
 }
