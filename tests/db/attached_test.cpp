@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,6 +21,7 @@
 
 #include "db/durable.hpp"
 #include "db/own_place.hpp"
+#include "support/descriptor_limit.hpp"
 #include "support/sanitized.hpp"
 
 namespace {
@@ -93,22 +93,6 @@ TEST_F(attached, stays_while_the_database_goes_on_without_its_files) {
   EXPECT_EQ(commits_in(copy), 15);
   EXPECT_EQ(seen(files_), 25);
 }
-
-/// This process may have so many descriptors, for as long as this lasts.
-class descriptor_limit {
- public:
-  explicit descriptor_limit(rlim_t most) {
-    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
-    const struct rlimit now{.rlim_cur = most, .rlim_max = before_.rlim_max};
-    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &now), 0);
-  }
-  ~descriptor_limit() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
-  descriptor_limit(const descriptor_limit&) = delete;
-  descriptor_limit& operator=(const descriptor_limit&) = delete;
-
- private:
-  struct rlimit before_{};
-};
 
 /// Takes descriptors until so many are left.
 std::vector<int> take_all_but(int left) {

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,7 +21,9 @@
 #include <vector>
 
 #include "db/layer_over.hpp"
+#include "db/log/log_format.hpp"
 #include "db/own_place.hpp"
+#include "support/descriptor_limit.hpp"
 #include "support/elsewhere.hpp"
 #include "support/sanitized.hpp"
 
@@ -34,7 +35,7 @@ using namespace spolia::test;
 
 class operated : public own_place {
  protected:
-  static std::int64_t seen_by_who_attaches(const fs::path& directory) {
+  static std::int64_t seen_when_attached(const fs::path& directory) {
     const database there = database::open(directory, {.read_only = true, .attach = true});
     const table& ledger = there.find_table("ledger");
     const auto counter = there.snapshot().find(ledger, {0});
@@ -95,8 +96,8 @@ TEST_F(operated, without_standard_streams) {
         base.backup("copy");
         commit(base, 41, 60);
         base.backup("copy");
-        EXPECT_EQ(seen_by_who_attaches("base"), 60);
-        constexpr const char* said = "said to nobody";
+        EXPECT_EQ(seen_when_attached("base"), 60);
+        constexpr const char* said = "heard by none!";
         for (const int fd : {1, 2}) EXPECT_EQ(::write(fd, said, 14), -1);
         commit(base, 61, 70);
       }
@@ -115,10 +116,6 @@ TEST_F(operated, without_standard_streams) {
 class few_descriptors {
  public:
   explicit few_descriptors(int left) {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    struct rlimit few = before_;
-    few.rlim_cur = std::min<rlim_t>(few.rlim_cur, 256);
-    ::setrlimit(RLIMIT_NOFILE, &few);
     for (int fd; (fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) != -1;) taken_.push_back(fd);
     for (; left > 0 && !taken_.empty(); --left) give_back();
   }
@@ -126,7 +123,6 @@ class few_descriptors {
   few_descriptors& operator=(const few_descriptors&) = delete;
   ~few_descriptors() {
     while (!taken_.empty()) give_back();
-    ::setrlimit(RLIMIT_NOFILE, &before_);
   }
 
  private:
@@ -134,7 +130,7 @@ class few_descriptors {
     ::close(taken_.back());
     taken_.pop_back();
   }
-  struct rlimit before_{};
+  const descriptor_limit most_{256};
   std::vector<int> taken_;
 };
 
@@ -161,7 +157,7 @@ int with_few_descriptors(const std::function<void()>& what, const std::function<
 }
 
 TEST_F(operated, without_descriptors) {
-  if (needs_descriptors_itself) GTEST_SKIP();
+  if (needs_descriptors_itself) GTEST_SKIP() << "the sanitizer needs some, too";
   std::int64_t last = 20;
   database base = database::open("base", small_segments());
   commit(base, 1, last);
@@ -170,23 +166,23 @@ TEST_F(operated, without_descriptors) {
     commit(base, last + 1, last + 30);  // and more than a segment
     last += 30;
     EXPECT_FALSE(has_temporary("base"));
-    EXPECT_EQ(seen_by_who_attaches("base"), last);
+    EXPECT_EQ(seen_when_attached("base"), last);
   };
   EXPECT_GT(with_few_descriptors([&] { base.checkpoint(); }, goes_on), 0);
   const auto nothing_half_made = [&] {
     goes_on();
     if (!fs::exists("copy")) return;
     EXPECT_FALSE(has_temporary("copy"));
-    EXPECT_EQ(seen_by_who_attaches("copy"), last - 30) << "it is there, and so it is whole";
+    EXPECT_EQ(seen_when_attached("copy"), last - 30) << "it is there, and so it is whole";
   };
   EXPECT_GT(with_few_descriptors([&] { base.backup("copy"); }, nothing_half_made), 0);
   const auto copy_is_whole = [&] {
     goes_on();
     EXPECT_FALSE(has_temporary("copy"));
-    EXPECT_GT(seen_by_who_attaches("copy"), 0);
+    EXPECT_GT(seen_when_attached("copy"), 0);
   };
   EXPECT_GT(with_few_descriptors([&] { base.backup("copy"); }, copy_is_whole), 0);
-  EXPECT_GT(with_few_descriptors([&] { seen_by_who_attaches("base"); }, goes_on), 0);
+  EXPECT_GT(with_few_descriptors([&] { seen_when_attached("base"); }, goes_on), 0);
   const auto verified = [&] {
     const verify_report now = base.verify();
     EXPECT_TRUE(now.equal()) << now.text();
@@ -196,7 +192,7 @@ TEST_F(operated, without_descriptors) {
 
 /// An opening that is refused for want of them leaves all as it was.
 TEST_F(operated, without_descriptors_to_open) {
-  if (needs_descriptors_itself) GTEST_SKIP();
+  if (needs_descriptors_itself) GTEST_SKIP() << "the sanitizer needs some, too";
   {
     database base = database::open("base", small_segments());
     commit(base, 1, 30);
@@ -268,11 +264,9 @@ TEST_F(operated, with_a_directory_in_the_way_of_the_next_file) {
   std::vector<fs::path> in_the_way;
   // Each name that the next segments and checkpoints may have.
   for (std::uint64_t n = last; n < last + 200; ++n) {
-    std::string digits(16, '0');
-    for (std::size_t i = 0; i < 16; ++i) digits[15 - i] = "0123456789abcdef"[n >> (4 * i) & 15U];
-    for (const char* what : {"log-", "checkpoint-"}) {
-      for (const char* end : {".spl", ".spl.tmp"}) {
-        in_the_way.push_back(fs::path("base") / (what + digits + end));
+    for (const file_kind kind : {file_kind::log, file_kind::checkpoint}) {
+      for (const char* end : {"", ".tmp"}) {
+        in_the_way.push_back(fs::path("base") / (file_name(kind, n) + end));
         if (fs::exists(in_the_way.back())) {
           in_the_way.pop_back();
         } else {
@@ -288,7 +282,7 @@ TEST_F(operated, with_a_directory_in_the_way_of_the_next_file) {
   for (const fs::path& one : in_the_way) fs::remove(one);
   commit(base, 101, 140);
   base.checkpoint();
-  EXPECT_EQ(seen_by_who_attaches("base"), 140);
+  EXPECT_EQ(seen_when_attached("base"), 140);
   EXPECT_EQ(commits_in(base), 140);
 }
 
@@ -310,7 +304,7 @@ TEST_F(operated, by_paths_that_are_odd) {
       commit(base, 1, 30);
       base.checkpoint();
       base.backup(fs::path(name) / "copy");
-      EXPECT_EQ(seen_by_who_attaches(fs::path(name) / "base"), 30);
+      EXPECT_EQ(seen_when_attached(fs::path(name) / "base"), 30);
       const std::string why = refused([&] { database::open(fs::path(name) / "base"); });
       EXPECT_NE(why.find(name), std::string::npos) << why;
     }
@@ -332,7 +326,7 @@ TEST_F(operated, by_paths_that_are_long) {
     base.checkpoint();
     commit(base, 61, 80);
     base.backup("copy");
-    EXPECT_EQ(seen_by_who_attaches(deep), 80);
+    EXPECT_EQ(seen_when_attached(deep), 80);
   }
   EXPECT_EQ(commits_at(deep), 80);
   EXPECT_EQ(commits_at("copy"), 80);
@@ -349,7 +343,7 @@ TEST_F(operated, by_paths_that_are_long) {
   EXPECT_EQ(std::distance(begin(after), end(after)), entries) << "the directories above go again";
 }
 
-// --- Many who open ---
+// --- Many processes that open it ---
 
 /// Each of some processes makes it, or opens what another one has made, and adds its row.
 TEST_F(operated, by_many_processes_at_once) {

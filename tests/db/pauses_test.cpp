@@ -34,6 +34,7 @@ class pauses : public testing::TestWithParam<db::version_storage> {
  protected:
   /// What a commit may take, by the promise 5 ms beside its own changes: twice that.
   static constexpr double most_ms = 10;
+  static constexpr std::uint64_t forty_mb = std::uint64_t{40} << (sanitized ? 16U : 20U);
 
   /// 0: no budget.
   explicit pauses(std::int64_t of, std::uint64_t budget = 0)
@@ -161,8 +162,7 @@ TEST_P(pauses_with_budget, are_short_when_the_budget_was_used_up) {
 /// Readers of several ages, and a version budget that is used up by what they see.
 class pauses_of_refusals : public pauses {
  protected:
-  static constexpr std::uint64_t budget = std::uint64_t{40} << (sanitized ? 16U : 20U);
-  pauses_of_refusals() : pauses(250'000, budget) {
+  pauses_of_refusals() : pauses(250'000, forty_mb) {
     constexpr std::int64_t readers = 4;
     for (std::int64_t r = 0; r < readers; ++r) {
       held.push_back(base.snapshot());
@@ -204,7 +204,7 @@ TEST_P(pauses_of_refusals, take_little_time) {
 TEST_P(pauses_of_refusals, do_not_come_where_no_reader_sees_what_is_replaced) {
   if (!db::info_of(GetParam()).collects_between) GTEST_SKIP() << "it keeps all since the oldest";
   constexpr std::int64_t hot = 64;
-  for (std::int64_t k = 0; k < rows && bytes() < budget / 10 * 9; ++k) EXPECT_TRUE(set(k, k));
+  for (std::int64_t k = 0; k < rows && bytes() < forty_mb / 10 * 9; ++k) EXPECT_TRUE(set(k, k));
   const auto before = thread_time();
   for (std::int64_t i = 0; i < 3 * rows; ++i) ASSERT_TRUE(set(i % hot, i)) << i;
   const double each = (thread_time() - before).count() / static_cast<double>(3 * rows);
@@ -255,8 +255,7 @@ TEST_P(pauses_of_the_default, are_short_when_short_values_are_freed) {
 /// The commit that finds the budget used up has not to move what many before it have left.
 class pauses_of_a_full_budget : public pauses_of_the_default {
  protected:
-  static constexpr std::uint64_t budget = std::uint64_t{40} << (sanitized ? 16U : 20U);
-  pauses_of_a_full_budget() : pauses_of_the_default(budget) {}
+  pauses_of_a_full_budget() : pauses_of_the_default(forty_mb) {}
 
   static constexpr std::int64_t together = 100;
   /// Changes as many rows.
