@@ -50,7 +50,8 @@ std::uint64_t cache_bytes_for(const options& o) {
   return tight ? ~std::uint64_t{0} : o.partition_cache_bytes;
 }
 
-/// Who finds the budget used up may have a whole partition moved: so it is a small part of that.
+/// A commit that finds the budget used up may have to move a whole partition: so that is a small
+/// part of the budget.
 std::uint64_t partition_bytes_for(const options& o) {
   if (o.version_budget == 0) return o.partition_bytes;
   const std::uint64_t most = std::max<std::uint64_t>(o.version_budget / 64, delta_chunks::bytes);

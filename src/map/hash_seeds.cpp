@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // hash_seeds.cpp: what seeds are made from. One number is drawn in a process, at the first map; the
-// seeds are a sequence from there, in which none tells another one to those who do not know it.
+// seeds are a sequence from there, of which one does not tell the next without that number.
 #include <spolia/map/hash_seeds.hpp>
 
 #include <atomic>
@@ -15,9 +15,9 @@ namespace spolia::core {
 namespace {
 
 /// Whether seeds are fixed, and to what.
-std::atomic<bool> fixed{false};
-std::atomic<std::uint64_t> fixed_seed{0};
-std::atomic<std::uint64_t> maps{0};
+constinit std::atomic<bool> fixed{false};
+constinit std::atomic<std::uint64_t> fixed_seed{0};
+constinit std::atomic<std::uint64_t> maps{0};
 
 /// Without a source of random numbers: when the process came here, and where its memory lies.
 std::uint64_t drawn() noexcept {

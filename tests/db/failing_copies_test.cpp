@@ -129,7 +129,7 @@ class copying {
     go_on();
     return true;
   }
-  /// The same for a first copy, with which someone goes on as it was left.
+  /// The same for a first copy that is then gone on with as it was left.
   bool fail_and_go_on_with_it(std::uint64_t n) {
     *fault_ = {.from = n, .for_good = true, .with = EIO};
     copy_is_told(EIO);
@@ -167,7 +167,7 @@ class copying {
     EXPECT_EQ(commits_in(*base_), done_);
     EXPECT_EQ(reopened(own_->copy()), done_);
   }
-  /// Who opens what a failure has left, if that shows all, and goes on with it.
+  /// Opens what a failure has left, if that shows all, and goes on with it.
   void go_on_with_the_copy() {
     if (shown_by(other_->copy()) != done_) return;
     ++gone_on_with;
@@ -194,7 +194,7 @@ class copying {
     } else {
       EXPECT_TRUE(!shows || *shows == done_) << *shows << " of " << done_;
     }
-    // Who opens it to write must not get an empty database where there were data.
+    // An opening that writes must not make an empty database where there were data.
     if (shows || !data(files)) return;
     EXPECT_THROW(database::open(copy_place, over(files)), storage_error);
   }

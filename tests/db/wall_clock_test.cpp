@@ -147,7 +147,7 @@ TEST_F(wall_clock, changes_no_age_and_no_deadline) {
   EXPECT_TRUE(hasty.ended()) << "its time is over, whatever the clock says";
 }
 
-TEST_F(wall_clock, keeps_nobody_waiting_for_a_row) {
+TEST_F(wall_clock, lets_no_transaction_wait_longer_for_a_row) {
   ends_in_time([] {
     db::database base = db::database::open();
     db::table& ledger = make_ledger(base);
@@ -169,7 +169,7 @@ TEST_F(wall_clock, keeps_nobody_waiting_for_a_row) {
   });
 }
 
-/// Ahead of what the system goes by: who waits until a time of this clock waits for a day.
+/// Ahead of what the system goes by: a wait until a time of this clock takes a day.
 TEST_F(wall_clock, leaves_the_loss_window_as_it_is) {
   ends_in_time([] {
     for (const std::int64_t to : {day, -day, std::int64_t{0}}) {
@@ -240,7 +240,7 @@ TEST_F(wall_clock, is_in_no_file_and_no_name) {
 }
 
 /// The status has both: when it was, and how long that is ago.
-TEST_F(wall_clock, is_in_the_status_beside_a_clock_that_nobody_sets) {
+TEST_F(wall_clock, is_in_the_status_beside_a_clock_that_is_never_set) {
   db::database base = db::database::open(place, {.publish_status = true});
   commit(base, 1, 1);
   const auto since_opened = [&] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program without standard streams, or with full ones: nothing that it says gets into a store,
-// and who cannot be told what was done is told that; and a program that it watches while the
+// and where it cannot say what was done, it says that; and a program that it watches while the
 // system's clock is set.
 
 #include <gtest/gtest.h>

@@ -55,8 +55,8 @@ SPOLIA_EXPORT bool give_pages_back(std::byte* memory, std::size_t bytes) noexcep
 ///
 /// glibc's allocator only puts them aside. The next call that wants a kilobyte or more, of any
 /// part of the program, goes over all of them, and joins each with its neighbours: for what 1024
-/// commits have freed after a reader's end that took 13 ms. So who has freed many has that done,
-/// for a fraction of a millisecond at a time.
+/// commits have freed after a reader's end that took 13 ms. So a thread that has freed many has
+/// that done, for a fraction of a millisecond at a time.
 /// Only where they came from the thread's own arena: glibc has no call for those of others.
 class small_blocks {
  public:

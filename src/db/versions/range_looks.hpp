@@ -3,10 +3,10 @@
 // for commits that find no room for their versions.
 //
 // Idea:        a version that was looked at and stays can go only when the snapshot has ended that
-//              it was counted at, or when a version came in front of it. So who has looked at all
-//              knows, by the snapshots that are there now and by how much has ended since, how many
-//              there may be at most. None: no look is worth it. Many: one goes on until there is
-//              room. A few: a part is looked at, now and then.
+//              it was counted at, or when a version came in front of it. So after a look at all it
+//              is known, by the snapshots that are there now and by how much has ended since, how
+//              many there may be at most. None: no look is worth it. Many: one goes on until there
+//              is room. A few: a part is looked at, now and then.
 // Cost:        of a commit that finds no room: a scan of the census, which is compared with what
 //              was counted; a look at all only if one version in `worth` may go; else `at_once`
 //              versions in `seldom` calls, and what has ended since the last one. To count: two

@@ -16,8 +16,8 @@
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/bucket.hpp>
 #include <spolia/map/detail/bucket_table.hpp>
-#include <spolia/map/detail/hash_tags.hpp>
 #include <spolia/map/detail/hash_spread.hpp>
+#include <spolia/map/detail/hash_tags.hpp>
 #include <spolia/map/detail/kept_pair.hpp>
 #include <spolia/map/detail/size_counter.hpp>
 #include <spolia/version/concepts.hpp>
