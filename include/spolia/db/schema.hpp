@@ -364,7 +364,9 @@ constexpr bool is_infinite_word(std::uint64_t bits) noexcept {
 /// How a double with these bits is stored: there is one zero, and one NaN, which keys and queries
 /// have above all numbers.
 constexpr std::uint64_t double_word(std::uint64_t bits) noexcept {
-  if (bits << 1U == 0) return 0;
+  // And not `bits << 1U == 0`, out of which clang makes a comparison of doubles.
+  constexpr std::uint64_t negative_zero = std::uint64_t{1} << 63U;
+  if (bits == negative_zero) return 0;
   return is_nan_word(bits) ? nan_word : bits;
 }
 constexpr std::uint64_t double_word(double v) noexcept {
