@@ -96,6 +96,20 @@ TEST_F(directories, need_a_name) {
   EXPECT_THROW(static_cast<void>(database::open("", over(nullptr))), storage_error);
 }
 
+/// The system reads a path up to its first zero byte, so the database would be in another directory
+/// than the one that was named.
+TEST_F(directories, with_a_zero_byte_in_their_path_are_refused) {
+  const std::string named = (root_ / "bank").string() + std::string(1, '\0') + "of-england";
+  try {
+    const database base = database::open(named, over(nullptr));
+    FAIL() << "opened";
+  } catch (const storage_error& e) {
+    EXPECT_NE(std::string(e.what()).find("zero byte"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("bank"), std::string::npos) << e.what();
+  }
+  EXPECT_FALSE(std::filesystem::exists(root_ / "bank"));
+}
+
 TEST_F(directories, another_process_is_refused) {
   database base = database::open(root_ / "base", over(nullptr));
   const auto in_child = [&](bool read_only) {

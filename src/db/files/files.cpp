@@ -478,6 +478,11 @@ class posix_files final : public storage_files {
       throw storage_error(directory, storage_error::nowhere,
                           "a database needs a directory, and its path is empty");
     }
+    // The system would take what stands before it for the whole path.
+    if (directory.native().find('\0') != std::string::npos) {
+      throw storage_error(directory.c_str(), storage_error::nowhere,
+                          "a database needs a directory, and its path goes on after a zero byte");
+    }
     // Where the process is now; later it may be elsewhere.
     std::error_code why;
     std::filesystem::path path = std::filesystem::absolute(directory, why);
