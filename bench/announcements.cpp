@@ -108,9 +108,9 @@ class replacing {
   void replace(spolia::atomic<block*>& mine) {
     block* const fresh = domain_.template make<block>();
     auto guard = domain_.enter();
-    block* const old = guard.read([&] { return guard.protect(mine); });
+    const auto old = guard.read([&](auto& phase) { return phase.keep(phase.protect(mine)); });
     mine.store_release(fresh);
-    guard.retire(old);
+    guard.retire(old.get());
   }
 
   domain domain_;

@@ -49,7 +49,7 @@ void add_probes(std::vector<probe>& all) {
                    "protect",
                    [d, source] {
                      auto guard = d->enter();
-                     return ns_each([&] { use(guard.protect(*source)); });
+                     return ns_each([&] { use(guard.protect(*source).get()); });
                    },
                    {}});
     all.push_back({name,
@@ -57,7 +57,7 @@ void add_probes(std::vector<probe>& all) {
                    [d, source] {
                      return ns_each([&] {
                        auto guard = d->enter();
-                       use(guard.protect(*source));
+                       use(guard.protect(*source).get());
                      });
                    },
                    {}});
@@ -67,7 +67,7 @@ void add_probes(std::vector<probe>& all) {
                    [d, source] {
                      return ns_each([&] {
                        auto guard = d->enter();
-                       use(guard.read([&] { return guard.protect(*source); }));
+                       use(guard.read([&](auto& phase) { return phase.protect(*source).get(); }));
                      });
                    },
                    {}});

@@ -32,7 +32,7 @@ std::string sleep_beside_replacements(record& to, const std::string& curve) {
   std::binary_semaphore wake{0};
   std::thread reader([&] {
     auto guard = nodes.enter("the sleeping reader");
-    node* const seen = guard.protect(current);
+    const auto seen = guard.protect(current);
     const char first = seen->payload.front();
     asleep.release();
     wake.acquire();

@@ -36,11 +36,12 @@ class stack {
   std::optional<std::uint64_t> pop() {
     auto guard = nodes_.enter();
     for (;;) {
-      node* first = guard.protect(top_);
-      if (first == nullptr) return std::nullopt;
-      if (!top_.cas_strong_acq_rel(first, first->next)) continue;
+      const auto first = guard.protect(top_);
+      node* found = first.get();
+      if (found == nullptr) return std::nullopt;
+      if (!top_.cas_strong_acq_rel(found, first->next)) continue;
       const std::uint64_t value = first->value;
-      guard.retire(first);
+      guard.retire(found);
       return value;
     }
   }

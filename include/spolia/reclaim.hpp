@@ -4,6 +4,7 @@
 // What is in it
 //   domain<Scheme, Release>   the threads and blocks that are looked after together (domain.hpp)
 //   guard                     protects what a thread reads, for one short operation (guard.hpp)
+//   protected_ptr             what a guard's protect() gives: the pointer and its protection
 //   schemes                   say WHEN a retired block is safe to free: robust_token (the default),
 //                             token, debra, qsbr, hazard_pointers, hazard_eras, intervals,
 //                             wait_free_eras, neutralization, ...
@@ -19,8 +20,9 @@
 //     spolia::atomic<node*> head{nodes.make<node>()};
 //     {
 //       auto guard = nodes.enter();
-//       node* first = guard.protect(head);  // readable until the guard ends
-//       if (first != nullptr && head.cas_strong_acq_rel(first, first->next)) guard.retire(first);
+//       auto first = guard.protect(head);  // readable until it ends, or its guard does
+//       node* n = first.get();
+//       if (n != nullptr && head.cas_strong_acq_rel(n, n->next)) guard.retire(n);
 //     }
 //
 // What is guaranteed

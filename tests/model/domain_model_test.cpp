@@ -228,7 +228,7 @@ void a_guard_ends_inside_of_one_that_frees(model::scenario& run) {
     }
     s->run_on(2);
     auto outer = s->d.enter();  // they are safe by now, unless the other thread has held them up
-    const shared::block* const seen = outer.protect(s->source[0]);
+    const auto seen = outer.protect(s->source[0]);
     {
       auto inner = s->d.enter();
     }

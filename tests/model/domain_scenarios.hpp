@@ -78,11 +78,7 @@ struct shared_blocks {
 
   void look(std::size_t i = 0) {
     auto guard = d.enter();
-    block* const b = guard.read([&] {
-      block* const p = guard.protect(source[i], 0);
-      guard.keep(p, 0);
-      return p;
-    });
+    const auto b = guard.read([&](auto& phase) { return phase.keep(phase.protect(source[i])); });
     if (b != nullptr) model::check(b->whole.read(), "the block was looked at after its end");
   }
 

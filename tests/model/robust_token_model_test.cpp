@@ -42,12 +42,12 @@ struct robust_blocks : shared_blocks<robust_domain> {
   /// second.
   void stall_between() {
     auto guard = d.enter();
-    look_at(guard.protect(source[0]));
+    look_at(guard.protect(source[0]).get());
     stall();
-    block* const b = guard.protect(source[1]);
+    const auto b = guard.protect(source[1]);
     arrived.store_relaxed(true);
     while (dwells && !gone.load_relaxed()) spin_wait();
-    look_at(b);
+    look_at(b.get());
   }
 
   // That threads wait for each other here orders nothing, and saves preemptions.

@@ -124,11 +124,8 @@ class replaced_blocks {
   void stall(parking_spot& spot) {
     auto outer = d.enter();
     auto guard = d.enter();
-    const auto* const held = guard.read([&] {
-      auto* const p = guard.protect(places_[0], 0);
-      guard.keep(p, 0);
-      return p;
-    });
+    const auto held =
+        guard.read([&](auto& phase) { return phase.keep(phase.protect(places_[0])); });
     spot.park();
     EXPECT_EQ(&held->all, &all_);
   }

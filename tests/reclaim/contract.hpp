@@ -39,14 +39,10 @@ void retire_fresh(Domain& d, ledger& book, int count) {
   }
 }
 
-/// Reads a pointer so that it may be followed while the guard lives, under any scheme.
+/// Reads a pointer and protects what it leads to, under any scheme.
 template <class Guard, class T>
-T* hold(Guard& guard, const atomic<T*>& source, unsigned slot = 0) {
-  return guard.read([&] {
-    T* const p = guard.protect(source, slot);
-    guard.keep(p, slot);
-    return p;
-  });
+auto hold(Guard& guard, const atomic<T*>& source) {
+  return guard.read([&](auto& phase) { return phase.keep(phase.protect(source)); });
 }
 
 }  // namespace spolia::test

@@ -34,7 +34,7 @@ TYPED_TEST(contract_lifetime, a_protected_block_survives_until_the_guard_ends) {
     atomic<block<TypeParam>*> source(b);
     parked_thread reader([&](parking_spot& spot) {
       auto guard = d.enter();
-      const auto* const seen = hold(guard, source);
+      const auto seen = hold(guard, source);
       spot.park();
       EXPECT_EQ(seen->value.read(), 7U);  // aborts if it is gone
     });
@@ -169,7 +169,7 @@ TYPED_TEST(contract_lifetime, the_header_need_not_be_the_first_base) {
     atomic<second_base<TypeParam>*> source(b);
     parked_thread reader([&](parking_spot& spot) {
       auto guard = d.enter();
-      const auto* const seen = hold(guard, source);
+      const auto seen = hold(guard, source);
       spot.park();
       EXPECT_EQ(seen->value.read(), 5U);
     });
@@ -194,7 +194,7 @@ TYPED_TEST(contract_lifetime, an_inner_guard_leaves_the_outer_ones_protection) {
     atomic<block<TypeParam>*> second(d.template make<block<TypeParam>>(book, 2U));
     parked_thread reader([&](parking_spot& spot) {
       auto outer = d.enter();
-      const auto* const a = hold(outer, first);
+      const auto a = hold(outer, first);
       {
         auto inner = d.enter();
         EXPECT_EQ(hold(inner, second)->value.read(), 2U);
@@ -223,7 +223,7 @@ TYPED_TEST(contract_lifetime, protection_moves_with_the_guard) {
     atomic<block<TypeParam>*> source(d.template make<block<TypeParam>>(book, 1U));
     parked_thread reader([&](parking_spot& spot) {
       auto first = d.enter();
-      const auto* const seen = hold(first, source);
+      const auto seen = hold(first, source);
       auto second = std::move(first);
       auto third = d.enter();
       third = std::move(second);

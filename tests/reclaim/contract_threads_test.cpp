@@ -126,7 +126,7 @@ TYPED_TEST(contract_threads, a_stalled_reader_holds_up_no_more_than_stated) {
     atomic<block<TypeParam>*> source(d.template make<block<TypeParam>>(book, 3U));
     parked_thread reader([&](parking_spot& spot) {
       auto guard = d.enter();
-      const auto* const seen = hold(guard, source);
+      const auto seen = hold(guard, source);
       spot.park();
       EXPECT_EQ(seen->value.read(), 3U);
     });

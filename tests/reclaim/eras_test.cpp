@@ -21,6 +21,8 @@
 
 namespace {
 
+using spolia::detail::reclaim::numbered;
+
 using namespace spolia;
 using namespace spolia::test;
 
@@ -127,7 +129,7 @@ TYPED_TEST(attended_eras, what_a_stalled_reader_pinned_goes_when_it_goes_on) {
   std::thread reader([&] {
     {
       auto g = d.enter();
-      g.protect(source);
+      [[maybe_unused]] const auto first = g.protect(source);
       inside.store(true);
       while (!goes_on.load()) std::this_thread::yield();
     }
@@ -166,7 +168,7 @@ TYPED_TEST(eras, a_reader_keeps_what_was_alive_and_nothing_made_later) {
   churn(d, book, 500);
   parked_thread reader([&](parking_spot& spot) {
     auto g = d.enter();
-    const node* const seen = g.protect(source);
+    const auto seen = g.protect(source);
     spot.park();
     EXPECT_EQ(seen->value.read(), 0U);
   });
@@ -196,7 +198,7 @@ TYPED_TEST(eras, what_was_pinned_goes_in_passing_when_the_reader_does) {
   {
     parked_thread reader([&](parking_spot& spot) {
       auto g = d.enter();
-      g.protect(source);
+      [[maybe_unused]] const auto first = g.protect(source);
       spot.park();
     });
     for (node* n : old) {
@@ -220,8 +222,8 @@ TYPED_TEST(eras, a_block_made_without_the_domain_is_as_old_as_the_world) {
   atomic<node*> own_source(own);
   {
     auto g = d.enter();
-    tracked* const seen = g.protect(source, 0);
-    node* const own_seen = g.protect(own_source, 1);
+    const auto seen = g.protect(source);
+    const auto own_seen = g.protect(own_source);
     churn(d, book, 50);  // eras end
     object->note_retired();
     g.retire(object);
@@ -265,26 +267,26 @@ TYPED_TEST(eras, a_step_wants_a_look_once_the_clock_has_moved) {
   for (int round = 1; round <= 2; ++round) {
     looks = 0;
     auto g = d.enter();
-    node* const at = g.protect(root, 0);
+    node* const at = numbered::protect(g, root, 0);
     for (unsigned slot = 1; slot < guard_slots; ++slot) {
-      EXPECT_TRUE(g.step(at->next, to, slot, linked));
+      EXPECT_TRUE(numbered::step(g, at->next, to, slot, linked));
       EXPECT_EQ(to, last);
     }
     EXPECT_EQ(looks, 0) << "the clock stands still";
     churn(d, book, 1);
-    EXPECT_TRUE(g.step(at->next, to, 1, linked));
+    EXPECT_TRUE(numbered::step(g, at->next, to, 1, linked));
     EXPECT_EQ(looks, 1) << "the clock has moved";
-    EXPECT_TRUE(g.step(at->next, to, 1, linked));
-    EXPECT_TRUE(g.step(at->next, to, 0, linked));
+    EXPECT_TRUE(numbered::step(g, at->next, to, 1, linked));
+    EXPECT_TRUE(numbered::step(g, at->next, to, 0, linked));
     EXPECT_EQ(looks, 3) << "this guard may stand in several places";
-    EXPECT_FALSE(g.step(at->next, to, 1, [] { return false; }));
+    EXPECT_FALSE(numbered::step(g, at->next, to, 1, [] { return false; }));
   }
   {
     looks = 0;
     auto g = d.enter();
-    node* const at = g.protect(root, 0);
-    g.announce(last, 1);
-    EXPECT_TRUE(g.step(at->next, to, 2, linked));
+    node* const at = numbered::protect(g, root, 0);
+    numbered::announce(g, last, 1);
+    EXPECT_TRUE(numbered::step(g, at->next, to, 2, linked));
     EXPECT_EQ(looks, 1) << "what was announced need not be linked";
   }
   d.destroy(first);
@@ -299,12 +301,12 @@ TYPED_TEST(eras, announce_protects_what_a_later_look_finds_linked) {
   churn(d, book, 10);
   node* const n = d.template make<node>(book, 4U);
   atomic<node*> source(n);
-  g.announce(n, 7);
+  const auto named = g.announce(n);
   ASSERT_EQ(source.load_acquire(), n);
   source.store_release(nullptr);
   retire(g, n);
   churn(d, book, 100);
-  EXPECT_EQ(n->value.read(), 4U);
+  EXPECT_EQ(named->value.read(), 4U);
 }
 
 TYPED_TEST(eras, blocks_of_an_ended_thread_are_taken_over_with_their_dates) {
@@ -335,7 +337,7 @@ class crowd {
       threads_.push_back(std::make_unique<parked_thread>([&d, n](parking_spot& spot) {
         atomic<Node*> source(n);
         auto g = d.enter();
-        for (unsigned slot = 0; slot < guard_slots; ++slot) g.protect(source, slot);
+        for (unsigned slot = 0; slot < guard_slots; ++slot) numbered::protect(g, source, slot);
         spot.park();
         EXPECT_EQ(n->value.read(), 5U);
       }));
@@ -432,14 +434,14 @@ TEST(hazard_eras, a_slot_that_moves_on_gives_up_its_era) {
   domain_type d(o);
   atomic<node*> source(d.make<node>(book));
   auto g = d.enter();
-  node* const first = g.protect(source);
+  node* const first = numbered::protect(g, source, 0);
   source.store_release(nullptr);
   first->value.note_retired();
   g.retire(first);
   for (int i = 0; i < 64; ++i) g.retire(d.make<node>(book));
   EXPECT_EQ(book.made() - book.destroyed(), book.live());
   EXPECT_GE(book.limbo(), 1);
-  g.protect(source);  // a later era
+  numbered::protect(g, source, 0);  // a later era
   for (int i = 0; i < 64; ++i) g.retire(d.make<node>(book));
   EXPECT_EQ(book.limbo(), 0);
 }
@@ -540,7 +542,7 @@ TEST(hazard_eras, a_slot_that_does_not_exist_is_reported) {
   const auto before = core::set_misuse_handler(&hear);
   domain<hazard_eras> d;
   auto guard = d.enter();
-  guard.announce(static_cast<int*>(nullptr), guard_slots);
+  numbered::announce(guard, static_cast<int*>(nullptr), guard_slots);
   core::set_misuse_handler(before);
   EXPECT_STREQ(heard, "eras: a guard has slots 0 to 7 only");
 }

@@ -20,6 +20,8 @@
 
 namespace {
 
+using spolia::detail::reclaim::numbered;
+
 using namespace spolia;
 using namespace spolia::test;
 
@@ -58,7 +60,7 @@ TEST(hazard_pointers, a_named_block_stays_and_goes_when_the_guard_does) {
   atomic<node*> source(n);
   {
     auto reader = d.enter();
-    node* const seen = reader.protect(source, 3);
+    const auto seen = reader.protect(source);
     {
       auto writer = d.enter();
       source.store_release(nullptr);
@@ -82,10 +84,10 @@ TEST(hazard_pointers, naming_another_block_gives_the_first_one_up) {
   node* const second = d.make<node>(book, 2U);
   atomic<node*> source(first);
   auto guard = d.enter();
-  guard.protect(source);
+  numbered::protect(guard, source, 0);
   source.store_release(second);
   retire(guard, first);
-  guard.protect(source);
+  numbered::protect(guard, source, 0);
   source.store_release(nullptr);
   retire(guard, second);
   retire_many(d, book, 64);
@@ -101,10 +103,10 @@ TEST(hazard_pointers, all_eight_slots_of_a_sleeping_thread_protect_and_nothing_e
   std::uint64_t sum = 0;
   parked_thread reader([&](parking_spot& spot) {
     auto guard = d.enter();
-    std::array<node*, guard_slots> seen{};
-    for (unsigned i = 0; i < guard_slots; ++i) seen[i] = guard.protect(sources[i], i);
+    std::array<domain_type::protected_ptr<node*>, guard_slots> seen;
+    for (unsigned i = 0; i < guard_slots; ++i) seen[i] = guard.protect(sources[i]);
     spot.park();
-    for (node* n : seen) sum += n->value.read();
+    for (const auto& n : seen) sum += n->value.read();
   });
   for (auto& s : sources) {
     auto guard = d.enter();
@@ -138,12 +140,12 @@ TEST(hazard_pointers, nested_guards_have_slots_of_their_own) {
   std::array<atomic<node*>, 4> sources;
   for (std::size_t i = 0; i < sources.size(); ++i) sources[i].store_relaxed(d.make<node>(book, i));
   auto outer = d.enter();
-  node* const in_outer = outer.protect(sources[0]);
+  const auto in_outer = outer.protect(sources[0]);
   std::optional<domain_type::guard> inner(d.enter());
-  node* const in_inner = inner->protect(sources[1]);
+  auto in_inner = inner->protect(sources[1]);
   {
     auto innermost = d.enter();
-    innermost.protect(sources[2]);
+    EXPECT_NE(innermost.protect(sources[2]), nullptr);
   }
   for (auto& s : sources) retire(outer, s.load_relaxed());
   retire_many(d, book, 200);
@@ -152,6 +154,7 @@ TEST(hazard_pointers, nested_guards_have_slots_of_their_own) {
   // The third row is kept for later guards, and so counts: three rows of eight, twice.
   EXPECT_EQ(d.garbage_bound(1), 48U);
   EXPECT_LE(d.stats().garbage(), 48U);
+  in_inner = nullptr;
   inner.reset();
   EXPECT_EQ(in_outer->value.read(), 0U);
 }
@@ -162,7 +165,7 @@ TEST(hazard_pointers, guards_may_end_in_any_order_and_move) {
   std::deque<atomic<node*>> sources;
   for (std::uint64_t i = 0; i < 6; ++i) sources.emplace_back(d.make<node>(book, i));
   std::vector<domain_type::guard> guards;  // grows by moving them
-  std::vector<node*> seen;
+  std::vector<domain_type::protected_ptr<node*>> seen;
   for (auto& s : sources) {
     guards.push_back(d.enter());
     seen.push_back(guards.back().protect(s));
@@ -174,6 +177,7 @@ TEST(hazard_pointers, guards_may_end_in_any_order_and_move) {
   guards.pop_back();
   retire_many(d, book, 300);
   for (const std::size_t i : {0U, 1U, 3U, 5U}) EXPECT_EQ(seen[i]->value.read(), i);
+  seen.clear();
   guards.clear();
   EXPECT_TRUE(d.drain());
   book.expect_empty();
@@ -191,7 +195,8 @@ TEST(hazard_pointers, marks_do_not_make_another_block) {
   node* const n = d.make<node>(book, 9U);
   atomic<marked> source(marked{reinterpret_cast<std::uintptr_t>(n) | 1U});
   auto guard = d.enter();
-  EXPECT_EQ(guard.protect(source).address(), n);
+  const auto seen = guard.protect(source);
+  EXPECT_EQ(seen.get().address(), n);
   retire(guard, n);
   retire_many(d, book, 100);
   EXPECT_EQ(n->value.read(), 9U);
@@ -203,12 +208,12 @@ TEST(hazard_pointers, announce_protects_what_a_later_look_finds_linked) {
   node* const n = d.make<node>(book, 4U);
   atomic<node*> source(n);
   auto guard = d.enter();
-  guard.announce(n, 7);
+  const auto named = guard.announce(n);
   ASSERT_EQ(source.load_acquire(), n);
   source.store_release(nullptr);
   retire(guard, n);
   retire_many(d, book, 100);
-  EXPECT_EQ(n->value.read(), 4U);
+  EXPECT_EQ(named->value.read(), 4U);
 }
 
 TEST(hazard_pointers, objects_without_a_header_are_known_by_their_own_address) {
@@ -217,7 +222,7 @@ TEST(hazard_pointers, objects_without_a_header_are_known_by_their_own_address) {
   auto* const object = new tracked(book, 3U);
   atomic<tracked*> source(object);
   auto guard = d.enter();
-  tracked* const seen = guard.protect(source);
+  const auto seen = guard.protect(source);
   source.store_release(nullptr);
   object->note_retired();
   guard.retire(object);
@@ -395,7 +400,7 @@ TEST(hazard_pointers, a_scan_without_memory_takes_longer_and_no_less) {
     guards.push_back(d.enter());
     for (unsigned slot = 0; slot < guard_slots; ++slot) {
       named.push_back(d.make<node>(book, named.size()));
-      guards.back().announce(named.back(), slot);
+      numbered::announce(guards.back(), named.back(), slot);
     }
   }
   std::vector<node*> others;
@@ -437,7 +442,7 @@ TEST(hazard_pointers, a_slot_that_does_not_exist_is_reported) {
   const auto before = core::set_misuse_handler(&hear);
   domain_type d;
   auto guard = d.enter();
-  guard.announce(static_cast<node*>(nullptr), guard_slots);
+  numbered::announce(guard, static_cast<node*>(nullptr), guard_slots);
   core::set_misuse_handler(before);
   EXPECT_STREQ(heard, "hazard_pointers: a guard has slots 0 to 7 only");
 }

@@ -25,6 +25,8 @@
 
 namespace {
 
+using spolia::detail::reclaim::numbered;
+
 using namespace spolia;
 using namespace spolia::test;
 
@@ -61,12 +63,8 @@ struct neutralizing : testing::Test {
   }
   /// Reads and keeps what `source` points to.
   template <class Node>
-  static Node* find(auto& guard, const atomic<Node*>& source, unsigned slot = 0) {
-    return guard.read([&] {
-      Node* const n = guard.protect(source);
-      guard.keep(n, slot);
-      return n;
-    });
+  static auto find(auto& guard, const atomic<Node*>& source) {
+    return guard.read([&](auto& phase) { return phase.keep(phase.protect(source)); });
   }
 
   ledger book;
@@ -118,7 +116,7 @@ TYPED_TEST(neutralizing, a_kept_block_stays_and_goes_when_the_guard_does) {
   atomic<typename TestFixture::node*> source(n);
   {
     auto reader = d.enter();
-    auto* const seen = this->find(reader, source, 3);
+    const auto seen = this->find(reader, source);
     {
       auto writer = d.enter();
       source.store_release(nullptr);
@@ -169,10 +167,13 @@ TYPED_TEST(neutralizing, a_thread_that_sleeps_after_its_search_keeps_what_it_has
   std::uint64_t sum = 0;
   parked_thread sleeper([&](parking_spot& spot) {
     auto guard = d.enter();
-    std::array<typename TestFixture::node*, guard_slots> seen{};
-    for (unsigned i = 0; i < guard_slots; ++i) seen[i] = this->find(guard, sources[i], i);
+    std::array<
+        typename TestFixture::domain_type::template protected_ptr<typename TestFixture::node*>,
+        guard_slots>
+        seen;
+    for (unsigned i = 0; i < guard_slots; ++i) seen[i] = this->find(guard, sources[i]);
     spot.park();
-    for (auto* n : seen) sum += n->value.read();
+    for (const auto& n : seen) sum += n->value.read();
   });
   for (auto& s : sources) {
     auto guard = d.enter();
@@ -199,7 +200,7 @@ TYPED_TEST(neutralizing, what_is_passed_on_later_counts_and_stays_if_it_is_kept)
   atomic<its_node*> source(d->template make<its_node>(this->book, 5U));
   parked_thread sleeper([&](parking_spot& spot) {
     auto guard = d->enter();
-    its_node* const n = this->find(guard, source, 2);
+    const auto n = this->find(guard, source);
     spot.park();
     EXPECT_EQ(n->value.read(), 5U);
   });
@@ -226,7 +227,7 @@ TYPED_TEST(neutralizing, what_an_abandoned_attempt_has_kept_is_not_kept_for_ever
         attempts.store(2, std::memory_order_relaxed);
         return;
       }
-      guard.keep(guard.protect(source), 5);
+      numbered::keep(guard, numbered::protect(guard, source, 0), 5);
       attempts.store(1, std::memory_order_relaxed);
       while (attempts.load(std::memory_order_relaxed) == 1) std::this_thread::yield();
     });
@@ -253,7 +254,9 @@ TYPED_TEST(neutralizing, nested_and_moved_guards_have_slots_of_their_own) {
     sources[i].store_relaxed(d.template make<typename TestFixture::node>(this->book, i));
   }
   std::vector<typename TestFixture::domain_type::guard> guards;
-  std::vector<typename TestFixture::node*> seen;
+  std::vector<
+      typename TestFixture::domain_type::template protected_ptr<typename TestFixture::node*>>
+      seen;
   for (auto& s : sources) {
     guards.push_back(d.enter());
     seen.push_back(this->find(guards.back(), s));
@@ -264,6 +267,7 @@ TYPED_TEST(neutralizing, nested_and_moved_guards_have_slots_of_their_own) {
   this->retire_many(d, 300);
   EXPECT_EQ(seen[1]->value.read(), 1U);
   EXPECT_EQ(seen[2]->value.read(), 2U);
+  seen.clear();
   guards.clear();
   EXPECT_TRUE(d.drain());
   this->book.expect_empty();
@@ -274,12 +278,12 @@ TYPED_TEST(neutralizing, announce_keeps_what_a_later_look_finds_linked) {
   auto* const n = d.template make<typename TestFixture::node>(this->book, 4U);
   atomic<typename TestFixture::node*> source(n);
   auto guard = d.enter();
-  guard.announce(n, 7);
+  const auto named = guard.announce(n);
   ASSERT_EQ(source.load_acquire(), n);
   source.store_release(nullptr);
   this->retire(guard, n);
   this->retire_many(d, 100);
-  EXPECT_EQ(n->value.read(), 4U);
+  EXPECT_EQ(named->value.read(), 4U);
 }
 
 TYPED_TEST(neutralizing, rounds_without_memory_take_longer_and_no_less) {
@@ -526,8 +530,8 @@ void retire_beside_a_deaf_reader(void (*make_deaf)()) {
   std::uint64_t seen = 0;
   parked_thread reader([&](parking_spot& spot) {
     auto guard = d.enter();
-    seen = guard.read([&] {
-      auto* const found = guard.protect(source);
+    seen = guard.read([&](auto& phase) {
+      const auto found = phase.protect(source);
       make_deaf();
       spot.park();
       return found->value.read();
@@ -582,18 +586,20 @@ TEST(neutralization_misuse, is_reported) {
   auto guard = d.enter();
   auto foreign = other.enter();
   fixture::node* const none = nullptr;
-  expect_misuse("neutralization: protect() outside of read()", [&] { guard.protect(source); });
-  expect_misuse("keep() outside of read()", [&] { guard.keep(none, 0); });
+  expect_misuse("neutralization: protect() outside of read()",
+                [&] { numbered::protect(guard, source, 0); });
+  expect_misuse("keep() outside of read()", [&] { numbered::keep(guard, none, 0); });
   expect_misuse("read() inside read()", [&] { guard.read([&] { guard.read([] {}); }); });
   expect_misuse("read() inside read()", [&] { guard.read([&] { foreign.read([] {}); }); });
-  expect_misuse("announce() inside read()", [&] { guard.read([&] { guard.announce(none, 0); }); });
+  expect_misuse("announce() inside read()",
+                [&] { guard.read([&] { numbered::announce(guard, none, 0); }); });
   expect_misuse("a guard begins inside read()", [&] { guard.read([&] { (void)other.enter(); }); });
   expect_misuse("retire() inside read()", [&] {
     auto* const n = d.make<fixture::node>(book);
     guard.read([&] { fixture::retire(guard, n); });
   });
   expect_misuse("neutralization: a guard has slots 0 to 7 only",
-                [&] { guard.announce(none, guard_slots); });
+                [&] { numbered::announce(guard, none, guard_slots); });
 }
 #endif
 

@@ -106,7 +106,7 @@ TYPED_TEST(tagged_epochs, the_first_operation_of_a_thread_is_protected) {
   on_another_thread([&] { retire_fresh(d, this->book_, 100 * this->scan_at); });
   parked_thread reader([&](parking_spot& spot) {
     auto guard = d.enter();
-    const auto* const seen = hold(guard, source);
+    const auto seen = hold(guard, source);
     spot.park();
     EXPECT_EQ(seen->value.read(), 7U);
   });

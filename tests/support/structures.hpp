@@ -79,11 +79,8 @@ class treiber_stack {
   std::optional<Value> take() {
     auto guard = domain_.enter();
     for (;;) {
-      node* top = guard.read([&] {
-        node* const n = guard.protect(head_, 0);
-        guard.keep(n, 0);
-        return n;
-      });
+      const auto first = guard.read([&](auto& phase) { return phase.keep(phase.protect(head_)); });
+      node* top = first.get();
       if (top == nullptr) return std::nullopt;
       memory::note_access(top);
       std::optional<Value> value(top->value);
@@ -101,11 +98,11 @@ class treiber_stack {
     requires(protects_optimistic_search<typename Domain::scheme_type>)
   void walk(unsigned nodes, F&& f) {
     auto guard = domain_.enter();
-    guard.read([&] {
-      node* n = guard.protect(head_);
+    guard.read([&](auto& phase) {
+      auto n = phase.protect(head_);
       for (unsigned i = 0; i < nodes && n != nullptr; ++i) {
         f(n->value);
-        n = guard.protect(n->next);
+        n = phase.protect(n->next);
       }
     });
   }
@@ -118,10 +115,6 @@ class treiber_stack {
 template <class Value, class Domain>
 class michael_scott_queue {
   using node = structure_parts::plain_node<std::optional<Value>, Domain>;
-  struct front {
-    node* first;
-    node* second;
-  };
 
  public:
   explicit michael_scott_queue(Domain& domain) : domain_(domain) {
@@ -137,11 +130,8 @@ class michael_scott_queue {
     node* const fresh = domain_.template make<node>(std::move(value));
     auto guard = domain_.enter();
     for (;;) {
-      node* last = guard.read([&] {
-        node* const n = guard.protect(tail_, 0);
-        guard.keep(n, 0);
-        return n;
-      });
+      const auto found = guard.read([&](auto& phase) { return phase.keep(phase.protect(tail_)); });
+      node* last = found.get();
       // acquire ← the release below: the tail may be moved to a node whose link is then used.
       node* after = last->next.load_acquire();
       if (after != nullptr) {
@@ -156,25 +146,22 @@ class michael_scott_queue {
   std::optional<Value> take() {
     auto guard = domain_.enter();
     for (;;) {
-      front seen = guard.read([&] {
-        front f{};
-        f.first = guard.protect(head_, 0);
-        f.second = guard.protect(f.first->next, 1);
-        guard.keep(f.first, 0);
-        guard.keep(f.second, 1);
-        return f;
+      const auto [first, second] = guard.read([&](auto& phase) {
+        auto seen = phase.protect(head_);
+        auto behind = phase.protect(seen->next);
+        return phase.keep(std::move(seen), std::move(behind));
       });
       // A dequeued node keeps its link: the second is linked only while the first is still first.
-      if (head_.load_acquire() != seen.first && !SPOLIA_FAULT("queue.no_look")) continue;
-      if (seen.second == nullptr) return std::nullopt;
+      if (first != head_.load_acquire() && !SPOLIA_FAULT("queue.no_look")) continue;
+      if (second == nullptr) return std::nullopt;
       node* last = tail_.load_acquire();
       // The tail must never lag behind the head, or it would be left pointing at a retired node.
-      if (last == seen.first) tail_.cas_strong_release(last, seen.second);
-      memory::note_access(seen.second);
-      std::optional<Value> value(seen.second->value);
-      node* const first = seen.first;
-      if (!head_.cas_strong_acq_rel(seen.first, seen.second)) continue;
-      structure_parts::retire_node(guard, first);
+      if (first == last) tail_.cas_strong_release(last, second.get());
+      memory::note_access(second.get());
+      std::optional<Value> value(second->value);
+      node* expected = first.get();
+      if (!head_.cas_strong_acq_rel(expected, second.get())) continue;
+      structure_parts::retire_node(guard, first.get());
       return value;
     }
   }
@@ -197,11 +184,14 @@ class optimistic_set {
     atomic<detail::map::marked_ptr<node>> next;
   };
   using link = detail::map::marked_ptr<node>;
+  using held = typename Domain::template protected_ptr<link>;
   struct gap {
-    node* left;    // not deleted when seen; null: the head
+    held left;     // not deleted when seen; null: the head
+    held right;    // the first node after it that is not deleted and not smaller
     link between;  // left's link when seen: right, or the first of a run of deleted nodes
-    node* right;   // the first node after it that is not deleted and not smaller
     bool found;
+
+    node* last() const noexcept { return right.get().get(); }
   };
 
  public:
@@ -225,10 +215,10 @@ class optimistic_set {
         domain_.destroy(fresh);
         return false;
       }
-      fresh->next.store_relaxed(link(g.right));
-      link expected(g.right);
+      fresh->next.store_relaxed(link(g.last()));
+      link expected(g.last());
       // release → the acquires in protect(): the node arrives constructed.
-      if (behind(g.left).cas_strong_release(expected, link(fresh))) return true;
+      if (behind(g).cas_strong_release(expected, link(fresh))) return true;
     }
   }
 
@@ -237,8 +227,8 @@ class optimistic_set {
     for (;;) {
       const gap g = search(guard, key);
       if (!g.found) return false;
-      link after = g.right->next.load_acquire();
-      if (after.marked() || !g.right->next.cas_strong_release(after, after.with_mark())) continue;
+      link after = g.last()->next.load_acquire();
+      if (after.marked() || !g.last()->next.cas_strong_release(after, after.with_mark())) continue;
       search(guard, key);  // takes it out
       return true;
     }
@@ -246,14 +236,14 @@ class optimistic_set {
 
   bool contains(std::uint64_t key) {
     auto guard = domain_.enter();
-    return guard.read([&] {
-      node* at = guard.protect(head_).get();
+    return guard.read([&](auto& phase) {
+      auto at = phase.protect(head_);
       for (;;) {
         if (at == nullptr) return false;
-        memory::note_access(at);
-        const link next = guard.protect(at->next);
-        if (at->key >= key && !next.marked()) return at->key == key;
-        at = next.get();
+        memory::note_access(at.get().get());
+        auto next = phase.protect(at->next);
+        if (at->key >= key && !next.get().marked()) return at->key == key;
+        at = std::move(next);
       }
     });
   }
@@ -262,12 +252,14 @@ class optimistic_set {
   /// The gap in which `key` belongs, with no deleted node in it.
   gap search(typename Domain::guard& guard, std::uint64_t key) {
     for (;;) {
-      gap g = guard.read([&] { return look(guard, key); });
-      if (g.between.get() == g.right) return g;
+      auto [left, right, between, found] =
+          guard.read([&](auto& phase) { return look(phase, key); });
+      gap g{std::move(left), std::move(right), between, found};
+      if (g.between.get() == g.last()) return g;
       link expected = g.between;
-      if (!behind(g.left).cas_strong_release(expected, link(g.right))) continue;
+      if (!behind(g).cas_strong_release(expected, link(g.last()))) continue;
       // We took the run out, so no other thread retires its nodes: they stay until we do.
-      for (node* n = g.between.get(); n != g.right;) {
+      for (node* n = g.between.get(); n != g.last();) {
         node* const after = n->next.load_relaxed().get();
         guard.retire(n);
         n = after;
@@ -275,27 +267,26 @@ class optimistic_set {
     }
   }
 
-  gap look(typename Domain::guard& guard, std::uint64_t key) {
-    gap g{nullptr, guard.protect(head_), nullptr, false};
-    node* at = g.between.get();
+  template <class Phase>
+  auto look(Phase& phase, std::uint64_t key) {
+    typename Phase::template protected_ptr<link> left;
+    auto at = phase.protect(head_);
+    link between = at.get();
     while (at != nullptr) {
-      memory::note_access(at);
-      const link next = guard.protect(at->next);
-      if (!next.marked()) {
+      memory::note_access(at.get().get());
+      auto next = phase.protect(at->next);
+      if (!next.get().marked()) {
         if (at->key >= key) break;
-        g.left = at;
-        g.between = next;
+        left = std::move(at);
+        between = next.get();
       }
-      at = next.get();
+      at = std::move(next);
     }
-    g.right = at;
-    g.found = at != nullptr && at->key == key;
-    guard.keep(g.left, 0);
-    guard.keep(g.right, 1);
-    return g;
+    const bool found = at != nullptr && at->key == key;
+    return phase.keep(std::move(left), std::move(at), between, found);
   }
 
-  atomic<link>& behind(node* left) noexcept { return left != nullptr ? left->next : head_; }
+  atomic<link>& behind(const gap& g) noexcept { return g.left ? g.left->next : head_; }
 
   Domain& domain_;
   alignas(cache_line) atomic<link> head_;

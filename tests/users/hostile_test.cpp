@@ -270,16 +270,16 @@ void use_domain() {
   spolia::atomic<node*> root{nodes.template make<node>(4)};
   {
     auto g = nodes.enter();
-    node* const seen = g.protect(root);
+    const auto seen = g.protect(root);
     EXPECT_EQ(seen->number, 4);
     root.store_release(nodes.template make<node>(5));
-    g.retire(seen);
+    g.retire(seen.get());
   }
   {
     auto g = nodes.enter();
-    node* const seen = g.protect(root);
+    const auto seen = g.protect(root);
     root.store_release(nullptr);
-    g.retire(seen, [](node* n) { delete n; });
+    g.retire(seen.get(), [](node* n) { delete n; });
   }
   node* const unused = nodes.template make<node>(6);
   nodes.destroy(unused);

@@ -39,11 +39,12 @@ class stack {
   int pop() {
     auto guard = home_.enter();
     for (;;) {
-      node* n = guard.protect(top_);
+      const auto first = guard.protect(top_);
+      node* n = first.get();
       if (n == nullptr) return 0;
       // acquire ← the release in push().
-      if (!top_.cas_strong_acquire(n, n->next)) continue;
-      const int value = n->value;
+      if (!top_.cas_strong_acquire(n, first->next)) continue;
+      const int value = first->value;
       guard.retire(n);
       return value;
     }

@@ -5,7 +5,8 @@
 /// There are three build variants of every header. They never mix in one program by accident,
 /// because everything lives in an inline namespace that has the variant's name:
 ///   native         the product: no checks that cost anything
-///   checked        the same layout and algorithms, with checks for misuse (SPOLIA_CHECKS=1)
+///   checked        the same algorithms, with checks for misuse and what these have to remember
+///                  (SPOLIA_CHECKS=1)
 ///   model_flavour  atomics, fences and memory belong to the model checker (SPOLIA_MODEL defined)
 #pragma once
 

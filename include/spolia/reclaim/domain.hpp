@@ -8,7 +8,8 @@
 //     node* fresh = nodes.make<node>(...);         // nodes.destroy(fresh) would undo it, so far
 //     {
 //       auto guard = nodes.enter();
-//       node* n = guard.protect(head);             // safe to read until the guard goes
+//       auto first = guard.protect(head);          // safe to read until it goes, or the guard
+//       node* n = first.get();
 //       if (n != nullptr && head.compare_exchange_strong(n, n->next)) guard.retire(n);
 //     }
 //
@@ -52,8 +53,11 @@
 #include <spolia/base/threads.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/courtesy.hpp>
+#include <spolia/reclaim/detail/numbered.hpp>
+#include <spolia/reclaim/detail/phases.hpp>
 #include <spolia/reclaim/detail/pins.hpp>
 #include <spolia/reclaim/limbo.hpp>
+#include <spolia/reclaim/protected_ptr.hpp>
 #include <spolia/reclaim/release.hpp>
 #include <spolia/reclaim/robust_token.hpp>
 #include <spolia/reclaim/statistics.hpp>
@@ -72,6 +76,10 @@ struct cell_sums;
 template <class Scheme = robust_token, class Release = amortized>
 class domain final : private threads::listener {
   static_assert(scheme<Scheme>, "Scheme does not offer what concepts.hpp asks of a scheme");
+  static_assert(
+      protects_regions<Scheme> || protects_in_slots<Scheme> || requires {
+        requires Scheme::slotless;
+      }, "Scheme must say which slots are in use, by owners(), or that it is `slotless`");
   static_assert(release_policy<Release>, "Release does not offer what a release policy must");
 
   using cell = detail::reclaim::domain_cell<Scheme, Release>;
@@ -103,6 +111,12 @@ class domain final : private threads::listener {
 
   /// The base of blocks that are retired without allocating.
   struct header : stamped<typename Scheme::stamp> {};
+
+  /// A pointer that a guard of this domain has read, with its protection.
+  template <class Pointer>
+  using protected_ptr = spolia::protected_ptr<
+      Pointer, std::conditional_t<protects_in_slots<Scheme>, detail::reclaim::owned_slot,
+                                  detail::reclaim::no_slot>>;
 
   class guard;
   class outside;  // what the standard faces do outside of guards: src/reclaim/outside.hpp
@@ -180,6 +194,7 @@ class domain final : private threads::listener {
 
  private:
   friend presence;
+  friend struct detail::reclaim::numbered;
   struct peers;  // the other threads' parts, as the scheme sees them
   struct sink;   // where the scheme puts safe blocks
 
@@ -260,30 +275,45 @@ class domain final : private threads::listener {
   latest<bool> unborn_;  // a block that the scheme's bound does not hold for was retired
 };
 
-/// The protection of one thread for the length of a short operation. Containers are written against
-/// guards, once for all schemes:
+/// The protection of one thread for the length of a short operation. Structures are written against
+/// guards, once for all schemes that can protect them:
 ///
-///   guard.read(f)             the searching part: f() only reads shared memory, starting from a
-///                             root, and has no objects with destructors alive. Under a restartable
-///                             scheme f may be abandoned anywhere and started over; otherwise it is
-///                             just called.
-///   guard.protect(src, slot)  reads a pointer that may be followed. Under a region scheme: a plain
-///                             acquire load. Under a pointer scheme it announces the pointer in
-///                             `slot` and re-reads; the caller makes sure that what holds `src` was
-///                             not itself unlinked (for a list: an unmarked link).
-///   guard.step(src, to, slot, linked)
+///   guard.protect(src)        reads a pointer that may be followed, and gives it together with its
+///                             protection (protected_ptr.hpp). Under a region scheme: a plain
+///                             acquire load. Under a pointer scheme it announces the pointer and
+///                             reads it again; the caller makes sure that what holds `src` is
+///                             protected itself, and was not unlinked (for a list: an unmarked
+///                             link).
+///   guard.step(src, to, linked)
 ///                             the same for a `src` in a block that may have been unlinked
 ///                             meanwhile and would not show it. Where the scheme needs to know it
 ///                             asks linked(), and if that is false the search has to start over.
-///   guard.keep(p, slot)       last words of f under a restartable scheme: p may be used after
-///                             read().
-///   guard.announce(p, slot)   outside of read(): ask that p stay. It does if the caller can show,
+///   guard.read(f)             the searching part, for restartable schemes and any others:
+///                             f(phase) only reads shared memory, starting from a root, by
+///                             phase.protect(src) and phase.step(...), and has no objects with
+///                             destructors alive. Under a restartable scheme f may be abandoned
+///                             anywhere and started over, and there is no other way to read;
+///                             otherwise it is just called. What is to be used afterwards f returns
+///                             by `return phase.keep(std::move(protection), ...)`.
+///   guard.announce(p)         outside of read(): ask that p stay. It does if the caller can show,
 ///                             by a check made afterwards, that p was not retired before the call.
 ///   guard.retire(p)           p was unlinked by this thread; frees it when no thread can read it
 ///                             any more.
+///
+/// Errors: where protections own slots, a guard has eight: protect, step, announce and read throw
+/// std::length_error when more are wanted at one time, and then nothing has changed.
 template <class Scheme, class Release>
 class domain<Scheme, Release>::guard {
+  template <class>
+  static constexpr bool reads_by_itself = !protects_by_restart<Scheme>;
+
  public:
+  using scheme_type = Scheme;
+
+  /// What this guard's protections are: protected_ptr<node*>, protected_ptr<marked_ptr<node>>.
+  template <class Pointer>
+  using protected_ptr = domain::protected_ptr<Pointer>;
+
   guard(guard&& other) noexcept
       : domain_(std::exchange(other.domain_, nullptr)), cell_(other.cell_), hold_(other.hold_) {}
 
@@ -299,75 +329,77 @@ class domain<Scheme, Release>::guard {
 
   SPOLIA_ALWAYS_INLINE ~guard() { finish(); }
 
-  /// A pointer read from `source` that may be followed until the guard goes or the slot is used
-  /// again.
+  /// The pointer in `source`, to be followed while the protection lives.
   template <class Source>
-  source_value<Source> protect(const Source& source, unsigned slot = 0) noexcept {
-    return domain_->scheme_.protect(cell_->local, hold_, slot, source);
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE protected_ptr<source_value<Source>> protect(
+      const Source& source) noexcept(!protects_in_slots<Scheme>) {
+    static_assert(reads_by_itself<Source>,
+                  "reads under this scheme may start over: protect in guard.read(), by what it "
+                  "hands to its function, as in `guard.read([&](auto& phase) { return "
+                  "phase.keep(phase.protect(head)); })`");
+    if constexpr (protects_in_slots<Scheme>) {
+      detail::reclaim::owned_slot slot = slot_for(&source);
+      const auto p = domain_->scheme_.protect(cell_->local, hold_, slot.number(), source);
+      return detail::reclaim::protecting::in(std::move(slot), p);
+    } else {
+      return detail::reclaim::protecting::without_slot(
+          domain_->scheme_.protect(cell_->local, hold_, 0, source));
+    }
   }
 
-  /// One step of a search from block to block: reads from `source`, which lies in a block found
-  /// before, a pointer that may be followed until the guard goes or the slot is used again. False:
-  /// start over from a root. `linked()` tells, by an acquire load, whether the block that holds
-  /// `source` is still linked; it is asked afterwards, and only if the scheme needs to know.
+  /// The form of before, where the caller says which of the guard's slots is used, and what was
+  /// named there is given up.
+  template <class Source>
+  [[deprecated("protect(source) gives the pointer and its protection, and get() the pointer")]]
+  source_value<Source> protect(const Source& source, unsigned) noexcept {
+    static_assert(!protects_in_slots<Scheme> || !reads_by_itself<Source>,
+                  "a slot named by its number may be in use: protect(source) gives the pointer and "
+                  "its protection, and get() the pointer");
+    return protect(source).get();
+  }
+
+  /// One step of a search from block to block: reads from `source`, which lies in a block that is
+  /// protected. False: `to` is null, and the search has to start over from a root. `linked()`
+  /// tells, by an acquire load, whether the block that holds `source` is still linked; it is asked
+  /// afterwards, and only if the scheme needs to know. `to` may be the block's own protection.
   template <class Source, std::predicate Linked>
-  bool step(const Source& source, source_value<Source>& to, unsigned slot, Linked&& linked) {
-    return steps()(source, to, slot, std::forward<Linked>(linked));
+  [[nodiscard]] bool step(const Source& source, protected_ptr<source_value<Source>>& to,
+                          Linked&& linked) {
+    static_assert(reads_by_itself<Source>,
+                  "reads under this scheme may start over: step in guard.read(), by what it hands "
+                  "to its function, as in `phase.step(...)`");
+    if constexpr (protects_in_slots<Scheme>) {
+      detail::reclaim::owned_slot slot = slot_for(&source);
+      source_value<Source> p{};
+      const unsigned number = slot.number();
+      const bool found = domain_->scheme_.step(cell_->local, hold_, number, source, p) || linked();
+      to = found ? detail::reclaim::protecting::in(std::move(slot), p) : nullptr;
+      return found;
+    } else {
+      source_value<Source> p{};
+      const bool found = detail::reclaim::numbered::step(*this, source, p, 0, linked);
+      to = detail::reclaim::protecting::without_slot(found ? p : source_value<Source>{});
+      return found;
+    }
   }
 
-  /// step() by itself, for as long as the guard lives: a small copy, which stays in registers where
-  /// the guard's address is known to others.
-  class stepper {
-   public:
-    template <class Source, std::predicate Linked>
-    SPOLIA_ALWAYS_INLINE bool operator()(const Source& source, source_value<Source>& to,
-                                         unsigned slot, Linked&& linked) const {
-      if constexpr (protects_pointers<Scheme>) {
-        return scheme_->step(*local_, *hold_, slot, source, to) || linked();
-      } else {
-        to = scheme_->protect(*local_, *hold_, slot, source);
-        return true;
-      }
-    }
+  /// What guard.read(f) hands to f: see above.
+  using phase = detail::reclaim::phase_of<guard, Scheme>;
 
-    /// Can most steps be taken without a call, and without anything that a call would need?
-    static constexpr bool glances =
-        !protects_pointers<Scheme> ||
-        requires(Scheme s, typename Scheme::local l, typename Scheme::hold h, atomic<int*>& source,
-                 int* to) { s.glance(l, h, source, to); };
-
-    /// The same where nothing need be done but to look. False: `to` must not be followed, the step
-    /// has to be taken by the above. So a search is written twice, and the one that is nearly
-    /// always run fits in registers.
-    template <class Source>
-    SPOLIA_ALWAYS_INLINE bool glance(const Source& source, source_value<Source>& to) const noexcept
-      requires glances
-    {
-      if constexpr (protects_pointers<Scheme>) {
-        return scheme_->glance(*local_, *hold_, source, to);
-      } else {
-        to = scheme_->protect(*local_, *hold_, 0, source);
-        return true;
-      }
-    }
-
-   private:
-    friend class guard;
-    stepper(Scheme& scheme, typename Scheme::local& local, typename Scheme::hold& hold) noexcept
-        : scheme_(&scheme), local_(&local), hold_(&hold) {}
-
-    Scheme* scheme_;
-    typename Scheme::local* local_;
-    typename Scheme::hold* hold_;
-  };
-  stepper steps() noexcept { return {domain_->scheme_, cell_->local, hold_}; }
-
-  /// The searching part of an operation; returns what f() returns (trivially copyable, no
-  /// references).
+  /// The searching part of an operation: f(phase), or f() where it needs no protections. Returns
+  /// what f returns; under a restartable scheme that is phase.keep(...), or something trivially
+  /// copyable.
   template <class F>
   SPOLIA_ALWAYS_INLINE auto read(F&& f) {
-    using result = std::invoke_result_t<F&>;
-    if constexpr (protects_by_restart<Scheme>) {
+    if constexpr (!std::invocable<F&>) {
+      if constexpr (protects_by_restart<Scheme>) {
+        return phase(domain_->scheme_, cell_->local, hold_).run(f);
+      } else {
+        phase here(*this);
+        return f(here);
+      }
+    } else if constexpr (protects_by_restart<Scheme>) {
+      using result = std::invoke_result_t<F&>;
       static_assert(std::is_void_v<result> || std::is_trivially_copyable_v<result>,
                     "read() may start over: it can only hand out values without destructors");
       return domain_->scheme_.read(cell_->local, hold_, f);
@@ -376,15 +408,16 @@ class domain<Scheme, Release>::guard {
     }
   }
 
+  /// Names p without a look at a source: see above.
   template <class T>
-  void keep(T* p, unsigned slot) noexcept {
-    if constexpr (protects_by_restart<Scheme>) domain_->scheme_.keep(cell_->local, hold_, slot, p);
-  }
-
-  template <class T>
-  void announce(T* p, unsigned slot) noexcept {
-    if constexpr (!protects_regions<Scheme>) {
-      domain_->scheme_.announce(cell_->local, hold_, slot, p);
+  [[nodiscard]] protected_ptr<T*> announce(T* p) noexcept(!protects_in_slots<Scheme>) {
+    if constexpr (protects_in_slots<Scheme>) {
+      detail::reclaim::owned_slot slot(Scheme::owners(hold_));
+      domain_->scheme_.announce(cell_->local, hold_, slot.number(), p);
+      return detail::reclaim::protecting::in(std::move(slot), p);
+    } else {
+      detail::reclaim::numbered::announce(*this, p, 0);
+      return detail::reclaim::protecting::without_slot(p);
     }
   }
 
@@ -429,6 +462,16 @@ class domain<Scheme, Release>::guard {
 
  private:
   friend class domain;
+  friend struct detail::reclaim::numbered;
+
+  /// A free slot. Throws std::length_error.
+  detail::reclaim::owned_slot slot_for([[maybe_unused]] const void* source) {
+    detail::reclaim::slot_owners& all = Scheme::owners(hold_);
+#if SPOLIA_CHECKS
+    all.check_source(source);
+#endif
+    return detail::reclaim::owned_slot(all);
+  }
 
   /// The constants that say how a T from make(), or with an empty deleter, ends.
   template <class T>

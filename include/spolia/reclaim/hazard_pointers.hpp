@@ -12,9 +12,10 @@
 //              "the block is not unlinked yet": a list marks the links of removed nodes, and never
 //              follows a marked one. Pointers are compared without their marks (base/source.hpp),
 //              with the address under which the block was retired: read pointers of the type that
-//              is retired. announce(p, slot) names p without a look; the caller makes the look
+//              is retired. announce() names p without a look; the caller makes the look
 //              afterwards. A block already protected may be handed to a lower slot of its guard
-//              without one (slots.hpp).
+//              without one (slots.hpp). A slot whose protection has ended names its block on, until
+//              it is used again or the guard ends.
 // Cost:        protect: a store, a second load, a compiler barrier. A guard: clears the slots used.
 //              retire: a link; and every `scan_at` blocks or more a membarrier, a read of all
 //              slots, and O(log names) a block. Each scan frees at least half of what it looks at.
@@ -51,6 +52,7 @@
 #include <spolia/base/trace.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/detail/saturating.hpp>
+#include <spolia/reclaim/detail/slot_owners.hpp>
 #include <spolia/reclaim/limbo.hpp>
 #include <spolia/reclaim/slots.hpp>
 
@@ -116,6 +118,7 @@ class hazard_pointers {
 
   hold open(local& me) { return {&me.rows.take(rows_), 0}; }
   void close(local&, hold& h) noexcept { detail::reclaim::slot_rows::give_back(*h.row, h.used); }
+  static detail::reclaim::slot_owners& owners(hold& h) noexcept { return h.row->owners; }
 
   template <class Source>
   source_value<Source> protect(local&, hold& h, unsigned slot, const Source& source) noexcept {

@@ -119,6 +119,7 @@ class intervals : public detail::reclaim::retiring_by_era<intervals> {
                                       : me.lower.store_release(detail::reclaim::no_era);
   }
 
+  static constexpr bool slotless = true;
   hold open(local& me) noexcept { return {me.upper.load_relaxed()}; }
   void close(local&, hold&) noexcept {}
 

@@ -6,8 +6,8 @@
 //              Simple, Fast and Widely Applicable Concurrent Memory Reclamation via Neutralization,
 //              TPDS 2024: `neutralization` is NBR, `neutralization_plus` is NBR+.
 // Idea:        an operation searches in a READ PHASE, guard.read(f), which may be abandoned at any
-//              moment and started over from the root. Its last words reserve, with guard.keep(p,
-//              slot), the few blocks that the operation touches afterwards. A thread with enough
+//              moment and started over from the root. Its last words reserve, with phase.keep(p),
+//              the few blocks that the operation touches afterwards. A thread with enough
 //              retired blocks sends a signal to every thread in a read phase, whose handler jumps
 //              back to the phase's begin. When all have answered, whatever is not reserved can be
 //              freed: that is a ROUND. NBR+: a thread first takes a bookmark, and asks for a round
@@ -74,6 +74,7 @@
 #include <spolia/reclaim/detail/read_phase.hpp>
 #include <spolia/reclaim/detail/rounds.hpp>
 #include <spolia/reclaim/detail/saturating.hpp>
+#include <spolia/reclaim/detail/slot_owners.hpp>
 #include <spolia/reclaim/limbo.hpp>
 #include <spolia/reclaim/slots.hpp>
 
@@ -147,6 +148,7 @@ class neutralizing {
     return {&me.rows.take(rows_), 0};
   }
   void close(local&, hold& h) noexcept { slot_rows::give_back(*h.row, h.used); }
+  static slot_owners& owners(hold& h) noexcept { return h.row->owners; }
 
   /// f, from its beginning as often as it takes.
   template <class F>

@@ -418,6 +418,7 @@ class robust_token {
   }
   /// May each stalled reader hold this block, although it was made later?
   static bool unborn(const stamp& s) noexcept { return s.birth == 0; }
+  static constexpr bool slotless = true;
   nothing open(local&) noexcept { return {}; }
   void close(local&, nothing) noexcept {}
   void born(local&, stamp& s) const noexcept {

@@ -24,14 +24,15 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/detail/slot_owners.hpp>
 #include <spolia/reclaim/limbo.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::reclaim {
 
 /// A row's size and alignment, so that a slot's address tells where its row begins.
-#if defined(SPOLIA_MODEL)
-inline constexpr std::size_t row_bytes = 256;
+#if defined(SPOLIA_MODEL) || SPOLIA_CHECKS
+inline constexpr std::size_t row_bytes = 512;
 #else
 inline constexpr std::size_t row_bytes = cache_line;
 #endif
@@ -41,7 +42,7 @@ template <class Name>
 struct alignas(row_bytes) basic_slot_row {
   std::array<atomic<Name>, guard_slots> at{};
   atomic<basic_slot_row*> next{nullptr};
-  bool taken = false;            // by a guard; the thread's own
+  slot_owners owners;            // the thread's own
   atomic<std::uint32_t> out{0};  // bit i: slot i was handed out by itself (handed_slots.hpp)
 };
 
@@ -74,9 +75,9 @@ class basic_slot_rows {
 
   /// A row for a new guard; `rows` counts the rows made. Throws std::bad_alloc.
   slot_row& take(atomic<std::uint64_t>& rows) {
-    if (first_.taken) [[unlikely]]
+    if (first_.owners.in_use()) [[unlikely]]
       return take_further(rows);
-    first_.taken = true;
+    first_.owners.guard_begins();
     return first_;
   }
 
@@ -92,32 +93,35 @@ class basic_slot_rows {
   /// The guard with this row goes; bit i of `used` tells that slot i has been written.
   static void give_back(slot_row& row, std::uint32_t used) noexcept {
     clear(row, used);
-    row.taken = false;
+    row.owners.guard_ends();
   }
 
   /// The thread has vanished in a fork, with all its guards.
   void forget() noexcept {
     for (slot_row* row = &first_; row != nullptr; row = row->next.load_relaxed()) {
       for (auto& slot : row->at) slot.store_relaxed(Name{});
-      row->taken = false;
+      row->owners.forget();
     }
   }
 
  private:
   SPOLIA_NOINLINE slot_row& take_further(atomic<std::uint64_t>& rows) {
     slot_row* row = &first_;
-    while (row->taken) {
+    while (row->owners.in_use()) {
       slot_row* after = row->next.load_relaxed();
       if (after == nullptr) {
         after = ::new (memory::allocate(sizeof(slot_row), alignof(slot_row))) slot_row;
         rows.fetch_add_relaxed(1);
+#if SPOLIA_CHECKS
+        after->owners.is_after(first_.owners, row->owners);
+#endif
         // release → the acquire in gather(): it sees the row constructed. That it sees the row at
         // all, if it matters, follows from the light fence after a slot of it was written.
         row->next.store_release(after);
       }
       row = after;
     }
-    row->taken = true;
+    row->owners.guard_begins();
     return *row;
   }
 

@@ -71,7 +71,7 @@ class cuckoo_index final
   [[nodiscard]] std::uint64_t find(const key_words& key) const override {
     const std::uint64_t hash = hash_of(key);
     auto guard = nodes_.enter();
-    const array* const a = guard.protect(shard_of(hash).now);
+    const array* const a = guard.protect(shard_of(hash).now).get();
     return a->look(cuckoo_mark::of_hash(hash), is(key));
   }
 
@@ -200,7 +200,7 @@ class cuckoo_index final
       // The misses of the caches run beside each other.
       for (std::size_t i = 0; i < some; ++i) {
         hash[i] = hash_at(done++);
-        in[i] = guard.protect(shard_of(hash[i]).now);
+        in[i] = guard.protect(shard_of(hash[i]).now).get();
         fetch(*in[i], hash[i]);
       }
       for (std::size_t i = 0; i < some; ++i) {

@@ -79,7 +79,7 @@ class hash_index final
     const position at = position_of(key);
     const shard& s = shard_of(at.hash);
     auto guard = nodes_.enter();
-    const array* const a = guard.protect(s.now);
+    const array* const a = guard.protect(s.now).get();
     return slot_of(*a, at, key);
   }
 
@@ -137,7 +137,7 @@ class hash_index final
       for (std::size_t i = 0; i < some; ++i) {
         at[i] = position_of(keys[done++]);
         right = right && at[i].flag == 0;
-        in[i] = guard.protect(shard_of(at[i].hash).now);
+        in[i] = guard.protect(shard_of(at[i].hash).now).get();
         expect(*in[i], at[i].hash);
       }
       for (std::size_t i = 0; i < some; ++i) *row_slots++ = slot_of(*in[i], at[i], anything);
@@ -148,7 +148,7 @@ class hash_index final
     if (words_ != 1) return primary_index::guess_words(hashes, row_slots);
     auto guard = nodes_.enter();
     for (const std::uint64_t h : hashes) {
-      const array* const in = guard.protect(shard_of(h).now);
+      const array* const in = guard.protect(shard_of(h).now).get();
       *row_slots++ = slot_of(*in, position{h, 0}, anything);
     }
     return true;

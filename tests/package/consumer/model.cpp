@@ -34,14 +34,15 @@ class stack {
   }
   bool pop(int& value) {
     auto guard = nodes_.enter();
-    node* first = guard.protect(head_);
-    while (first != nullptr && !head_.cas_strong_acquire(first, first->next)) {
-      first = guard.protect(head_);
+    for (;;) {
+      const auto first = guard.protect(head_);
+      node* found = first.get();
+      if (found == nullptr) return false;
+      if (!head_.cas_strong_acquire(found, first->next)) continue;
+      value = first->value.read();
+      guard.retire(first.get());
+      return true;
     }
-    if (first == nullptr) return false;
-    value = first->value.read();
-    guard.retire(first);
-    return true;
   }
 
  private:

@@ -17,24 +17,26 @@ extern "C" {
 node* plain_load(void*, const source_of& source) { return source.load_acquire(); }
 
 node* read_by_token(guard_of<spolia::token>& g, const source_of& source) {
-  return g.protect(source);
+  return g.protect(source).get();
 }
 node* read_by_token_naive(guard_of<spolia::token_naive>& g, const source_of& source) {
-  return g.protect(source);
+  return g.protect(source).get();
 }
 node* read_by_debra(guard_of<spolia::debra>& g, const source_of& source) {
-  return g.protect(source);
+  return g.protect(source).get();
 }
 node* read_by_quiescent(guard_of<spolia::qsbr>& g, const source_of& source) {
-  return g.protect(source);
+  return g.protect(source).get();
 }
 node* read_by_reservations(guard_of<spolia::reservations>& g, const source_of& source) {
-  return g.protect(source);
+  return g.protect(source).get();
 }
-node* read_by_none(guard_of<spolia::none>& g, const source_of& source) { return g.protect(source); }
+node* read_by_none(guard_of<spolia::none>& g, const source_of& source) {
+  return g.protect(source).get();
+}
 
 node* looked_at_by_hazard_pointers(guard_of<spolia::hazard_pointers>& g, const source_of& source) {
-  return g.protect(source);
+  return g.protect(source).get();
 }
 
 }  // extern "C"

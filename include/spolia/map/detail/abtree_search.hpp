@@ -20,6 +20,7 @@
 #include <spolia/map/detail/abtree_nodes.hpp>
 #include <spolia/map/detail/scx.hpp>
 #include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/detail/numbered.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
@@ -31,7 +32,8 @@ class abtree_search {
   using leaf = typename Nodes::leaf;
   using internal = typename Nodes::internal;
   using guard = typename Domain::guard;
-  using stepper = typename guard::stepper;
+  using numbered = reclaim::numbered;
+  using stepper = reclaim::stepper<typename Domain::scheme_type>;
   using records = scx<internal>;
   using violation = typename steps::violation;
   using kind = typename violation::kind;
@@ -88,7 +90,7 @@ class abtree_search {
       const leaf* const l = steps::as_leaf(descend(g, key).low);
       const unsigned at = l->position(key, less_);
       if (!is_at(*l, at, key)) return {};
-      if constexpr (!Nodes::value_in_leaf) g.keep(l->contents[at], 0);
+      if constexpr (!Nodes::value_in_leaf) numbered::keep(g, l->contents[at], 0);
       return {true, l->contents[at]};
     });
   }
@@ -113,10 +115,10 @@ class abtree_search {
       s.is = seen.is;
       // relaxed: l is known; whatever else is there makes us search again.
       if (seen && w.parent->child(w.index).load_relaxed() != l) s.is = status::removed;
-      g.keep(w.parent, 0);
-      g.keep(l, 1);
+      numbered::keep(g, w.parent, 0);
+      numbered::keep(g, l, 1);
       if constexpr (!Nodes::value_in_leaf) {
-        if (s.found) g.keep(l->contents[at], 2);
+        if (s.found) numbered::keep(g, l->contents[at], 2);
       }
       if constexpr (!Nodes::key_in_leaf) {
         if (!s.found && l->size == Degree) keep_split_key(g, *l, at);
@@ -132,10 +134,10 @@ class abtree_search {
       for (backoff wait; !descend_to_violation(g, key, v);) wait.pause();
       if (v.low == nullptr) return v;
       v.is = link(g, v);
-      g.keep(v.top, 0);
-      g.keep(v.middle, 1);
-      g.keep(v.low, 2);
-      if (v.right != nullptr) g.keep(v.right, 3);
+      numbered::keep(g, v.top, 0);
+      numbered::keep(g, v.middle, 1);
+      numbered::keep(g, v.low, 2);
+      if (v.right != nullptr) numbered::keep(g, v.right, 3);
       if constexpr (!Nodes::key_in_leaf) {
         if (v.right != nullptr && v.low->is_leaf) keep_merge_key(g, v);
       }
@@ -159,7 +161,7 @@ class abtree_search {
         take(g, l, at, c);
       }
       c.more = at < end;
-      if (b.bounded_by != nullptr) g.keep(b.bounded_by, guard_slots - 1);
+      if (b.bounded_by != nullptr) numbered::keep(g, b.bounded_by, guard_slots - 1);
       return true;
     });
   }
@@ -179,7 +181,7 @@ class abtree_search {
         take(g, l, at - 1, c);
       }
       c.more = at > begin;
-      if (b.bounded_by != nullptr) g.keep(b.bounded_by, guard_slots - 1);
+      if (b.bounded_by != nullptr) numbered::keep(g, b.bounded_by, guard_slots - 1);
       return true;
     });
   }
@@ -205,7 +207,7 @@ class abtree_search {
       to.second = l.contents[at];
     } else {
       to = l.at(at);
-      g.keep(l.contents[at], c.count);
+      numbered::keep(g, l.contents[at], c.count);
     }
   }
 
@@ -280,7 +282,7 @@ class abtree_search {
   /// False: the scheme cannot vouch for the way; it has to be gone again, from the root.
   template <bool Glancing>
   bool go_down(guard& g, const Key& key, place& w) const {
-    const stepper step = g.steps();
+    const stepper step = numbered::steps(g);
     bool linked = enter_root<Glancing>(g, step, w);
     while (linked && !w.low->is_leaf) linked = step_down<Glancing>(g, step, key, w);
     // g++ must not see that the keys of a leaf lie where those of an inner node lie: otherwise it
@@ -291,7 +293,7 @@ class abtree_search {
 
   /// Down to the first violating node, if there is one, which then is v.low. False: start over.
   bool descend_to_violation(guard& g, const Key& key, violation& v) const {
-    const stepper step = g.steps();
+    const stepper step = numbered::steps(g);
     place w;
     if (!enter_root(g, step, w)) return false;
     v = violation{};
@@ -319,7 +321,7 @@ class abtree_search {
   /// begins. False: start over.
   template <bool Down>
   bool descend_with_bound(guard& g, const Key* from, bounded& b) const {
-    const stepper step = g.steps();
+    const stepper step = numbered::steps(g);
     unsigned slot = 0;
     unsigned spare = 1;
     unsigned bound_slot = 2;
@@ -351,14 +353,15 @@ class abtree_search {
   // eras it is protected with its leaf, and region schemes protect it anyway.)
   static void keep_split_key(guard& g, const leaf& l, unsigned at) noexcept {
     if (at == steps::split_half) return;  // it is the new one
-    g.keep(l.contents[steps::split_half - (at < steps::split_half ? 1U : 0U)], key_slot);
+    numbered::keep(g, l.contents[steps::split_half - (at < steps::split_half ? 1U : 0U)], key_slot);
   }
   static void keep_merge_key(guard& g, const violation& v) noexcept {
     const leaf& low = *steps::as_leaf(v.low);
     const leaf& right = *steps::as_leaf(v.right);
     const unsigned half = steps::merge_half(low.size + right.size);
     if (half == low.size + right.size) return;
-    g.keep(half < low.size ? low.contents[half] : right.contents[half - low.size], key_slot);
+    numbered::keep(g, half < low.size ? low.contents[half] : right.contents[half - low.size],
+                   key_slot);
   }
 
   /// Links to what the repair of `v.low` changes, in the order in which it will be frozen. Children
@@ -394,7 +397,7 @@ class abtree_search {
   bool pair_with_sibling(guard& g, violation& v) const {
     const unsigned beside = v.low_index == 0 ? 1 : v.low_index - 1U;
     node* sibling = nullptr;
-    if (!follow(g, g.steps(), *v.middle, beside, sibling, sibling_slot)) return false;
+    if (!follow(g, numbered::steps(g), *v.middle, beside, sibling, sibling_slot)) return false;
     if (v.low_index == 0 && sibling->weight != 0) {
       v.right = sibling;
       return true;

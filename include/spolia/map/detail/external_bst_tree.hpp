@@ -16,6 +16,7 @@
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/detail/turns.hpp>
 #include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/detail/numbered.hpp>
 #include <spolia/reclaim/domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -28,7 +29,8 @@ namespace detail::map {
 template <class Key, class Value, class Domain, class Compare>
 class external_bst_tree {
   using guard = typename Domain::guard;
-  using stepper = typename guard::stepper;
+  using numbered = reclaim::numbered;
+  using stepper = reclaim::stepper<typename Domain::scheme_type>;
 
  public:
   struct node : Domain::header {};
@@ -114,9 +116,9 @@ class external_bst_tree {
     return g.read([&] {
       place p;
       while (!descend(g, key, p)) continue;
-      g.keep(p.grand, 0);
-      g.keep(p.parent, 1);
-      g.keep(p.low, 2);
+      numbered::keep(g, p.grand, 0);
+      numbered::keep(g, p.parent, 1);
+      numbered::keep(g, p.low, 2);
       return p;
     });
   }
@@ -126,7 +128,7 @@ class external_bst_tree {
     return g.read([&] {
       const leaf* found = nullptr;
       while (!find_first(g, rest, found)) continue;
-      g.keep(found, 0);
+      numbered::keep(g, found, 0);
       return found;
     });
   }
@@ -209,12 +211,12 @@ class external_bst_tree {
   /// announced, and `on` was still linked after that. So the child was linked at that moment, and
   /// is retired later than it was announced.
   static bool step(guard& g, const footing& on, unsigned side, link& next, unsigned slot) {
-    return g.step(on.at->child[side], next, slot, [&on] { return on.is_linked(); });
+    return numbered::step(g, on.at->child[side], next, slot, [&on] { return on.is_linked(); });
   }
 
   bool descend(guard& g, const Key& key, place& p) const {
     if constexpr (stepper::glances) {
-      if (glance_down(g.steps(), key, p)) return true;
+      if (glance_down(numbered::steps(g), key, p)) return true;
     }
     return descend_by_steps(g, key, p);
   }
@@ -253,7 +255,7 @@ class external_bst_tree {
     fork* parent = &entry_;
     turns way;
     unsigned slot = 0;
-    link next = g.protect(entry_.child[0], slot);
+    link next = numbered::protect(g, entry_.child[0], slot);
     while (is_router(next)) {
       router* const at = as_router(next);
       const footing on{at, parent, way.last(), slot, 0};
@@ -285,7 +287,7 @@ class external_bst_tree {
   bool find_first(guard& g, const interval<Key>& rest, const leaf*& found) const {
     found = nullptr;
     footing on{nullptr, &entry_, 0, 0, 0};
-    link next = g.protect(entry_.child[0], on.slot);
+    link next = numbered::protect(g, entry_.child[0], on.slot);
     footing turn = on;
     for (bool looking = rest.from != nullptr;;) {  // for the place of `from` itself
       while (is_router(next)) {

@@ -15,6 +15,7 @@
 #include <spolia/map/detail/marked_ptr.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/detail/numbered.hpp>
 #include <spolia/reclaim/domain.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -27,6 +28,7 @@ template <class Key, class Value, class Domain, class Compare>
 class list_chain {
   using scheme_type = typename Domain::scheme_type;
   using guard = typename Domain::guard;
+  using numbered = reclaim::numbered;
 
  public:
   struct node;
@@ -95,9 +97,9 @@ class list_chain {
   const node* locate(guard& g, const Key& key) const {
     if constexpr (protects_optimistic_search<scheme_type>) {
       return g.read([&]() -> const node* {
-        node* at = g.protect(head_).get();
+        node* at = numbered::protect(g, head_, 0).get();
         while (at != nullptr) {
-          const link next = g.protect(at->next);
+          const link next = numbered::protect(g, at->next, 0);
           memory::note_access(at);
           if (!less_(at->key, key)) {
             if (less_(key, at->key)) return nullptr;
@@ -106,7 +108,7 @@ class list_chain {
           }
           at = next.follow();
         }
-        g.keep(at, 0);
+        numbered::keep(g, at, 0);
         return at;
       });
     } else {
@@ -184,9 +186,9 @@ class list_chain {
       unsigned prev_slot = 0;
       unsigned cur_slot = 1;
       unsigned next_slot = 2;
-      position p{nullptr, g.protect(head_, cur_slot).get(), link(), false};
+      position p{nullptr, numbered::protect(g, head_, cur_slot).get(), link(), false};
       while (p.cur != nullptr) {
-        p.next = g.protect(p.cur->next, next_slot);
+        p.next = numbered::protect(g, p.cur->next, next_slot);
         if (p.next.marked() && !SPOLIA_FAULT("list.no_validate")) break;
         memory::note_access(p.cur);
         if (stop(*p.cur)) break;
@@ -197,8 +199,8 @@ class list_chain {
         cur_slot = std::exchange(next_slot, unused);
       }
       // `next` need not be kept: it is compared and stored, never followed.
-      g.keep(p.prev, 0);
-      g.keep(p.cur, 1);
+      numbered::keep(g, p.prev, 0);
+      numbered::keep(g, p.cur, 1);
       return p;
     });
   }
@@ -244,15 +246,15 @@ class list_chain {
     };
     const handful kept = g.read([&] {
       handful h{};
-      node* at = g.protect(head_).get();
+      node* at = numbered::protect(g, head_, 0).get();
       while (at != nullptr && h.count < guard_slots) {
-        const link next = g.protect(at->next);
+        const link next = numbered::protect(g, at->next, 0);
         memory::note_access(at);
         if (is_behind(*at, rest)) break;
         if (!next.marked() && !is_before(*at, rest)) h.at[h.count++] = at;
         at = next.get();
       }
-      for (unsigned i = 0; i < h.count; ++i) g.keep(h.at[i], i);
+      for (unsigned i = 0; i < h.count; ++i) numbered::keep(g, h.at[i], i);
       return h;
     });
     for (unsigned i = 0; i < kept.count; ++i) {

@@ -36,6 +36,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
 #include <spolia/base/threads.hpp>
+#include <spolia/reclaim/detail/numbered.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
@@ -161,8 +162,9 @@ class scx final : private threads::listener {
     if (!is_under_way(state, tag)) return;
     change c;
     copy(*d, state, c);
-    for (unsigned i = 0; i < c.count; ++i) guard.announce(c.v[i], first_slot + i);
-    if (c.count == 1) guard.announce(c.old, first_slot + 1);  // else it is v[1]
+    for (unsigned i = 0; i < c.count; ++i)
+      reclaim::numbered::announce(guard, c.v[i], first_slot + i);
+    if (c.count == 1) reclaim::numbered::announce(guard, c.old, first_slot + 1);  // else it is v[1]
     // If any field came from a later operation, its acquire makes us see that state has moved on.
     if (!SPOLIA_FAULT("scx.no_revalidate") && !is_under_way(d->state.load_acquire(), tag)) return;
     if (carry_out(*d, tag, c)) settle(*d, tag, committed);

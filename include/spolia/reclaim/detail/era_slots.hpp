@@ -24,6 +24,7 @@
 #include <spolia/base/threads.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/detail/eras.hpp>
+#include <spolia/reclaim/detail/slot_owners.hpp>
 #include <spolia/reclaim/slots.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -50,6 +51,7 @@ class era_slots : public retiring_by_era<Scheme> {
   void leave(auto&) noexcept {}
 
   hold open(auto& me) { return {&me.rows.take(rows_), 0, no_era}; }
+  static slot_owners& owners(hold& h) noexcept { return h.row->owners; }
 
   template <class Source>
   bool step(auto& me, hold& h, unsigned slot, const Source& source,
