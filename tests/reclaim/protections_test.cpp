@@ -82,8 +82,8 @@ TYPED_TEST(protections, compare_and_are_read_as_pointers) {
   static_assert(!std::is_copy_constructible_v<held> && !std::is_copy_assignable_v<held> &&
                 std::is_nothrow_move_constructible_v<held> &&
                 std::is_nothrow_move_assignable_v<held> && std::is_default_constructible_v<held>);
-  static_assert(in_slots<TypeParam> || (sizeof(held) == sizeof(node*) &&
-                                        std::is_trivially_destructible_v<held>));
+  static_assert(in_slots<TypeParam> ||
+                (sizeof(held) == sizeof(node*) && std::is_trivially_destructible_v<held>));
   EXPECT_EQ(seven, 7);
   EXPECT_TRUE(first);
   EXPECT_FALSE(none);
@@ -139,7 +139,6 @@ TYPED_TEST(protections, hold_their_blocks_while_others_come_and_go) {
     EXPECT_EQ(second->value.read(), 9U);
   }
 }
-
 
 /// A list that one thread changes: it marks a node's link, and takes the node out then.
 template <class Domain>
@@ -255,6 +254,7 @@ class slotted : public testing::Test {
   struct node_type : domain_type::header {
     atomic<node_type*> next{nullptr};
   };
+  using held_type = typename domain_type::template protected_ptr<node_type*>;
 
   void TearDown() override {
     d.destroy(head.load_relaxed()->next.load_relaxed());
@@ -274,8 +274,7 @@ TYPED_TEST_SUITE(slotted, slotted_schemes);
 
 TYPED_TEST(slotted, a_guard_has_eight_slots_and_says_when_there_is_none_left) {
   auto guard = this->d.enter();
-  std::vector<typename TestFixture::domain_type::template protected_ptr<typename TestFixture::node_type*>>
-      held;
+  std::vector<typename TestFixture::held_type> held;
   for (unsigned i = 0; i < guard_slots; ++i) held.push_back(hold(guard, this->head));
   for (int attempt = 0; attempt < 2; ++attempt) {
     try {
@@ -296,7 +295,7 @@ TYPED_TEST(slotted, a_guard_has_eight_slots_and_says_when_there_is_none_left) {
 
 /// A protection that ends after its guard gives back nothing that another guard has.
 TYPED_TEST(slotted, a_protection_may_end_after_its_guard) {
-  typename TestFixture::domain_type::template protected_ptr<typename TestFixture::node_type*> late;
+  typename TestFixture::held_type late;
   for (int i = 0; i < 3; ++i) {
     auto guard = this->d.enter();
     late = hold(guard, this->head);
@@ -346,8 +345,8 @@ TYPED_TEST(pointer_slotted, a_link_in_a_block_that_is_not_protected_any_more_is_
   auto second = guard.protect(again->next);
   auto* const gone = again.get();
   again = std::move(second);
-  EXPECT_EQ(reported([&] { static_cast<void>(guard.step(gone->next, again, [] { return true; })); }),
-            lost);
+  const auto linked = [] { return true; };
+  EXPECT_EQ(reported([&] { static_cast<void>(guard.step(gone->next, again, linked)); }), lost);
 }
 
 TYPED_TEST(pointer_slotted, another_guard_of_the_thread_protects_as_well) {
@@ -363,7 +362,7 @@ TYPED_TEST(pointer_slotted, another_guard_of_the_thread_protects_as_well) {
 }
 
 TYPED_TEST(slotted, a_protection_that_is_used_after_its_guard_is_reported) {
-  typename TestFixture::domain_type::template protected_ptr<typename TestFixture::node_type*> late;
+  typename TestFixture::held_type late;
   {
     auto guard = this->d.enter();
     late = hold(guard, this->head);

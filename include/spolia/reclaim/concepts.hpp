@@ -55,10 +55,11 @@
 //   announce(me, hold, slot, p)   of every protection but region: p, which was read in another way,
 //                      is named in the slot; it stays if a look made after this shows that it was
 //                      not retired before
-//   owners(hold)       static, of restartable, pointer and era protection: which of the guard's slots
-//                      belong to protections (detail/slot_owners.hpp); it stays where it is when
-//                      the hold is moved. Or else `slotless`, a constant that is true: the slot is
-//                      not looked at, and what a guard has read by the above stays until it ends
+//   owners(hold)       static, of restartable, pointer and era protection: which of the guard's
+//                      slots belong to protections (detail/slot_owners.hpp); it stays where it is
+//                      when the hold is moved. Or else `slotless`, a constant that is true: slots
+//                      are not looked at, and what a guard has read by the above stays until it
+//                      ends
 //   read(me, hold, f), keep(me, hold, slot, p)   of restartable protection: calls f(), which may be
 //                      abandoned and started over. Called by f at its end: p stays after read()
 //   retire(me, block, peers, sink)    the block was unlinked by this thread, inside a guard
