@@ -73,6 +73,7 @@ set(SPOLIA_SOURCES
     src/map/hash_seeds.cpp
     src/other_flavour.cpp
     src/reclaim/hazard_pointer.cpp
+    src/reclaim/live.cpp
     src/reclaim/rcu.cpp
     src/reclaim/regions.cpp
     src/version/timeline.cpp)

@@ -53,6 +53,7 @@ FACES = {
     "memory": "counted",
     "snapshot": "version",
     "deprecated": "map",  # names of all rooms of the library
+    "live": "reclaim",
     "hazard_pointer": "standard",
     "rcu": "standard",
     "standard": "standard",

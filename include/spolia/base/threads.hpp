@@ -39,7 +39,11 @@ struct this_thread {
   std::uint64_t domain = 0;           ///< serial number of the domain whose cell was used last
   void* cell = nullptr;               ///< that cell
   std::uint32_t joined = 0;           ///< what `forks` was then
+  void* readings = nullptr;           ///< where it names the live values that it reads
 };
+
+/// In the identity of a caller that gives no number: no thread's. Those of threads are below it.
+inline constexpr std::uint32_t passing_number = ~std::uint32_t{0} >> 1U;
 
 /// Hears of threads that end. Registered with `listen`; the calls are made under the registry's
 /// lock, on the ending thread (`thread_left`) or in the child of a fork (the others), and must
@@ -107,6 +111,9 @@ inline std::uint64_t identity() {
   return std::uint64_t{scenario_forks} << 32U | (model::current_thread() + 1);
 }
 inline bool lost(std::uint64_t identity) noexcept { return identity >> 32U != scenario_forks; }
+inline std::uint64_t passing_identity() noexcept {
+  return std::uint64_t{scenario_forks} << 32U | core::passing_number;
+}
 
 class making {
  public:
@@ -138,6 +145,11 @@ inline std::uint64_t identity() { return std::uint64_t{core::forks} << 32U | (nu
 /// Whether the thread, which had not ended, was lost in a fork.
 inline bool lost(std::uint64_t identity) noexcept {
   return identity >> 32U != core::forks && core::lost(identity);
+}
+/// For a caller that needs no number, and neither runs code of the user nor forks while it uses
+/// this: in every child it is lost.
+inline std::uint64_t passing_identity() noexcept {
+  return std::uint64_t{core::forks} << 32U | core::passing_number;
 }
 
 /// All numbers given out so far are below this.

@@ -6,6 +6,7 @@
 #include <spolia/db.hpp>
 #include <spolia/deprecated.hpp>
 #include <spolia/hazard_pointer.hpp>
+#include <spolia/live.hpp>
 #include <spolia/map.hpp>
 #include <spolia/memory.hpp>
 #include <spolia/rcu.hpp>
