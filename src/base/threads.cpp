@@ -72,7 +72,11 @@ class registry {
     const std::uint32_t number = here.number_plus_one - 1;
     const std::lock_guard lock(mutex_);
     for (listener* l = first_; l != nullptr; l = l->next_) l->thread_left(number);
-    set(number, false);
+    if (is_kept(number)) {
+      if (number / 64 < first_words) kept_[number / 64] |= bit_of(number);
+    } else {
+      set(number, false);
+    }
     here = this_thread{};
   }
 
@@ -140,7 +144,21 @@ class registry {
     making_.unlock();
   }
 
+  bool is_kept(std::uint32_t number) noexcept {
+    bool kept = false;
+    for (listener* l = first_; l != nullptr; l = l->next_) kept = l->keeps(number) || kept;
+    return kept;
+  }
+
   std::uint32_t take_smallest() {
+    for (std::uint32_t w = 0; w < first_words; ++w) {
+      for (std::uint64_t rest = kept_[w]; rest != 0; rest &= rest - 1) {
+        const std::uint32_t number = w * 64 + static_cast<std::uint32_t>(std::countr_zero(rest));
+        if (is_kept(number)) continue;
+        kept_[w] &= ~bit_of(number);
+        set(number, false);
+      }
+    }
     std::uint32_t w = 0;
     while (w < first_words + more_.size() && word(w) == ~std::uint64_t{0}) ++w;
     if (w == first_words + more_.size()) more_.push_back(0);
@@ -159,9 +177,9 @@ class registry {
   }
   bool in_use(std::uint32_t n) noexcept { return (word(n / 64) >> n % 64 & 1U) != 0; }
   void set(std::uint32_t n, bool used) noexcept {
-    const std::uint64_t bit = std::uint64_t{1} << n % 64;
-    word(n / 64) = used ? word(n / 64) | bit : word(n / 64) & ~bit;
+    word(n / 64) = used ? word(n / 64) | bit_of(n) : word(n / 64) & ~bit_of(n);
   }
+  static std::uint64_t bit_of(std::uint32_t n) noexcept { return std::uint64_t{1} << n % 64; }
 
   /// Only the forking thread exists here; it holds the mutex, taken before the fork.
   void after_fork_in_child() noexcept {
@@ -171,6 +189,7 @@ class registry {
       for (listener* l = first_; l != nullptr; l = l->next_) l->thread_lost(n);
       set(n, false);
     }
+    kept_.fill(0);
     here.domain = 0;  // the listeners may have reset this thread's cells
     here.cell = nullptr;
     ++forks;
@@ -185,6 +204,8 @@ class registry {
   static constexpr std::uint32_t first_words = 16;
   std::array<std::uint64_t, first_words> numbers_{};
   std::vector<std::uint64_t> more_;
+  // Those of ended threads that listeners keep. Of higher ones it is not known: they stay in use.
+  std::array<std::uint64_t, first_words> kept_{};
   std::atomic<std::uint32_t> high_water_{0};
   listener* first_ = nullptr;
   this_thread forked_;  ///< the thread that came through the last fork

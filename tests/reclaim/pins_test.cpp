@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -79,6 +80,55 @@ TYPED_TEST(domain_pins, threads_that_run_hold_no_other_up) {
     EXPECT_TRUE(d.pins().empty());
   }
 }
+
+/// A guard of a thread that has ended, somewhere on the heap.
+template <class Domain>
+std::unique_ptr<typename Domain::guard> left_behind(Domain& d) {
+  std::unique_ptr<typename Domain::guard> guard;
+  std::thread([&] {
+    pthread_setname_np(pthread_self(), "forgetful");
+    guard = std::make_unique<typename Domain::guard>(d.enter("forgotten"));
+  }).join();
+  return guard;
+}
+
+#if !SPOLIA_CHECKS  // which reports it: contract_faults
+TYPED_TEST(domain_pins, a_guard_of_an_ended_thread_is_named) {
+  TypeParam d;
+  auto guard = left_behind(d);
+  std::thread([&] {
+    this->churn(d, 100);
+  }).join();  // might have the number of the one that is gone
+  const auto pins = d.pins();
+  ASSERT_EQ(pins.size(), 1U);
+  EXPECT_TRUE(pins[0].thread_has_ended);
+  EXPECT_EQ(pins[0].thread_name, "forgetful");
+  ASSERT_NE(pins[0].label, nullptr);
+  EXPECT_EQ(std::string(pins[0].label), "forgotten");
+  guard.reset();
+  EXPECT_TRUE(d.pins().empty());
+  std::thread([&] { this->churn(d, 1); }).join();  // has the number now
+  EXPECT_TRUE(d.drain() || !TypeParam::info().reclaims);
+}
+
+TYPED_TEST(domain_pins, a_guard_of_an_ended_thread_undoes_no_bound) {
+  constexpr std::size_t threads = 3;  // the one that is gone, one that works, and this one
+  TypeParam d;
+  const auto bound = d.garbage_bound(threads);
+  if (!bound) return;
+  const auto guard = left_behind(d);
+  std::uint64_t most = 0;
+  const auto work = [&] {
+    for (int i = 0; i < 100; ++i) {
+      this->churn(d, static_cast<int>(*bound / 50));
+      most = std::max(most, d.garbage());
+    }
+  };
+  std::thread(work).join();
+  work();
+  EXPECT_LE(most, *d.garbage_bound(threads));
+}
+#endif
 
 TEST(domain_budget, is_watched_and_names_who_passes_it) {
   using reclaimed = domain<token>;

@@ -53,6 +53,9 @@ inline constexpr std::uint32_t passing_number = ~std::uint32_t{0} >> 1U;
 class SPOLIA_EXPORT listener {
  public:
   virtual void thread_left(std::uint32_t number) noexcept = 0;
+  /// Asked after that, and then whenever a thread joins until no listener does: whether something
+  /// of the ended thread still has the number, so that no other thread may be given it.
+  virtual bool keeps([[maybe_unused]] std::uint32_t number) noexcept { return false; }
   virtual void thread_lost(std::uint32_t number) noexcept = 0;
   virtual void forked() noexcept {}
 

@@ -21,7 +21,9 @@
 //              by plain loads, or through blocks that others have unlinked, takes `region_domain`.
 // Threads:     any number, without registration; a thread that ends leaves its waiting blocks to
 //              the others, in its destructors of thread-local objects too. One guard belongs to one
-//              thread; guards nest, and several domains may be in use at once.
+//              thread; guards nest, and several domains may be in use at once. A thread that ends
+//              inside a guard leaves it behind (checked build: reported): what that guard protects
+//              stays, pins() names it, and the thread's number goes to no other thread meanwhile.
 // Errors:      a thread's first guard in a domain may throw std::bad_alloc; so may retire
 //              without `header`, which needs a small record: then nothing was retired.
 // Cost:        see the scheme; the domain adds two plain stores and a few tests to a guard.
@@ -174,7 +176,9 @@ class domain final : private threads::listener {
   std::uint64_t garbage() const noexcept;
 
   /// The guards that are alive and were alive at an earlier look, the oldest first: they may hold
-  /// garbage up. This counts as a look, too. Throws std::bad_alloc.
+  /// garbage up. This counts as a look, too. A guard whose thread has ended is named at once: it
+  /// counts as one of a thread that stalls, and its thread as one of those that garbage_bound() is
+  /// asked for, for as long as the domain lives or the guard does. Throws std::bad_alloc.
   std::vector<pin> pins();
 
   /// How many blocks can wait at most with `threads` threads at one time, whatever these do;
@@ -242,6 +246,7 @@ class domain final : private threads::listener {
 
   // Threads end, and the domain.
   void thread_left(std::uint32_t n) noexcept override;
+  bool keeps(std::uint32_t n) noexcept override;
   void thread_lost(std::uint32_t n) noexcept override;
   void forked() noexcept override;
   void forget(cell& c) noexcept;

@@ -713,6 +713,7 @@ void domain<Scheme, Release>::thread_left(std::uint32_t n) noexcept {
   cell* const c = cells_.find(n);
   if (c == nullptr || !c->used.load_relaxed()) return;
   if (c->inside()) {
+    c->watch.thread_ends();
     misuse::report("a thread ended inside a guard", n);
     return;  // its protection stays: whatever it could see must not be freed
   }
@@ -720,6 +721,18 @@ void domain<Scheme, Release>::thread_left(std::uint32_t n) noexcept {
   c->used.store_relaxed(false);
   retired_by_ended_.add(c->retired_blocks.value() - c->retired_at_join +
                         release_.unpaid(c->release));
+}
+
+/// Where a guard was left behind, the cell is its thread's: guards of another one would be inner
+/// ones there, and its blocks would wait for the end of the outermost.
+template <class Scheme, class Release>
+bool domain<Scheme, Release>::keeps(std::uint32_t n) noexcept {
+  cell* const c = cells_.find(n);
+  if (c == nullptr || !c->watch.ended.value()) return false;
+  if (c->inside()) return true;
+  c->watch.ended.set(false);  // the guard has ended after its thread, on another one
+  thread_left(n);
+  return false;
 }
 
 template <class Scheme, class Release>
@@ -751,6 +764,7 @@ template <class Scheme, class Release>
 void domain<Scheme, Release>::forget(cell& c) noexcept {
   scheme_.forked(c.local, peers{*this});
   c.release.safe.forget();
+  c.watch.ended.set(false);
   c.used.store_relaxed(false);
 }
 

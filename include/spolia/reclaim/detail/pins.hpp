@@ -13,8 +13,12 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -24,14 +28,15 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-/// A guard that is alive and was alive at an earlier look.
+/// A guard that is alive and was alive at an earlier look, or whose thread has ended.
 struct pin {
-  std::uint32_t thread;          ///< its number (threads.hpp)
-  long os_thread;                ///< the system's number of it; 0 if it is not known
-  std::string thread_name;       ///< the system's name of it; empty if it is not known
-  const char* label;             ///< what was given to enter(); null: nothing
-  std::chrono::nanoseconds age;  ///< at least so long
-  std::uint64_t retired_since;   ///< bytes that the domain's threads have retired since then
+  std::uint32_t thread;           ///< its number (threads.hpp)
+  long os_thread;                 ///< the system's number of it; 0 if it is not known
+  std::string thread_name;        ///< the system's name of it; empty if it is not known
+  const char* label;              ///< what was given to enter(); null: nothing
+  std::chrono::nanoseconds age;   ///< at least so long
+  std::uint64_t retired_since;    ///< bytes that the domain's threads have retired since then
+  bool thread_has_ended = false;  ///< it has left the guard behind, which cannot end by itself
 };
 
 /// What the function that watches a budget is told.
@@ -54,6 +59,8 @@ struct pin_watch {
   latest<std::uint64_t> seen;  // the guard that was alive at the last look
   latest<std::int64_t> since_ns;
   latest<std::uint64_t> retired_then;
+  latest<bool> ended;  // the thread has, inside the guard that is seen here
+  std::array<latest<std::uint64_t>, 2> name_at_end;  // its name then, of 15 bytes at most
 
   static std::int64_t now_ns() noexcept {
     return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
@@ -64,13 +71,30 @@ struct pin_watch {
     labelled.set(guard);
   }
 
-  /// A look, which found `guard` alive; 0: none. True if the last look found the same.
+  /// The thread ends inside a guard. Its name goes with it.
+  void thread_ends() noexcept {
+    try {
+      std::array<char, 16> text{};
+      threads::os_name(os_thread.value()).copy(text.data(), text.size() - 1);
+      const auto words = std::bit_cast<std::array<std::uint64_t, 2>>(text);
+      for (std::size_t i = 0; i < words.size(); ++i) name_at_end[i].set(words[i]);
+    } catch (const std::bad_alloc&) {  // then without
+    }
+    ended.set(true);
+  }
+  std::string ended_name() const {
+    const std::array<std::uint64_t, 2> words{name_at_end[0].value(), name_at_end[1].value()};
+    return std::bit_cast<std::array<char, 16>>(words).data();
+  }
+
+  /// A look, which found `guard` alive; 0: none. True if the last look found the same, or if the
+  /// guard cannot end by itself.
   bool look(std::uint64_t guard, std::int64_t now, std::uint64_t retired_bytes) noexcept {
     if (guard != 0 && guard == seen.value()) return true;
     seen.set(guard);
     since_ns.set(now);
     retired_then.set(retired_bytes);
-    return false;
+    return guard != 0 && ended.value();
   }
 
   pin describe(std::uint32_t thread, std::int64_t now, std::uint64_t retired_bytes) const {
@@ -79,10 +103,11 @@ struct pin_watch {
     const std::uint64_t then = retired_then.value();
     return {thread,
             id,
-            threads::os_name(id),
+            ended.value() ? ended_name() : threads::os_name(id),
             has_label ? label.value() : nullptr,
             std::chrono::nanoseconds(std::max<std::int64_t>(now - since_ns.value(), 0)),
-            retired_bytes > then ? retired_bytes - then : 0};
+            retired_bytes > then ? retired_bytes - then : 0,
+            ended.value()};
   }
 };
 
