@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A map that many threads write to while one looks through it, without a lock.
 //
-// The threads count words; insert_or_assign replaces a count, and the node that held it before is
-// retired. for_each holds no guard while its function runs, so a slow reader keeps no memory back.
+// Several threads count the same words: upsert changes a count from its old value, or puts the first
+// one in, and none is lost. The node that held the old count is retired. for_each holds no guard
+// while its function runs, so a slow reader keeps no memory back.
 #include <cstddef>
 #include <cstdio>
 #include <string>
@@ -13,20 +14,11 @@
 
 namespace {
 
-/// A thread's counts are its own keys: an update of a value from its old one needs one writer a
-/// key.
-struct word_of {
-  std::string word;
-  std::size_t thread;
-  auto operator<=>(const word_of&) const = default;
-};
+using counts = spolia::list<std::string, std::size_t>;
 
-using counts = spolia::list<word_of, std::size_t>;
-
-void count(counts& map, std::size_t thread, const std::vector<std::string>& text) {
+void count(counts& map, const std::vector<std::string>& text) {
   for (const std::string& word : text) {
-    const word_of key{word, thread};
-    map.insert_or_assign(key, map.find(key).value_or(0) + 1);
+    map.upsert(word, [](std::size_t& n) { ++n; }, 1U);
   }
 }
 
@@ -40,24 +32,22 @@ int main() {
   counts map;
   std::vector<std::thread> writers;
   for (std::size_t t = 0; t < threads; ++t) {
-    writers.emplace_back([&, t] {
-      for (std::size_t i = 0; i < rounds; ++i) count(map, t, text);
+    writers.emplace_back([&] {
+      for (std::size_t i = 0; i < rounds; ++i) count(map, text);
     });
   }
   std::size_t looks = 0;
   bool ascending = true;
   for (; looks < 100; ++looks) {
     std::string last;
-    map.for_each([&](const word_of& key, std::size_t) {
-      ascending = ascending && last <= key.word;
-      last = key.word;
+    map.for_each([&](const std::string& word, std::size_t) {
+      ascending = ascending && last <= word;
+      last = word;
     });
   }
   for (std::thread& w : writers) w.join();
 
-  std::size_t when = 0;
-  map.range(word_of{"when", 0}, word_of{"when", threads},
-            [&](const word_of&, std::size_t n) { when += n; });
+  const std::size_t when = map.find("when").value_or(0);
   std::printf("looked through %zu times while counting; \"when\" came %zu times\n", looks, when);
   return ascending && when == 2 * threads * rounds ? 0 : 1;
 }

@@ -27,8 +27,10 @@ class map_stress : public testing::Test {
   using domain_type = typename Subject::domain_type;
   using numbers = typename Subject::template of<std::uint64_t, std::uint64_t>;
 
-  /// `scanners` of the threads run ranges instead.
-  static void check(unsigned threads, unsigned scanners, std::uint64_t keys) {
+  /// `scanners` of the threads run ranges instead; if `by_value`, half of the operations go by the
+  /// value that there is.
+  static void check(unsigned threads, unsigned scanners, std::uint64_t keys,
+                    bool by_value = false) {
     constexpr std::size_t operations = 20'000;
     map_recorder record(threads, operations, scanners == 0 ? 0 : 200'000);
     domain_type d(eager<domain_type>());
@@ -44,6 +46,8 @@ class map_stress : public testing::Test {
             const std::uint64_t low = self.random().below(keys);
             const std::uint64_t high = low + self.random().below(keys - low);
             lane.scan(low, high, [&](auto show) { m.range(low, high + 1, show); });
+          } else if (by_value && self.random().chance(1, 2)) {
+            operate_by_value(m, lane, self.random(), self.random().below(keys), value += threads);
           } else {
             operate(m, lane, self.random(), self.random().below(keys), value += threads);
           }
@@ -67,6 +71,8 @@ TYPED_TEST_SUITE_P(map_stress);
 TYPED_TEST_P(map_stress, two_threads_fight_over_a_few_keys) { this->check(2, 0, 3); }
 TYPED_TEST_P(map_stress, sixteen_threads_share_a_small_map) { this->check(16, 0, 20); }
 TYPED_TEST_P(map_stress, scans_run_beside_updates) { this->check(4, 2, 150); }
+TYPED_TEST_P(map_stress, updates_go_by_the_value_that_there_is) { this->check(3, 0, 3, true); }
+TYPED_TEST_P(map_stress, scans_run_beside_updates_by_value) { this->check(4, 1, 60, true); }
 
 TYPED_TEST_P(map_stress, what_stays_is_always_seen) {
   // Every tenth key is never erased, only replaced; the others come and go around it.
@@ -142,6 +148,8 @@ TYPED_TEST_P(map_stress, elements_end_once_whatever_happens) {
 
 REGISTER_TYPED_TEST_SUITE_P(map_stress, two_threads_fight_over_a_few_keys,
                             sixteen_threads_share_a_small_map, scans_run_beside_updates,
-                            what_stays_is_always_seen, elements_end_once_whatever_happens);
+                            updates_go_by_the_value_that_there_is,
+                            scans_run_beside_updates_by_value, what_stays_is_always_seen,
+                            elements_end_once_whatever_happens);
 
 }  // namespace spolia::test

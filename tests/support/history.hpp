@@ -27,7 +27,8 @@
 
 namespace spolia::test {
 
-enum class map_op : std::uint8_t { insert, insert_or_assign, erase, find, contains };
+/// replace: the key had the value `before`, and has `value`. take: it had `value`, and is gone.
+enum class map_op : std::uint8_t { insert, insert_or_assign, erase, find, contains, replace, take };
 
 /// One completed operation on a map. a precedes b in real time exactly if a.end < b.start.
 struct map_event {
@@ -37,7 +38,8 @@ struct map_event {
   std::uint64_t value = 0;  ///< what insert and insert_or_assign wrote, what a successful find saw
   std::uint32_t thread = 0;
   map_op op = map_op::find;
-  bool ok = false;  ///< inserted, erased, found
+  bool ok = false;  ///< inserted, erased, found, replaced, taken; false: the key was not as it must
+  std::uint64_t before = 0;  ///< what a successful replace has seen
 };
 
 enum class bag_op : std::uint8_t { put, take };
@@ -119,8 +121,23 @@ class alignas(128) map_lane {
     const std::uint64_t end = clock_.after();
     const bool ok = static_cast<bool>(found);
     const std::uint64_t value = ok ? static_cast<std::uint64_t>(*found) : 0;
-    events_.push({start, end, key, value, thread_, map_op::find, ok});
+    events_.push({start, end, key, value, thread_, map_op::find, ok, 0});
     return ok ? std::optional(value) : std::nullopt;
+  }
+  /// `f()` runs an update that goes by the value that there is, and returns what has become of it.
+  struct change {
+    map_op op;
+    bool ok;
+    std::uint64_t value = 0;
+    std::uint64_t before = 0;
+  };
+  template <class F>
+  void by_value(std::uint64_t key, F&& f) {
+    events_.require_room();
+    const std::uint64_t start = clock_.before();
+    const change c = std::forward<F>(f)();
+    const std::uint64_t end = clock_.after();
+    events_.push({start, end, key, c.value, thread_, c.op, c.ok, c.before});
   }
   /// `f(show)` runs the scan and calls `show(key, value)` for each element.
   template <class F>
@@ -163,7 +180,7 @@ class alignas(128) map_lane {
     const std::uint64_t start = clock_.before();
     const bool ok = static_cast<bool>(std::forward<F>(f)());
     const std::uint64_t end = clock_.after();
-    events_.push({start, end, key, value, thread_, op, ok});
+    events_.push({start, end, key, value, thread_, op, ok, 0});
     return ok;
   }
 

@@ -53,7 +53,8 @@ struct map_spec {
   };
   static bool apply(state& s, const operation& o) noexcept;
   static bool only_reads(const operation& o) noexcept {
-    const bool may_write = o.op == map_op::insert || o.op == map_op::erase;
+    const bool may_write = o.op == map_op::insert || o.op == map_op::erase ||
+                           o.op == map_op::replace || o.op == map_op::take;
     return o.op == map_op::find || o.op == map_op::contains || (may_write && !o.ok);
   }
   static digest128 digest(const state& s) noexcept {

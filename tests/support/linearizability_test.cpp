@@ -182,6 +182,14 @@ bool explains(model& m, const map_event& e) {
       return e.ok == there;
     case map_op::find:
       return e.ok == there && (!there || at->second == e.value);
+    case map_op::replace:
+      if (e.ok && !(there && at->second == e.before)) return false;
+      if (e.ok) at->second = e.value;
+      return e.ok == there;
+    case map_op::take:
+      if (e.ok && !(there && at->second == e.value)) return false;
+      m.erase(e.key);
+      return e.ok == there;
   }
   return false;
 }
@@ -204,9 +212,10 @@ class random_histories {
     history h =
         random_intervals<map_event>(3 + below(5), 3, [this](std::uint64_t n) { return below(n); });
     for (map_event& e : h) {
-      e.op = static_cast<map_op>(below(5));
+      e.op = static_cast<map_op>(below(7));
       e.key = below(2);
       e.value = 1 + below(3);
+      e.before = 1 + below(3);
       e.ok = below(2) == 0;
     }
     if (below(4) != 0) answer_truthfully(h);
@@ -220,7 +229,7 @@ class random_histories {
                                             [this](std::uint64_t n) { return below(n); });
     std::uint64_t value = 0;
     for (map_event& e : h) {
-      e.op = static_cast<map_op>(below(5));
+      e.op = static_cast<map_op>(below(7));
       e.value = ++value;
     }
     answer_truthfully(h);
@@ -240,7 +249,10 @@ class random_histories {
     model m;
     for (const auto& [moment, i] : order) {
       map_event& e = h[i];
-      if (e.op == map_op::find && m.contains(e.key)) e.value = m[e.key];
+      if (m.contains(e.key)) {
+        if (e.op == map_op::find || e.op == map_op::take) e.value = m[e.key];
+        if (e.op == map_op::replace) e.before = m[e.key];
+      }
       model before = m;
       e.ok = true;
       if (explains(m, e)) continue;

@@ -80,7 +80,8 @@ evidence shortest_window(std::span<const map_event> ops, std::size_t stuck, map_
 }
 
 bool writes(const map_event& e) noexcept {
-  return e.op == map_op::insert_or_assign || (e.op == map_op::insert && e.ok);
+  const bool may = e.op == map_op::insert || e.op == map_op::replace;
+  return e.op == map_op::insert_or_assign || (may && e.ok);
 }
 
 std::string explain(std::span<const map_event> ops, std::size_t stuck, map_search& search) {
@@ -136,6 +137,9 @@ bool map_spec::apply(state& s, const operation& o) noexcept {
   const bool absent = may_be_absent(s.what);
   const bool present = may_be_present(s.what);
   const state after_write{kind::known, o.value};
+  const auto may_hold = [&](std::uint64_t value) {
+    return present && (s.what != kind::known || s.value == value);
+  };
   const state after_glimpse{seen_present(s.what), s.value};
   switch (o.op) {
     case map_op::insert:
@@ -148,7 +152,12 @@ bool map_spec::apply(state& s, const operation& o) noexcept {
       return o.ok ? leave(s, present, after_glimpse) : leave(s, absent, {kind::absent, 0});
     case map_op::find:
       if (!o.ok) return leave(s, absent, {kind::absent, 0});
-      return leave(s, present && (s.what != kind::known || s.value == o.value), after_write);
+      return leave(s, may_hold(o.value), after_write);
+    case map_op::replace:
+      if (!o.ok) return leave(s, absent, {kind::absent, 0});
+      return leave(s, may_hold(o.before), after_write);
+    case map_op::take:
+      return leave(s, o.ok ? may_hold(o.value) : absent, {kind::absent, 0});
   }
   return false;
 }

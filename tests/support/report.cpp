@@ -82,6 +82,14 @@ report_row describe(const map_event& e) {
       row.operation = call("find", e.key);
       row.result = e.ok ? std::to_string(e.value) : "none";
       break;
+    case map_op::replace:
+      row.operation = call("replace", e.key, e.value);
+      row.result = e.ok ? "for " + std::to_string(e.before) : "none";
+      break;
+    case map_op::take:
+      row.operation = call("take", e.key);
+      row.result = e.ok ? std::to_string(e.value) : "none";
+      break;
   }
   return row;
 }

@@ -25,6 +25,8 @@ std::ptrdiff_t up_to(const times& sorted, std::uint64_t limit) {
   return std::upper_bound(sorted.begin(), sorted.end(), limit) - sorted.begin();
 }
 
+bool removes(const map_event& e) noexcept { return e.op == map_op::erase || e.op == map_op::take; }
+
 /// The successful updates of one key.
 class key_updates {
  public:
@@ -33,7 +35,7 @@ class key_updates {
     if (inserts && e.ok) {
       insert_starts_.push_back(e.start);
       insert_ends_.push_back(e.end);
-    } else if (e.op == map_op::erase) {
+    } else if (removes(e)) {
       erase_starts_.push_back(e.start);
       erase_ends_.push_back(e.end);
     }
@@ -50,7 +52,7 @@ class key_updates {
     for (const map_event& e : updates_) {
       const std::uint64_t previous = latest_start_.empty() ? 0 : latest_start_.back();
       latest_start_.push_back(std::max(previous, e.start));
-      if (e.op == map_op::erase) continue;
+      if (removes(e)) continue;
       writes& w = writes_[e.value];
       w.ends.push_back(e.end);
       w.earliest_start.push_back(e.start);
@@ -113,7 +115,8 @@ class scan_judge {
   explicit scan_judge(std::span<const map_event> history) {
     for (const map_event& e : history) {
       const bool assigns = e.op == map_op::insert_or_assign;
-      const bool updates = (e.op == map_op::insert || e.op == map_op::erase) && e.ok;
+      const bool may = e.op == map_op::insert || e.op == map_op::replace || removes(e);
+      const bool updates = may && e.ok;
       if (assigns || updates) keys_[e.key].add(e);
     }
     for (auto& [key, updates] : keys_) updates.finish();

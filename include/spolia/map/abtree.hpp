@@ -108,6 +108,7 @@ class abtree_core {
   using mapped_type = Value;
   using domain_type = Domain;
   using key_compare = Compare;
+  using seen = seen_value<Value>;
 
   abtree_core(Domain& home, Compare less)
       : steps_(home, entry_), search_(entry_, steps_.records(), std::move(less)) {
@@ -120,20 +121,27 @@ class abtree_core {
 
   Domain& home() const noexcept { return steps_.home(); }
 
-  template <bool Assign, class V>
-  bool put(const Key& key, V&& value) {
+  template <bool Assign, class V, class... Seen>
+  bool put(const Key& key, V&& value, const Seen&... was) {
+    constexpr bool only_for_seen = sizeof...(Seen) != 0;
     const owner me = steps_.records().me();
     guard g = home().enter();
     fresh_entry made(home(), nullptr);
     payload content{};
     for (bool ready = false;;) {
-      const spot s = search_.locate(g, key, Assign ? wanted::either : wanted::absent);
-      if (!Assign && s.found) return false;
+      const spot s = search_.locate(g, key,
+                                    only_for_seen ? wanted::present
+                                    : Assign      ? wanted::either
+                                                  : wanted::absent);
+      if (only_for_seen ? !s.found : !Assign && s.found) return false;
       if (s.is != status::free) {
         clear_way(g, s.is, s.info);
         continue;
       }
-      if (!std::exchange(ready, true)) content = contain(key, std::forward<V>(value), made);
+      if (!(s.low->has(s.at, was) && ...)) return false;
+      if (!std::exchange(ready, true)) {
+        content = contain(key, std::forward<V>(value), made, me.mine->stamped);
+      }
       if (s.found) {
         if (!substitute(me, s, typename nodes::instead{s.at, content})) continue;
         if constexpr (!nodes::value_in_leaf) g.retire(s.low->contents[s.at]);
@@ -145,11 +153,12 @@ class abtree_core {
       const bool overfull = !s.found && s.low->size == Degree;
       g.retire(s.low);
       if (overfull) rebalance(g, me, key);
-      return !s.found;
+      return only_for_seen || !s.found;
     }
   }
 
-  bool erase(const Key& key) {
+  template <class... Seen>
+  bool erase(const Key& key, const Seen&... was) {
     const owner me = steps_.records().me();
     guard g = home().enter();
     for (;;) {
@@ -159,6 +168,7 @@ class abtree_core {
         clear_way(g, s.is, s.info);
         continue;
       }
+      if (!(s.low->has(s.at, was) && ...)) return false;
       if (!substitute(me, s, typename nodes::without{s.at})) continue;
       if constexpr (!nodes::value_in_leaf) g.retire(s.low->contents[s.at]);
       me.mine->erased.add();
@@ -185,6 +195,11 @@ class abtree_core {
       std::forward<F>(f)(hit.content->value);
     }
     return true;
+  }
+
+  bool look(const Key& key, seen& to) const {
+    guard g = home().enter();
+    return search_.look(g, key, to);
   }
 
   template <class F>
@@ -280,11 +295,13 @@ class abtree_core {
 
   /// What the leaf is to hold for the pair.
   template <class V>
-  payload contain([[maybe_unused]] const Key& key, V&& value, [[maybe_unused]] fresh_entry& made) {
+  payload contain([[maybe_unused]] const Key& key, V&& value, [[maybe_unused]] fresh_entry& made,
+                  [[maybe_unused]] tally& stamps) {
     if constexpr (nodes::value_in_leaf) {
       return Value(std::forward<V>(value));
     } else {
-      made.hold(home().template make<entry>(key, std::forward<V>(value)));
+      made.hold(
+          home().template make<entry>(key, std::forward<V>(value), next_stamp<Value>(stamps)));
       return made.get();
     }
   }

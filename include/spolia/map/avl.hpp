@@ -106,14 +106,16 @@ class avl_core {
   using mapped_type = Value;
   using domain_type = Domain;
   using key_compare = Compare;
+  using seen = seen_value<Value>;
   static constexpr published publishes = published::by_store;
 
   avl_core(Domain& home, Compare less) : tree_(home, std::move(less)) {}
 
   Domain& home() const noexcept { return tree_.home(); }
 
-  template <bool Assign, class V>
-  bool put(const Key& key, V&& value) {
+  template <bool Assign, class V, class... Seen>
+  bool put(const Key& key, V&& value, const Seen&... was) {
+    constexpr bool only_for_seen = sizeof...(Seen) != 0;
     auto& mine = size_.here();
     auto ready = content::nothing_yet(home());
     bool had = false;
@@ -122,23 +124,25 @@ class avl_core {
       const outcome o = tree_.search(key, p);
       if (o != outcome::done) return o;
       had = p.hit != nullptr && p.hit->value.is_there();
-      if (had && !Assign) return outcome::done;
-      content::prepare(home(), ready, std::forward<V>(value));
-      if (p.hit != nullptr) return tree_.assign(g, *p.hit, ready, !Assign, had);
+      if (had ? !Assign : only_for_seen) return outcome::done;
+      content::prepare(home(), ready, std::forward<V>(value), mine.stamped);
+      if (p.hit != nullptr) return tree_.assign(g, *p.hit, ready, !Assign, had, was...);
       return tree_.add(g, p, key, ready);
     });
+    if (only_for_seen) return had;
     if (!had) mine.added.add(1);
     return !had;
   }
 
-  bool erase(const Key& key) {
+  template <class... Seen>
+  bool erase(const Key& key, const Seen&... was) {
     auto& mine = size_.here();
     bool erased = false;
     until_done(home(), [&](guard& g) {
       place p;
       const outcome o = tree_.search(key, p);
       if (o != outcome::done || p.hit == nullptr || !p.hit->value.is_there()) return o;
-      return tree_.erase(g, *p.hit, erased);
+      return tree_.erase(g, *p.hit, erased, was...);
     });
     if (erased) mine.removed.add(1);
     return erased;
@@ -151,6 +155,10 @@ class avl_core {
   template <class F>
   bool visit(const Key& key, F&& f) const {
     return look_up(key, [&](const content& value) { return value.read(f); });
+  }
+
+  bool look(const Key& key, seen& to) const {
+    return look_up(key, [&](const content& value) { return value.look(to); });
   }
 
   template <class F>

@@ -33,6 +33,7 @@
 #include <spolia/map/detail/counted_face.hpp>
 #include <spolia/map/detail/counted_look.hpp>
 #include <spolia/map/detail/counted_writer.hpp>
+#include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/keys.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -44,16 +45,20 @@ class counted_bst
   template <class F, class Map, class K>
   friend auto detail::map::seek_by_any(const Map&, detail::map::key_handed<K>);
   template <class Fam, class Map, class K, class F>
-  friend bool detail::map::look_up(const Map&, const K&, F&&);
+  friend bool detail::map::look_at(const Map&, const K&, F&&);
   struct node;
   using location = typename Family::template location<node>;
   using pointer = typename Family::template pointer<node>;
 
   struct node {
-    node(const Key& k, const Value& v, pointer l, pointer r)
-        : key(k), value(v), left(std::move(l)), right(std::move(r)) {}
+    node(const Key& k, const Value& v, detail::map::value_stamp<Value> s, pointer l, pointer r)
+        : key(k), value(v), stamp(s), left(std::move(l)), right(std::move(r)) {}
+    bool has(const detail::map::seen_value<Value>& seen) const noexcept {
+      return seen.is(value, stamp);
+    }
     const Key key;
     const Value value;
+    [[no_unique_address]] const detail::map::value_stamp<Value> stamp;
     location left;
     location right;
   };
@@ -107,10 +112,16 @@ class counted_bst
     return {link, nullptr};
   }
 
-  bool remove(const Key& key) {
+  bool look(const Key& key, detail::map::seen_value<Value>& to) const {
+    return detail::map::look_at<Family>(*this, key,
+                                        [&](const node& at) { to.look(at.value, at.stamp); });
+  }
+
+  template <class... Seen>
+  bool remove(const Key& key, const Seen&... was) {
     const detail::map::writing<Family> turn(writers_);
     const place where = search(key);
-    if (where.found == nullptr) return false;
+    if (where.found == nullptr || !(where.found->has(was) && ...)) return false;
     pointer rest = without(*where.found);
     if (SPOLIA_FAULT("counted_bst.two_steps")) Family::template set<node>(*where.link, pointer());
     Family::template set<node>(*where.link, std::move(rest));
@@ -118,19 +129,24 @@ class counted_bst
     return true;
   }
 
-  bool put(const Key& key, const Value& value, bool assign) {
+  template <class... Seen>
+  bool put(const Key& key, const Value& value, bool assign, const Seen&... was) {
+    constexpr bool only_for_seen = sizeof...(Seen) != 0;
     const detail::map::writing<Family> turn(writers_);
     const place where = search(key);
+    if (where.found != nullptr ? !assign || !(where.found->has(was) && ...) : only_for_seen) {
+      return false;
+    }
+    const auto stamp = detail::map::next_stamp<Value>(writers_.stamped());
     if (where.found == nullptr) {
-      writers_.grow_by(
-          [&] { Family::template set<node>(*where.link, made(key, value, pointer(), pointer())); });
+      writers_.grow_by([&] {
+        Family::template set<node>(*where.link, made(key, value, stamp, pointer(), pointer()));
+      });
       return true;
     }
-    if (assign) {
-      Family::template set<node>(
-          *where.link, made(key, value, child(where.found->left), child(where.found->right)));
-    }
-    return false;
+    Family::template set<node>(
+        *where.link, made(key, value, stamp, child(where.found->left), child(where.found->right)));
+    return only_for_seen;
   }
 
   /// What is left of n's subtree without n.
@@ -145,13 +161,14 @@ class counted_bst
     way.pop_back();
     for (; !way.empty(); way.pop_back()) {
       const node& n2 = *way.back();
-      rest = made(n2.key, n2.value, std::move(rest), child(n2.right));
+      rest = made(n2.key, n2.value, n2.stamp, std::move(rest), child(n2.right));
     }
-    return made(next.key, next.value, child(n.left), std::move(rest));
+    return made(next.key, next.value, next.stamp, child(n.left), std::move(rest));
   }
 
-  static pointer made(const Key& key, const Value& value, pointer left, pointer right) {
-    return Family::template make<node>(key, value, std::move(left), std::move(right));
+  static pointer made(const Key& key, const Value& value, detail::map::value_stamp<Value> stamp,
+                      pointer left, pointer right) {
+    return Family::template make<node>(key, value, stamp, std::move(left), std::move(right));
   }
   static pointer child(const location& from) { return detail::map::copy<Family, node>(from); }
   static node* peek(const location& from) { return detail::map::peek<Family, node>(from); }

@@ -43,6 +43,7 @@
 #include <spolia/map/detail/counted_btree_nodes.hpp>
 #include <spolia/map/detail/counted_face.hpp>
 #include <spolia/map/detail/counted_writer.hpp>
+#include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/keys.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -66,6 +67,23 @@ class counted_btree
   /// f(const Value&); true if the key is there. The value stays while f runs.
   template <class F>
   bool visit(const Key& key, F&& f) const {
+    return seek(key, [&](const leaf& in, std::size_t i) { std::forward<F>(f)(in.value(i)); });
+  }
+
+  /// May lag behind changes under way.
+  [[nodiscard]] std::size_t size_approx() const noexcept { return writers_.size(); }
+
+ private:
+  static constexpr auto publishes = detail::map::published::by_store;
+  using stamp = detail::map::value_stamp<Value>;
+
+  bool look(const Key& key, detail::map::seen_value<Value>& to) const {
+    return seek(key, [&](const leaf& in, std::size_t i) { in.look(i, to); });
+  }
+
+  /// f(leaf, slot) of the key, if it is there.
+  template <class F>
+  SPOLIA_ALWAYS_INLINE bool seek(const Key& key, F&& f) const {
     for (;;) {
       auto at = Family::template look<inner>(root_);
       while (at->over_inners()) {
@@ -76,18 +94,12 @@ class counted_btree
       const auto& below = above.leaf(above.child(key, late, less_));
       const auto in = Family::template onward<leaf, inner>(std::move(at), below);
       if (const std::size_t i = in->find(key, less_); i != leaf::absent) {
-        std::forward<F>(f)(in->value(i));
+        f(*in, i);
         return true;
       }
       if (above.has_still(late) || SPOLIA_FAULT("counted_btree.one_look")) return false;
     }
   }
-
-  /// May lag behind changes under way.
-  [[nodiscard]] std::size_t size_approx() const noexcept { return writers_.size(); }
-
- private:
-  static constexpr auto publishes = detail::map::published::by_store;
 
   /// One node on the writer's way down, and which child it goes on to.
   struct hop {
@@ -129,18 +141,19 @@ class counted_btree
     return writers_.lost_one() ? h.node->bound(h.child, less_) : nullptr;
   }
   static leaf_pointer filled(const leaf& from, const std::uint8_t* begin, const std::uint8_t* end,
-                             const Key& key, const Value& value) {
+                             const Key& key, const Value& value, stamp s) {
     auto fresh = Family::template make<leaf>();
-    fresh->fill(from, begin, end, key, value);
+    fresh->fill(from, begin, end, key, value, s);
     return fresh;
   }
 
-  bool remove(const Key& key) {
+  template <class... Seen>
+  bool remove(const Key& key, const Seen&... was) {
     const detail::map::writing<Family> turn(writers_);
     const path way = descend(key);
     leaf& old = leaf_below(way.back());
     const std::size_t i = old.find(key, less_);
-    if (i == leaf::absent) return false;
+    if (i == leaf::absent || !(old.has(i, was) && ...)) return false;
     if constexpr (leaf::forgets) {
       old.take_out(i);
       writers_.shrank();
@@ -149,7 +162,7 @@ class counted_btree
     } else if (old.size() > 1 || alone(way)) {
       auto order = old.in_order(bound_of(way.back()), less_);
       order.erase(i);
-      set_leaf(way.back(), filled(old, order.begin(), order.end(), key, old.value(i)));
+      set_leaf(way.back(), filled(old, order.begin(), order.end(), key, old.value(i), {}));
     } else {
       take_out(way, way.size - 1);
     }
@@ -157,30 +170,34 @@ class counted_btree
     return true;
   }
 
-  bool put(const Key& key, const Value& value, bool assign) {
+  template <class... Seen>
+  bool put(const Key& key, const Value& value, bool assign, const Seen&... was) {
+    constexpr bool only_for_seen = sizeof...(Seen) != 0;
     const detail::map::writing<Family> turn(writers_);
     const path way = descend(key);
-    const std::size_t i = leaf_below(way.back()).find(key, less_);
+    const leaf& in = leaf_below(way.back());
+    const std::size_t i = in.find(key, less_);
     const bool there = i != leaf::absent;
-    if (there && !assign) return false;
+    if (there ? !assign || !(in.has(i, was) && ...) : only_for_seen) return false;
     const auto set = [&] { put_at(way, i, key, value); };
     there ? set() : writers_.grow_by(set);
-    return !there;
+    return only_for_seen || !there;
   }
 
   /// Into the leaf at the end of the way; `instead` of the pair in a slot, or of none.
   void put_at(const path& way, std::size_t instead, const Key& key, const Value& value) {
     leaf& old = leaf_below(way.back());
+    const stamp s = detail::map::next_stamp<Value>(writers_.stamped());
     if (old.has_room() && (leaf::forgets || instead == leaf::absent)) {
-      return old.add(key, value, instead);
+      return old.add(key, value, s, instead);
     }
     const auto order = old.in_order_with(key, instead, bound_of(way.back()), less_);
     if (order.size <= leaf::crowded) {
-      return set_leaf(way.back(), filled(old, order.begin(), order.end(), key, value));
+      return set_leaf(way.back(), filled(old, order.begin(), order.end(), key, value, s));
     }
     const std::uint8_t* const half = order.begin() + order.size / 2;
-    leaf_pointer low = filled(old, order.begin(), half, key, value);
-    leaf_pointer high = filled(old, half, order.end(), key, value);
+    leaf_pointer low = filled(old, order.begin(), half, key, value, s);
+    leaf_pointer high = filled(old, half, order.end(), key, value, s);
     const Key first = high->key(0);
     inner& above = *way.back().node;
     if (!above.has_room()) return put_two(way, std::move(low), first, std::move(high));

@@ -39,6 +39,7 @@
 #include <spolia/map/detail/counted_look.hpp>
 #include <spolia/map/detail/counted_writer.hpp>
 #include <spolia/map/detail/hash_spread.hpp>
+#include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/hash_seeds.hpp>
 #include <spolia/map/keys.hpp>
 
@@ -51,16 +52,21 @@ class counted_hash
   template <class F, class Map, class K>
   friend auto detail::map::seek_by_any(const Map&, detail::map::key_handed<K>);
   template <class Fam, class Map, class K, class F>
-  friend bool detail::map::look_up(const Map&, const K&, F&&);
+  friend bool detail::map::look_at(const Map&, const K&, F&&);
   template <class T>
   using location = typename Family::template location<T>;
   template <class T>
   using pointer = typename Family::template pointer<T>;
 
   struct cell {
-    cell(const Key& k, const Value& v, pointer<cell> n) : key(k), value(v), next(std::move(n)) {}
+    cell(const Key& k, const Value& v, detail::map::value_stamp<Value> s, pointer<cell> n)
+        : key(k), value(v), stamp(s), next(std::move(n)) {}
+    bool has(const detail::map::seen_value<Value>& seen) const noexcept {
+      return seen.is(value, stamp);
+    }
     const Key key;
     const Value value;
+    [[no_unique_address]] const detail::map::value_stamp<Value> stamp;
     location<cell> next;
   };
   struct table {
@@ -160,40 +166,52 @@ class counted_hash
     return {link, nullptr};
   }
 
-  bool remove(const Key& key) {
+  bool look(const Key& key, detail::map::seen_value<Value>& to) const {
+    return detail::map::look_at<Family>(*this, key,
+                                        [&](const cell& at) { to.look(at.value, at.stamp); });
+  }
+
+  template <class... Seen>
+  bool remove(const Key& key, const Seen&... was) {
     const std::uint64_t h = hash_of(key);
     partition& p = partition_of(h);
     const detail::map::writing<Family> turn(p.writers);
     const table& in = p.table_now();
     const place where = search(in.chain(h), key);
-    if (where.found == nullptr) return false;
+    if (where.found == nullptr || !(where.found->has(was) && ...)) return false;
     Family::template set<cell>(*where.link, detail::map::copy<Family, cell>(where.found->next));
     p.writers.shrank();
     return true;
   }
 
-  bool put(const Key& key, const Value& value, bool assign) {
+  template <class... Seen>
+  bool put(const Key& key, const Value& value, bool assign, const Seen&... was) {
+    constexpr bool only_for_seen = sizeof...(Seen) != 0;
     const std::uint64_t h = hash_of(key);
     partition& p = partition_of(h);
     const detail::map::writing<Family> turn(p.writers);
     const table& in = p.table_now();
     const place where = search(in.chain(h), key);
-    if (where.found != nullptr) {
-      if (assign) {
-        auto rest = detail::map::copy<Family, cell>(where.found->next);
-        Family::template set<cell>(*where.link,
-                                   Family::template make<cell>(key, value, std::move(rest)));
-      }
+    if (where.found != nullptr ? !assign || !(where.found->has(was) && ...) : only_for_seen) {
       return false;
     }
-    p.writers.grow_by([&] { push(in.chain(h), key, value); });
+    const auto stamp = detail::map::next_stamp<Value>(p.writers.stamped());
+    if (where.found != nullptr) {
+      auto rest = detail::map::copy<Family, cell>(where.found->next);
+      Family::template set<cell>(*where.link,
+                                 Family::template make<cell>(key, value, stamp, std::move(rest)));
+      return only_for_seen;
+    }
+    p.writers.grow_by([&] { push(in.chain(h), key, value, stamp); });
     if (p.writers.size() > in.size) grow(p, in);
     return true;
   }
 
-  static void push(location<cell>& chain, const Key& key, const Value& value) {
+  static void push(location<cell>& chain, const Key& key, const Value& value,
+                   detail::map::value_stamp<Value> stamp) {
     auto rest = detail::map::copy<Family, cell>(chain);
-    Family::template set<cell>(chain, Family::template make<cell>(key, value, std::move(rest)));
+    Family::template set<cell>(chain,
+                               Family::template make<cell>(key, value, stamp, std::move(rest)));
   }
 
   /// Copies: look-ups may be under way in the cells.
@@ -203,7 +221,7 @@ class counted_hash
       for (std::size_t i = 0; i < old.size; ++i) {
         const cell* at = detail::map::peek<Family, cell>(old.chains[i]);
         for (; at != nullptr; at = detail::map::peek<Family, cell>(at->next)) {
-          push(twice->chain(hash_of(at->key)), at->key, at->value);
+          push(twice->chain(hash_of(at->key)), at->key, at->value, at->stamp);
         }
       }
       if (SPOLIA_FAULT("counted_hash.empties_first")) empty(old);

@@ -97,33 +97,40 @@ class external_bst_core {
   using mapped_type = Value;
   using domain_type = Domain;
   using key_compare = Compare;
+  using seen = seen_value<Value>;
 
   external_bst_core(Domain& home, Compare less) : tree_(home, std::move(less)) {}
 
   Domain& home() const noexcept { return tree_.home(); }
 
-  template <bool Assign, class V>
-  bool put(const Key& key, V&& value) {
+  template <bool Assign, class V, class... Seen>
+  bool put(const Key& key, V&& value, const Seen&... was) {
+    constexpr bool only_for_seen = sizeof...(Seen) != 0;
     auto& mine = size_.here();
     auto made = no_fresh<leaf>(home());
     bool found = false;
     until_done(home(), [&](guard& g) {
       const auto p = tree_.search(g, key);
-      found = p.found;
-      if (found && !Assign) return outcome::done;
-      if (made == nullptr) made = make_fresh<leaf>(home(), key, std::forward<V>(value));
+      found = p.found && (p.low->has(was) && ...);
+      if (found ? !Assign : only_for_seen) return outcome::done;
+      if (made == nullptr) {
+        made =
+            make_fresh<leaf>(home(), key, std::forward<V>(value), next_stamp<Value>(mine.stamped));
+      }
       return found ? tree_.replace(g, p, made) : tree_.add(p, made);
     });
+    if (only_for_seen) return found;
     if (!found) mine.added.add(1);
     return !found;
   }
 
-  bool erase(const Key& key) {
+  template <class... Seen>
+  bool erase(const Key& key, const Seen&... was) {
     auto& mine = size_.here();
     bool found = false;
     until_done(home(), [&](guard& g) {
       const auto p = tree_.search(g, key);
-      found = p.found;
+      found = p.found && (p.low->has(was) && ...);
       return found ? tree_.erase(g, p) : outcome::done;
     });
     if (found) mine.removed.add(1);
@@ -142,6 +149,13 @@ class external_bst_core {
     if (!p.found) return false;
     std::forward<F>(f)(std::as_const(p.low->value));
     return true;
+  }
+
+  bool look(const Key& key, seen& to) const {
+    guard g = home().enter();
+    const auto p = tree_.search(g, key);
+    if (p.found) to.look(p.low->value, p.low->stamp);
+    return p.found;
   }
 
   template <class F>

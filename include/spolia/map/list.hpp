@@ -62,26 +62,28 @@ class list_core {
   using mapped_type = Value;
   using domain_type = Domain;
   using key_compare = Compare;
+  using seen = seen_value<Value>;
 
   list_core(Domain& home, Compare less) : chain_(home, std::move(less)) {}
 
   Domain& home() const noexcept { return chain_.domain(); }
 
-  template <bool Assign, class K, class V>
-  bool put(K&& key, V&& value) {
+  template <bool Assign, class K, class V, class... Seen>
+  bool put(K&& key, V&& value, const Seen&... was) {
     if constexpr (Assign) {
-      return assign(std::forward<K>(key), std::forward<V>(value));
+      return assign(std::forward<K>(key), std::forward<V>(value), was...);
     } else {
       return add(std::forward<K>(key), std::forward<V>(value));
     }
   }
 
-  bool erase(const Key& key) {
+  template <class... Seen>
+  bool erase(const Key& key, const Seen&... was) {
     auto& mine = size_.here();
     guard g = home().enter();
     for (;;) {
       const auto p = chain_.search(g, key);
-      if (!p.found) return false;
+      if (!p.found || !(p.cur->has(was) && ...)) return false;
       if (!chain_.erase(g, p)) continue;
       mine.removed.add(1);
       return true;
@@ -102,6 +104,13 @@ class list_core {
     return true;
   }
 
+  bool look(const Key& key, seen& to) const {
+    guard g = home().enter();
+    const auto* const n = chain_.locate(g, key);
+    if (n != nullptr) to.look(n->value, n->stamp);
+    return n != nullptr;
+  }
+
   template <class F>
   void scan(const Key* lo, const Key* hi, F& f) const {
     scan_in_batches<Key, Value>(
@@ -120,23 +129,29 @@ class list_core {
     for (;;) {
       const auto p = chain_.search(g, fresh != nullptr ? fresh->key : key);
       if (p.found) return false;
-      if (fresh == nullptr) chain_.make(fresh, std::forward<K>(key), std::forward<V>(value));
+      if (fresh == nullptr) {
+        chain_.make(fresh, std::forward<K>(key), std::forward<V>(value),
+                    next_stamp<Value>(mine.stamped));
+      }
       if (!chain_.publish(p, fresh)) continue;
       mine.added.add(1);
       return true;
     }
   }
 
-  template <class K, class V>
-  bool assign(K&& key, V&& value) {
+  template <class K, class V, class... Seen>
+  bool assign(K&& key, V&& value, const Seen&... was) {
+    constexpr bool only_for_seen = sizeof...(Seen) != 0;
     auto& mine = size_.here();
     auto fresh = chain_.no_node();
-    chain_.make(fresh, std::forward<K>(key), std::forward<V>(value));
+    chain_.make(fresh, std::forward<K>(key), std::forward<V>(value),
+                next_stamp<Value>(mine.stamped));
     guard g = home().enter();
     for (;;) {
       const auto p = chain_.search(g, fresh->key);
+      if (only_for_seen && (!p.found || !(p.cur->has(was) && ...))) return false;
       if (p.found) {
-        if (chain_.replace(g, p, fresh)) return false;
+        if (chain_.replace(g, p, fresh)) return only_for_seen;
       } else if (chain_.publish(p, fresh)) {
         mine.added.add(1);
         return true;

@@ -27,6 +27,7 @@
 #include <spolia/map/detail/key_handed.hpp>
 #include <spolia/map/detail/rlu_chain.hpp>
 #include <spolia/map/detail/rlu_scan.hpp>
+#include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/detail/size_counter.hpp>
 #include <spolia/map/keys.hpp>
 #include <spolia/rlu/domain.hpp>
@@ -53,6 +54,7 @@ class rlu_bst_core {
   using mapped_type = Value;
   using domain_type = Domain;
   using key_compare = Compare;
+  using seen = seen_value<Value>;
 
   rlu_bst_core(Domain& home, Compare less)
       : home_(home), less_(std::move(less)), root_(home.template make<root>({})) {}
@@ -65,26 +67,26 @@ class rlu_bst_core {
 
   Domain& home() const noexcept { return home_; }
 
-  template <bool Assign, class K, class V>
-  bool put(K&& key, V&& value) {
+  template <bool Assign, class K, class V, class... Seen>
+  bool put(K&& key, V&& value, const Seen&... was) {
+    auto& mine = size_.here();
     return home_.update([&](writer& in) {
-      const place p = find(in, key);
-      if (p.at && !Assign) return false;
-      const node below = p.at ? *in.read(p.at) : node{};
-      rlu::ptr<node>* const link = lock(in, p.above, p.left);
-      if (link == nullptr || (p.at && !in.free(p.at))) return false;
-      *link = in.template make<node>({std::forward<K>(key), std::forward<V>(value)}, below);
-      if (!p.at) in.count(size_.here().added);
-      return !p.at;
+      const auto done =
+          put_in<Assign>(in, std::forward<K>(key), std::forward<V>(value), mine.stamped, was...);
+      return is_done(in, done, wanted_by<Seen...>, mine);
     });
   }
 
-  bool erase(const Key& key) {
+  template <class... Seen>
+  bool erase(const Key& key, const Seen&... was) {
+    auto& mine = size_.here();
     return home_.update([&](writer& in) {
+      rlu_change done = rlu_change::none;
       const place p = find(in, key);
-      if (!p.at || !take_out(in, p)) return false;
-      in.count(size_.here().removed);
-      return true;
+      if (p.at && (has(in.fixed(p.at), was) && ...)) {
+        done = take_out(in, p) ? rlu_change::removed : rlu_change::doomed;
+      }
+      return is_done(in, done, rlu_change::removed, mine);
     });
   }
 
@@ -98,6 +100,14 @@ class rlu_bst_core {
     return home_.read([&](reader& in) SPOLIA_INLINE_LAMBDA {
       const place p = locate(in, key);
       if (p.at) f(in.fixed(p.at).value);
+      return static_cast<bool>(p.at);
+    });
+  }
+
+  bool look(const Key& key, seen& to) const {
+    return home_.read([&](reader& in) {
+      const place p = locate(in, key);
+      if (p.at) to.look(in.fixed(p.at).value, in.fixed(p.at).stamp);
       return static_cast<bool>(p.at);
     });
   }
@@ -161,6 +171,21 @@ class rlu_bst_core {
 
   SPOLIA_ALWAYS_INLINE place find(writer& in, const Key& key) const {
     return in.search([&](reader& here) SPOLIA_INLINE_LAMBDA { return locate(here, key); });
+  }
+
+  template <bool Assign, class K, class V, class... Seen>
+  SPOLIA_ALWAYS_INLINE rlu_change put_in(writer& in, K&& key, V&& value, tally& stamps,
+                                         const Seen&... was) {
+    const place p = find(in, key);
+    if (p.at ? !Assign || !(has(in.fixed(p.at), was) && ...) : sizeof...(Seen) != 0) {
+      return rlu_change::none;
+    }
+    const node below = p.at ? *in.read(p.at) : node{};
+    rlu::ptr<node>* const link = lock(in, p.above, p.left);
+    if (link == nullptr || (p.at && !in.free(p.at))) return rlu_change::doomed;
+    *link = in.template make<node>(
+        {std::forward<K>(key), std::forward<V>(value), next_stamp<Value>(stamps)}, below);
+    return p.at ? rlu_change::replaced : rlu_change::added;
   }
 
   /// The link that is to change, locked; null: the section is doomed.

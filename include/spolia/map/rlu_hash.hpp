@@ -27,6 +27,7 @@
 #include <spolia/map/detail/hash_spread.hpp>
 #include <spolia/map/detail/rlu_chain.hpp>
 #include <spolia/map/detail/rlu_scan.hpp>
+#include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/detail/size_counter.hpp>
 #include <spolia/map/hash_seeds.hpp>
 #include <spolia/map/keys.hpp>
@@ -55,6 +56,7 @@ class rlu_hash_core {
   using mapped_type = Value;
   using domain_type = Domain;
   using key_compare = rlu_bucketing<Hash, Compare>;
+  using seen = seen_value<Value>;
 
   rlu_hash_core(Domain& home, key_compare how)
       : home_(home), how_(std::move(how)), roots_(home, checked(how_.buckets)) {}
@@ -66,23 +68,24 @@ class rlu_hash_core {
 
   Domain& home() const noexcept { return home_; }
 
-  template <bool Assign, class K, class V>
-  bool put(K&& key, V&& value) {
+  template <bool Assign, class K, class V, class... Seen>
+  bool put(K&& key, V&& value, const Seen&... was) {
     const auto root = root_of(key);
+    auto& mine = size_.here();
     return home_.update([&](writer& in) {
-      const bool added = chain::template put<Assign>(in, root, std::forward<K>(key),
-                                                     std::forward<V>(value), how_.less);
-      if (added) in.count(size_.here().added);
-      return added;
+      const auto done =
+          chain::template put<Assign>(in, root, std::forward<K>(key), std::forward<V>(value),
+                                      next_stamp<Value>(mine.stamped), how_.less, was...);
+      return is_done(in, done, wanted_by<Seen...>, mine);
     });
   }
 
-  bool erase(const Key& key) {
+  template <class... Seen>
+  bool erase(const Key& key, const Seen&... was) {
     const auto root = root_of(key);
+    auto& mine = size_.here();
     return home_.update([&](writer& in) {
-      const bool erased = chain::erase(in, root, key, how_.less);
-      if (erased) in.count(size_.here().removed);
-      return erased;
+      return is_done(in, chain::erase(in, root, key, how_.less, was...), rlu_change::removed, mine);
     });
   }
 
@@ -97,6 +100,14 @@ class rlu_hash_core {
     return home_.read([&](reader& in) SPOLIA_INLINE_LAMBDA {
       const auto p = chain::locate(in, root_of(key), key, how_.less);
       if (p.found) f(in.fixed(p.at).value);
+      return p.found;
+    });
+  }
+
+  bool look(const Key& key, seen& to) const {
+    return home_.read([&](reader& in) {
+      const auto p = chain::locate(in, root_of(key), key, how_.less);
+      if (p.found) to.look(in.fixed(p.at).value, in.fixed(p.at).stamp);
       return p.found;
     });
   }
@@ -155,15 +166,22 @@ class rlu_hash
            std::uint64_t seed = detail::map::next_hash_seed())
       : face(shared, {.buckets = buckets, .spread = detail::map::hash_spread(seed)}) {}
 
+  using face::clear;
+  using face::compare_exchange;
   using face::contains;
   using face::domain;
   using face::empty_approx;
   using face::erase;
+  using face::erase_if;
+  using face::extract;
   using face::find;
   using face::for_each;
+  using face::get_or_insert;
   using face::insert;
   using face::insert_or_assign;
   using face::size_approx;
+  using face::update;
+  using face::upsert;
   using face::visit;
 };
 

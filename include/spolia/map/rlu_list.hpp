@@ -31,6 +31,7 @@
 #include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/rlu_chain.hpp>
 #include <spolia/map/detail/rlu_scan.hpp>
+#include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/detail/size_counter.hpp>
 #include <spolia/map/keys.hpp>
 #include <spolia/rlu/domain.hpp>
@@ -49,6 +50,7 @@ class rlu_list_core {
   using mapped_type = Value;
   using domain_type = Domain;
   using key_compare = Compare;
+  using seen = seen_value<Value>;
 
   rlu_list_core(Domain& home, Compare less)
       : home_(home), less_(std::move(less)), roots_(home, 1), root_(roots_[0]) {}
@@ -58,21 +60,22 @@ class rlu_list_core {
 
   Domain& home() const noexcept { return home_; }
 
-  template <bool Assign, class K, class V>
-  bool put(K&& key, V&& value) {
+  template <bool Assign, class K, class V, class... Seen>
+  bool put(K&& key, V&& value, const Seen&... was) {
+    auto& mine = size_.here();
     return home_.update([&](writer& in) {
-      const bool added = chain::template put<Assign>(in, root_, std::forward<K>(key),
-                                                     std::forward<V>(value), less_);
-      if (added) in.count(size_.here().added);
-      return added;
+      const auto done =
+          chain::template put<Assign>(in, root_, std::forward<K>(key), std::forward<V>(value),
+                                      next_stamp<Value>(mine.stamped), less_, was...);
+      return is_done(in, done, wanted_by<Seen...>, mine);
     });
   }
 
-  bool erase(const Key& key) {
+  template <class... Seen>
+  bool erase(const Key& key, const Seen&... was) {
+    auto& mine = size_.here();
     return home_.update([&](writer& in) {
-      const bool erased = chain::erase(in, root_, key, less_);
-      if (erased) in.count(size_.here().removed);
-      return erased;
+      return is_done(in, chain::erase(in, root_, key, less_, was...), rlu_change::removed, mine);
     });
   }
 
@@ -87,6 +90,14 @@ class rlu_list_core {
     return home_.read([&](reader& in) SPOLIA_INLINE_LAMBDA {
       const auto p = chain::locate(in, root_, key, less_);
       if (p.found) f(in.fixed(p.at).value);
+      return p.found;
+    });
+  }
+
+  bool look(const Key& key, seen& to) const {
+    return home_.read([&](reader& in) {
+      const auto p = chain::locate(in, root_, key, less_);
+      if (p.found) to.look(in.fixed(p.at).value, in.fixed(p.at).stamp);
       return p.found;
     });
   }

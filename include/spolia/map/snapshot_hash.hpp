@@ -77,6 +77,7 @@
 #include <spolia/map/detail/snapshot_watch.hpp>
 #include <spolia/map/hash_seeds.hpp>
 #include <spolia/map/keys.hpp>
+#include <spolia/map/updates.hpp>
 #include <spolia/version/holdings.hpp>
 #include <spolia/version/lease.hpp>
 #include <spolia/version/sl_rt.hpp>
@@ -88,7 +89,9 @@ class changes;
 
 template <class Key, class Value, version_collector Collector = sl_rt<>,
           class Hash = default_hash<Key>, class Equal = default_equal<Key>>
-class snapshot_hash {
+class snapshot_hash
+    : public detail::map::value_updates<snapshot_hash<Key, Value, Collector, Hash, Equal>, Key,
+                                        Value> {
   static_assert(std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
                 "snapshot_hash: destructors run where no caller can catch what they throw");
 
@@ -347,6 +350,18 @@ class snapshot_hash {
 
  private:
   friend class changes;  // changes.hpp
+  friend class detail::map::value_updates<snapshot_hash, Key, Value>;
+  using seen = typename core_type::seen;
+
+  static seen nothing_seen() { return {}; }
+  bool look_at(const Key& key, seen& to) const { return core_.look(key, to); }
+  bool put_if_absent(const Key& key, Value&& value) {
+    return watched(core_.template put<false>(key, std::move(value)));
+  }
+  bool put_for(const Key& key, Value&& value, const seen& was) {
+    return watched(core_.template put<true>(key, std::move(value), was));
+  }
+  bool erase_seen(const Key& key, const seen& was) { return watched(core_.erase(key, was)); }
   core_type& in_batches() noexcept { return core_; }
 
   /// visit_all() without a snapshot, of at most keys_together; false: that does not do.

@@ -66,7 +66,9 @@
 #include <spolia/base/threads.hpp>
 #include <spolia/map/detail/chromatic_tree.hpp>
 #include <spolia/map/detail/face.hpp>
+#include <spolia/map/detail/kept_pair.hpp>
 #include <spolia/map/detail/key_groups.hpp>
+#include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/detail/snapshot_pairs.hpp>
 #include <spolia/map/detail/snapshot_watch.hpp>
 #include <spolia/map/detail/tree_pairs.hpp>
@@ -94,6 +96,7 @@ class snapshot_tree_core {
   using domain_type = typename Collector::domain_type;
   using timeline_type = typename Collector::timeline_type;
   using key_compare = Compare;
+  using seen = seen_pair<kept_pair<Key, Value>, Value>;
   using tree = chromatic_tree<Key, Value, Collector, Compare,
                               LeafPairs == 0 ? usual_leaf_pairs<Key, Value> : LeafPairs>;
   using pairs = tree_pairs<tree, Key, Value>;
@@ -116,11 +119,20 @@ class snapshot_tree_core {
   domain_type& home() const noexcept { return collector_.nodes(); }
   Collector& versions() const noexcept { return collector_; }
 
-  template <bool Assign, class V>
-  bool put(const Key& key, V&& value) {
-    return watched(tree_.template put<Assign>(key, std::forward<V>(value)));
+  template <bool Assign, class V, class... Seen>
+  bool put(const Key& key, V&& value, const Seen&... was) {
+    return watched(tree_.template put<Assign>(key, std::forward<V>(value), was...));
   }
-  bool erase(const Key& key) { return watched(tree_.erase(key)); }
+  template <class... Seen>
+  bool erase(const Key& key, const Seen&... was) {
+    return watched(tree_.erase(key, was...));
+  }
+  bool look(const Key& key, seen& to) const {
+    auto here = collector_.enter();
+    const auto* const found = tree_.find(here, key);
+    if (found != nullptr) to.look(*found);
+    return found != nullptr;
+  }
   bool contains(const Key& key) const {
     auto here = collector_.enter();
     return tree_.find(here, key) != nullptr;

@@ -36,16 +36,21 @@ class abtree_of_floats {
   using mapped_type = typename Ranks::mapped_type;
   using domain_type = typename Ranks::domain_type;
   using key_compare = float_order<Key>;
+  using seen = typename Ranks::seen;
 
   abtree_of_floats(domain_type& home, key_compare) : ranks_(home, typename Ranks::key_compare()) {}
 
   domain_type& home() const noexcept { return ranks_.home(); }
 
-  template <bool Assign, class V>
-  SPOLIA_ALWAYS_INLINE bool put(const Key& key, V&& value) {
-    return ranks_.template put<Assign>(float_rank(key), std::forward<V>(value));
+  template <bool Assign, class V, class... Seen>
+  SPOLIA_ALWAYS_INLINE bool put(const Key& key, V&& value, const Seen&... was) {
+    return ranks_.template put<Assign>(float_rank(key), std::forward<V>(value), was...);
   }
-  SPOLIA_ALWAYS_INLINE bool erase(const Key& key) { return ranks_.erase(float_rank(key)); }
+  template <class... Seen>
+  SPOLIA_ALWAYS_INLINE bool erase(const Key& key, const Seen&... was) {
+    return ranks_.erase(float_rank(key), was...);
+  }
+  bool look(const Key& key, seen& to) const { return ranks_.look(float_rank(key), to); }
   SPOLIA_ALWAYS_INLINE bool contains(const Key& key) const {
     return ranks_.contains(float_rank(key));
   }

@@ -22,6 +22,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/map/detail/scx.hpp>
+#include <spolia/map/detail/seen_value.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
@@ -148,9 +149,11 @@ struct abtree_nodes {
   /// A value, or a pair, that does not lie in leaves.
   struct entry : Domain::header {
     template <class V>
-    entry(const Key& k, V&& v) : key(k), value(std::forward<V>(v)) {}
+    entry(const Key& k, V&& v, value_stamp<Value> s)
+        : key(k), value(std::forward<V>(v)), stamp(s) {}
     [[no_unique_address]] const std::conditional_t<key_in_leaf, absent, Key> key;
     const Value value;
+    [[no_unique_address]] const value_stamp<Value> stamp;
   };
   using payload = std::conditional_t<value_in_leaf, Value, entry*>;
 
@@ -225,6 +228,13 @@ struct abtree_nodes {
         return {keys[i], contents[i]};
       } else {
         return {{}, contents[i]};
+      }
+    }
+    bool has(unsigned i, const seen_value<Value>& seen) const noexcept {
+      if constexpr (value_in_leaf) {
+        return seen.is(contents[i]);
+      } else {
+        return seen.is(contents[i]->value, contents[i]->stamp);
       }
     }
     /// How many keys are before `k`: where it is, or would be.

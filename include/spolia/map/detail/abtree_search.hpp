@@ -95,6 +95,24 @@ class abtree_search {
     });
   }
 
+  /// Copies the value of `key`. False: it is absent.
+  template <class Seen>
+  bool look(guard& g, const Key& key, Seen& to) const {
+    if constexpr (Nodes::value_in_leaf) {
+      return g.read([&]() -> bool {
+        const leaf* const l = steps::as_leaf(descend(g, key).low);
+        const unsigned at = l->position(key, less_);
+        const bool found = is_at(*l, at, key);
+        if (found) to.look(l->contents[at]);
+        return found;
+      });
+    } else {
+      const hit h = look_up(g, key);
+      if (h.found) to.look(h.content->value, h.content->stamp);
+      return h.found;
+    }
+  }
+
   /// Finds the key's leaf, and links to its parent if the key is there, or not, as wanted.
   /// All inlined: an update is half search, and a `spot` by way of memory costs it a twentieth.
   SPOLIA_ALWAYS_INLINE spot locate(guard& g, const Key& key, wanted what) const {

@@ -12,14 +12,17 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/map/detail/fresh.hpp>
+#include <spolia/map/detail/seen_value.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
 
-/// May lie in one atomic word.
+/// May lie in one atomic word. Without padding: its bytes tell one value from others.
 template <class T>
 inline constexpr bool fits_a_word =
     std::is_trivially_copyable_v<T> && std::is_nothrow_default_constructible_v<T> &&
+    (std::has_unique_object_representations_v<T> || std::is_floating_point_v<T> ||
+     std::is_empty_v<T>) &&
     std::is_copy_constructible_v<T> && std::is_copy_assignable_v<T> &&
     (sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8);
 
@@ -41,7 +44,7 @@ class avl_content {
 
   static prepared nothing_yet(Domain&) noexcept { return {}; }
   template <class V>
-  static void prepare(Domain&, prepared& to, V&& value) {
+  static void prepare(Domain&, prepared& to, V&& value, tally&) {
     if (!to.ready) to = {true, static_cast<Value>(std::forward<V>(value))};
   }
 
@@ -65,6 +68,12 @@ class avl_content {
       return true;
     }
   }
+
+  bool look(seen_value<Value>& to) const {
+    return read([&](const Value& value) { to.look(value); });
+  }
+  /// Under the node's lock.
+  bool has(const seen_value<Value>& seen) const noexcept { return seen.is(value_.load_relaxed()); }
 
   leftover put(prepared& in) noexcept {
     const std::uint64_t changes = changes_.load_relaxed();
@@ -91,8 +100,9 @@ template <class Value, class Domain>
 class avl_content<Value, Domain, false> {
   struct box : Domain::header {
     template <class V>
-    explicit box(V&& v) : value(static_cast<Value>(std::forward<V>(v))) {}
+    box(V&& v, value_stamp<Value> s) : value(static_cast<Value>(std::forward<V>(v))), stamp(s) {}
     const Value value;
+    [[no_unique_address]] const value_stamp<Value> stamp;
   };
 
  public:
@@ -101,8 +111,10 @@ class avl_content<Value, Domain, false> {
 
   static prepared nothing_yet(Domain& home) noexcept { return no_fresh<box>(home); }
   template <class V>
-  static void prepare(Domain& home, prepared& to, V&& value) {
-    if (to == nullptr) to = make_fresh<box>(home, std::forward<V>(value));
+  static void prepare(Domain& home, prepared& to, V&& value, tally& stamps) {
+    if (to == nullptr) {
+      to = make_fresh<box>(home, std::forward<V>(value), next_stamp<Value>(stamps));
+    }
   }
 
   bool is_there() const noexcept {
@@ -113,12 +125,20 @@ class avl_content<Value, Domain, false> {
 
   template <class F>
   bool read(F&& f) const {
-    // acquire ← the release in put(): we see the block constructed.
-    const box* const b = box_.load_acquire();
-    if (b == nullptr) return false;
-    memory::note_access(b);
-    std::forward<F>(f)(b->value);
-    return true;
+    const box* const b = boxed();
+    if (b != nullptr) std::forward<F>(f)(b->value);
+    return b != nullptr;
+  }
+
+  bool look(seen_value<Value>& to) const {
+    const box* const b = boxed();
+    if (b != nullptr) to.look(b->value, b->stamp);
+    return b != nullptr;
+  }
+  /// Under the node's lock, if it is there.
+  bool has(const seen_value<Value>& seen) const noexcept {
+    const box* const b = box_.load_relaxed();
+    return seen.is(b->value, b->stamp);
   }
 
   leftover put(prepared& in) noexcept {
@@ -136,6 +156,13 @@ class avl_content<Value, Domain, false> {
   void end(Domain& home) noexcept { home.destroy(box_.load_relaxed()); }
 
  private:
+  const box* boxed() const noexcept {
+    // acquire ← the release in put(): we see the block constructed.
+    const box* const b = box_.load_acquire();
+    memory::note_access(b);
+    return b;
+  }
+
   atomic<box*> box_{nullptr};
 };
 

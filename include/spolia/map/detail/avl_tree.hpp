@@ -134,15 +134,18 @@ class avl_tree {
     return outcome::done;
   }
 
-  /// Gives the node a value. `if_absent`: unless it has one. `had` says whether it had.
-  outcome assign(guard& g, node& n, prepared& value, bool if_absent, bool& had) noexcept {
+  /// Gives the node a value. `if_absent`: unless it has one. `had` says whether it had. With a
+  /// value seen: if it has that one.
+  template <class... Seen>
+  outcome assign(guard& g, node& n, prepared& value, bool if_absent, bool& had,
+                 const Seen&... was) noexcept {
     if (!n.try_lock()) return outcome::busy;
     if (n.is_unlinked()) {
       n.unlock();
       return outcome::changed;
     }
-    had = n.value.is_there();
-    const bool change = !had || !if_absent;
+    had = n.value.is_there() && (n.value.has(was) && ...);
+    const bool change = sizeof...(Seen) != 0 ? had : !had || !if_absent;
     const typename content::leftover old = change ? n.value.put(value) : nullptr;
     n.unlock();
     retire(g, old);
@@ -150,10 +153,11 @@ class avl_tree {
   }
 
   /// Takes the node's value away, and the node too if it is not needed to route.
-  outcome erase(guard& g, node& n, bool& had) noexcept {
+  template <class... Seen>
+  outcome erase(guard& g, node& n, bool& had, const Seen&... was) noexcept {
     if (!n.try_lock()) return outcome::busy;
-    had =
-        n.value.is_there();  // an unlinked node has none, and when it was unlinked the key had none
+    // An unlinked node has none, and when it was unlinked the key had none.
+    had = n.value.is_there() && (n.value.has(was) && ...);
     const typename content::leftover old = had ? n.value.clear() : nullptr;
     const bool damaged = had && is_damaged(n);
     n.unlock();

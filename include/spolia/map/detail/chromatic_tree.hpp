@@ -72,14 +72,16 @@ class chromatic_tree {
   const Compare& less() const noexcept { return less_; }
   std::size_t size_approx() const noexcept { return size_.approx(); }
 
-  template <bool Assign, class V>
-  bool put(const Key& key, V&& value) {
+  /// With a value seen: true if the key still had that one, and has this one now.
+  template <bool Assign, class V, class... Seen>
+  bool put(const Key& key, V&& value, const Seen&... was) {
+    constexpr bool only_for_seen = sizeof...(Seen) != 0;
     session here = collector_.enter();
     std::optional<pair> fresh;
     for (;;) {
       const spot s = locate(key);
       const place now = leaves_.find(s.current(time()), key);
-      if (now.found && !Assign) return false;
+      if (now.found ? !Assign || !(was.is(*now.get()) && ...) : only_for_seen) return false;
       const auto [me, size] = prepare(here);
       view p;
       if (!s.stands(now.in, time()) || !still_there(here, s, p)) continue;
@@ -88,16 +90,17 @@ class chromatic_tree {
       if (replace(here, me, s, p, {.after = now.changed(&*fresh)}, violation) == 0) continue;
       if (!now.found) size->added.add(1);
       if (violation) rebalance(here, me, key);
-      return !now.found;
+      return only_for_seen || !now.found;
     }
   }
 
-  bool erase(const Key& key) {
+  template <class... Seen>
+  bool erase(const Key& key, const Seen&... was) {
     session here = collector_.enter();
     for (bool whole_way = false;;) {
       const spot s = whole_way ? locate(key, top_edge()) : locate(key);
       const place now = leaves_.find(s.current(time()), key);
-      if (!now.found) return false;
+      if (!now.found || !(was.is(*now.get()) && ...)) return false;
       const auto [me, size] = prepare(here);
       if (!s.stands(now.in, time())) continue;
       const shrunk done = shrink(here, me, s, now.changed(nullptr), key, size);

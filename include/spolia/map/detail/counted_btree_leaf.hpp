@@ -15,6 +15,7 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
+#include <spolia/map/detail/seen_value.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
@@ -88,6 +89,23 @@ struct slots_in_order {
   [[nodiscard]] const std::uint8_t* end() const noexcept { return slot.data() + size; }
 };
 
+/// Beside the values of a leaf, slot by slot.
+template <class Value, std::size_t Many, bool ToldByBytes = is_plain_bytes<Value>>
+class stamps_of_slots {
+ public:
+  [[nodiscard]] value_stamp<Value> of(std::size_t i) const noexcept { return of_[i]; }
+  void put(std::size_t i, value_stamp<Value> stamp) noexcept { of_[i] = stamp; }
+
+ private:
+  std::array<value_stamp<Value>, Many> of_;
+};
+template <class Value, std::size_t Many>
+class stamps_of_slots<Value, Many, true> {
+ public:
+  [[nodiscard]] static value_stamp<Value> of(std::size_t) noexcept { return {}; }
+  static void put(std::size_t, value_stamp<Value>) noexcept {}
+};
+
 /// Each pair has a slot, which is written once. The slots that a leaf was made with ascend; after
 /// them, in any order, stand the pairs that came later. Which slots count is said in one word: so
 /// one store takes a pair in, out, or for another one.
@@ -139,6 +157,10 @@ class counted_leaf {
     return absent;
   }
   [[nodiscard]] const Value& value(std::size_t i) const noexcept { return values_[i]; }
+  void look(std::size_t i, seen_value<Value>& to) const { to.look(values_[i], stamps_.of(i)); }
+  [[nodiscard]] bool has(std::size_t i, const seen_value<Value>& seen) const noexcept {
+    return seen.is(values_[i], stamps_.of(i));
+  }
 
   // What follows is for the writer.
 
@@ -153,9 +175,9 @@ class counted_leaf {
     return n < most && n - ascending_ < most_late;
   }
   /// One more pair, instead of that in the slot unless it is `absent`.
-  void add(const Key& key, const Value& value, std::size_t instead) {
+  void add(const Key& key, const Value& value, value_stamp<Value> stamp, std::size_t instead) {
     const std::uint64_t before = state_.load_relaxed();
-    const std::uint64_t after = with_one_more(before, key, value);
+    const std::uint64_t after = with_one_more(before, key, value, stamp);
     publish(instead == absent ? after : after & ~used_bit(instead));
   }
   void take_out(std::size_t i) noexcept { publish(state_.load_relaxed() & ~used_bit(i)); }
@@ -188,11 +210,12 @@ class counted_leaf {
   /// While the leaf is new: the pairs that `from` has in those slots. Where `absent` stands, the
   /// pair comes.
   void fill(const counted_leaf& from, const std::uint8_t* begin, const std::uint8_t* end,
-            const Key& key, const Value& value) {
+            const Key& key, const Value& value, value_stamp<Value> stamp) {
     for (; begin != end; ++begin, ++ascending_) {
       const bool fresh = *begin == absent;
       state_.store_relaxed(with_one_more(state_.load_relaxed(), fresh ? key : from.keys_[*begin],
-                                         fresh ? value : from.values_[*begin]));
+                                         fresh ? value : from.values_[*begin],
+                                         fresh ? stamp : from.stamps_.of(*begin)));
     }
   }
 
@@ -208,7 +231,8 @@ class counted_leaf {
     SPOLIA_FAULT("counted_btree.publish_relaxed") ? state_.store_relaxed(state)
                                                   : state_.store_release(state);
   }
-  std::uint64_t with_one_more(std::uint64_t state, const Key& key, const Value& value) {
+  std::uint64_t with_one_more(std::uint64_t state, const Key& key, const Value& value,
+                              value_stamp<Value> stamp) {
     const std::size_t i = used(state);
     std::construct_at(std::addressof(keys_[i]), key);
     try {
@@ -217,6 +241,7 @@ class counted_leaf {
       std::destroy_at(std::addressof(keys_[i]));
       throw;
     }
+    stamps_.put(i, stamp);
     return (state + one_used) | used_bit(i);
   }
   template <class Compare>
@@ -234,6 +259,7 @@ class counted_leaf {
   std::size_t ascending_ = 0;  // never changes once others see the leaf
   places<Key, most> keys_;
   places<Value, most> values_;
+  [[no_unique_address]] stamps_of_slots<Value, most> stamps_;
 };
 
 }  // namespace detail::map

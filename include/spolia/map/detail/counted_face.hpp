@@ -6,20 +6,26 @@
 //   put(key, value, assign)    true if the key was absent; if it was not, replaces its value where
 //                              `assign`, and else changes nothing
 //   remove(key)                true if the key was there, and is no more
+//   look(key, seen)            copies the value of the key, if it is there: seen_value.hpp
+//   put(key, value, true, seen), remove(key, seen)   true if the key still had the value seen, and
+//                              has this one now, or none; else nothing has changed
 //   size_approx()
 //   publishes                  see after_update.hpp
 #pragma once
 
 #include <optional>
+#include <utility>
 
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/after_update.hpp>
+#include <spolia/map/detail/seen_value.hpp>
+#include <spolia/map/updates.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
 
 template <class Map, class Key, class Value>
-class counted_face {
+class counted_face : public value_updates<counted_face<Map, Key, Value>, Key, Value> {
  public:
   using key_type = Key;
   using mapped_type = Value;
@@ -52,6 +58,17 @@ class counted_face {
   ~counted_face() = default;
 
  private:
+  friend class value_updates<counted_face, Key, Value>;
+  using seen = seen_value<Value>;
+
+  static seen nothing_seen() { return {}; }
+  bool look_at(const Key& key, seen& to) const { return self().look(key, to); }
+  bool put_if_absent(const Key& key, const Value& value) { return insert(key, value); }
+  bool put_for(const Key& key, const Value& value, const seen& was) {
+    return told(self().put(key, value, true, was));
+  }
+  bool erase_seen(const Key& key, const seen& was) { return told(self().remove(key, was)); }
+
   /// The answer of an update that has changed something if it is `true`, or Anyhow.
   template <bool Anyhow = false>
   SPOLIA_ALWAYS_INLINE static bool told(bool answer) noexcept {

@@ -18,12 +18,12 @@ template <class Family, class Map, class Key>
 }
 
 /// Always inlined, as visit and all else between the caller's function and it: else what f refers
-/// to stays in memory. f(value) of what map.seek(views, key, then) has found; true if that is not
+/// to stays in memory. f(*found) of what map.seek(views, key, then) has found; true if that is not
 /// null.
 template <class Family, class Map, class Key, class F>
-SPOLIA_ALWAYS_INLINE bool look_up(const Map& map, const Key& key, F&& f) {
+SPOLIA_ALWAYS_INLINE bool look_at(const Map& map, const Key& key, F&& f) {
   const auto tell = [&](const auto& at) __attribute__((always_inline)) {
-    if (at) std::forward<F>(f)(at->value);
+    if (at) std::forward<F>(f)(*at);
     return static_cast<bool>(at);
   };
   if constexpr (requires { typename Family::first_look; }) {
@@ -33,6 +33,14 @@ SPOLIA_ALWAYS_INLINE bool look_up(const Map& map, const Key& key, F&& f) {
   } else {
     return map.seek(Family(), key, tell);
   }
+}
+
+/// The same with f(value).
+template <class Family, class Map, class Key, class F>
+SPOLIA_ALWAYS_INLINE bool look_up(const Map& map, const Key& key, F&& f) {
+  return look_at<Family>(map, key, [&](const auto& at) __attribute__((always_inline)) {
+    std::forward<F>(f)(at.value);
+  });
 }
 
 }  // namespace detail::map

@@ -63,11 +63,14 @@ class writers {
   /// For the writer: whether one before it was lost in the midst of its turn.
   [[nodiscard]] bool lost_one() const noexcept { return lost_one_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_.load_relaxed(); }
+  /// For the writer: what stamps are counted by.
+  [[nodiscard]] std::uint64_t& stamped() noexcept { return stamped_; }
 
  private:
   atomic<std::uint64_t> writer_{0};  // its identity; 0: there is none
   atomic<std::size_t> size_{0};
-  bool lost_one_ = false;  // the writers'
+  bool lost_one_ = false;      // the writers'
+  std::uint64_t stamped_ = 0;  // likewise
 };
 
 /// For the writer: where the object is that the location leads to, or null. It stays while the

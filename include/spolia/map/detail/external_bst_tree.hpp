@@ -14,6 +14,7 @@
 #include <spolia/map/detail/fresh.hpp>
 #include <spolia/map/detail/marked_ptr.hpp>
 #include <spolia/map/detail/scan.hpp>
+#include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/detail/turns.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/domain.hpp>
@@ -39,10 +40,13 @@ class external_bst_tree {
 
   struct leaf : node {
     template <class K, class V>
-    leaf(K&& k, V&& v) : key(std::forward<K>(k)), value(static_cast<Value>(std::forward<V>(v))) {}
+    leaf(K&& k, V&& v, value_stamp<Value> s)
+        : key(std::forward<K>(k)), value(static_cast<Value>(std::forward<V>(v))), stamp(s) {}
+    bool has(const seen_value<Value>& seen) const noexcept { return seen.is(value, stamp); }
 
     const Key key;
     const Value value;
+    [[no_unique_address]] const value_stamp<Value> stamp;
   };
 
   /// A place where the tree forks. Bit `side` of the state: the link on that side is locked, and

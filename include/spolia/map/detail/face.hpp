@@ -8,6 +8,10 @@
 //   put<Assign>(key, value)   true if the key was absent; if it was not, replaces the value where
 //                      Assign, and else changes nothing
 //   erase(key), contains(key), visit(key, f), size_approx()   as below
+//   seen               remembers a value (seen_value.hpp): look(key, seen) copies that of the key,
+//                      if it is there
+//   put<true>(key, value, seen), erase(key, seen)   true if the key still had the value seen, and
+//                      has this one now, or none; else nothing has changed
 //   scan(lo, hi, f)    shows f the pairs from *lo on and before *hi, null: no limit
 //   publishes          if it does so by_store: see after_update.hpp
 #pragma once
@@ -20,12 +24,14 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/after_update.hpp>
+#include <spolia/map/updates.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
 
 template <class Core>
-class map_face {
+class map_face
+    : public value_updates<map_face<Core>, typename Core::key_type, typename Core::mapped_type> {
  public:
   using key_type = typename Core::key_type;
   using mapped_type = typename Core::mapped_type;
@@ -126,6 +132,19 @@ class map_face {
   const Core& core() const noexcept { return core_; }
 
  private:
+  friend class value_updates<map_face, key_type, mapped_type>;
+  using seen = typename Core::seen;
+
+  static seen nothing_seen() { return {}; }
+  bool look_at(const key_type& key, seen& to) const { return core_.look(key, to); }
+  bool put_if_absent(const key_type& key, mapped_type&& value) {
+    return told(core_.template put<false>(key, std::move(value)));
+  }
+  bool put_for(const key_type& key, mapped_type&& value, const seen& was) {
+    return told(core_.template put<true>(key, std::move(value), was));
+  }
+  bool erase_seen(const key_type& key, const seen& was) { return told(core_.erase(key, was)); }
+
   std::unique_ptr<domain_type> own_;
   Core core_;  // goes first: it gives its nodes back to the domain
 };

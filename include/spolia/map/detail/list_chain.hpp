@@ -14,6 +14,7 @@
 #include <spolia/map/detail/fresh.hpp>
 #include <spolia/map/detail/marked_ptr.hpp>
 #include <spolia/map/detail/scan.hpp>
+#include <spolia/map/detail/seen_value.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/numbered.hpp>
@@ -36,11 +37,14 @@ class list_chain {
 
   struct node : Domain::header {
     template <class K, class V>
-    node(K&& k, V&& v) : key(std::forward<K>(k)), value(static_cast<Value>(std::forward<V>(v))) {}
+    node(K&& k, V&& v, value_stamp<Value> s)
+        : key(std::forward<K>(k)), value(static_cast<Value>(std::forward<V>(v))), stamp(s) {}
+    bool has(const seen_value<Value>& seen) const noexcept { return seen.is(value, stamp); }
 
     atomic<link> next;
     const Key key;
     const Value value;
+    [[no_unique_address]] const value_stamp<Value> stamp;
   };
 
   /// A node that no other thread knows yet.
@@ -77,8 +81,8 @@ class list_chain {
 
   fresh_node no_node() const noexcept { return no_fresh<node>(domain_); }
   template <class K, class V>
-  void make(fresh_node& to, K&& key, V&& value) const {
-    to = make_fresh<node>(domain_, std::forward<K>(key), std::forward<V>(value));
+  void make(fresh_node& to, K&& key, V&& value, value_stamp<Value> stamp) const {
+    to = make_fresh<node>(domain_, std::forward<K>(key), std::forward<V>(value), stamp);
   }
 
   /// The first node that is not before `key`; unlinks deleted nodes on the way.

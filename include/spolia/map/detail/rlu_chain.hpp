@@ -3,10 +3,12 @@
 // table. All functions run inside a section of the caller's.
 #pragma once
 
+#include <cstdint>
 #include <utility>
 
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/key_handed.hpp>
+#include <spolia/map/detail/seen_value.hpp>
 #include <spolia/rlu/array.hpp>
 #include <spolia/rlu/domain.hpp>
 
@@ -17,7 +19,18 @@ template <class Key, class Value>
 struct rlu_entry {
   Key key;
   Value value;
+  [[no_unique_address]] value_stamp<Value> stamp{};
 };
+
+/// Whether an entry has the value that was seen.
+template <class Key, class Value>
+bool has(const rlu_entry<Key, Value>& e, const seen_value<Value>& seen) noexcept {
+  return seen.is(e.value, e.stamp);
+}
+
+/// What has become of a change that a section began. `doomed`: the section starts over, and what is
+/// answered until then means nothing.
+enum class rlu_change : std::uint8_t { none, added, replaced, removed, doomed };
 
 template <class Key, class Value, class Domain, class Compare>
 class rlu_chain {
@@ -54,31 +67,35 @@ class rlu_chain {
     return {before, at, at && !less(key, in.fixed(at).key)};
   }
 
-  /// True if the key was absent. The value is moved from once nothing can fail but memory.
-  template <bool Assign, class K, class V>
-  static bool put(writer& in, start from, K&& key, V&& value, const Compare& less) {
+  /// The value is moved from once nothing can fail but memory.
+  template <bool Assign, class K, class V, class... Seen>
+  static rlu_change put(writer& in, start from, K&& key, V&& value, value_stamp<Value> stamp,
+                        const Compare& less, const Seen&... was) {
     const place p = find(in, from, key, less);
-    if (p.found && !Assign) return false;
+    if (p.found ? !Assign || !(has(in.fixed(p.at), was) && ...) : sizeof...(Seen) != 0) {
+      return rlu_change::none;
+    }
     rlu::ptr<node>* const link = lock(in, from, p.before);
-    if (link == nullptr) return false;
+    if (link == nullptr) return rlu_change::doomed;
     rlu::ptr<node> next = p.at;
     if (p.found) {
       next = in.get(p.at, &node::next);
-      if (!in.free(p.at)) return false;
+      if (!in.free(p.at)) return rlu_change::doomed;
     }
-    *link = in.template make<node>({std::forward<K>(key), std::forward<V>(value)}, {next});
-    return !p.found;
+    *link = in.template make<node>({std::forward<K>(key), std::forward<V>(value), stamp}, {next});
+    return p.found ? rlu_change::replaced : rlu_change::added;
   }
 
-  /// True if the key was present.
-  static bool erase(writer& in, start from, const Key& key, const Compare& less) {
+  template <class... Seen>
+  static rlu_change erase(writer& in, start from, const Key& key, const Compare& less,
+                          const Seen&... was) {
     const place p = find(in, from, key, less);
-    if (!p.found) return false;
+    if (!p.found || !(has(in.fixed(p.at), was) && ...)) return rlu_change::none;
     const rlu::ptr<node> next = in.get(p.at, &node::next);
     rlu::ptr<node>* const link = lock(in, from, p.before);
-    if (link == nullptr || !in.free(p.at)) return false;
+    if (link == nullptr || !in.free(p.at)) return rlu_change::doomed;
     *link = next;
-    return true;
+    return rlu_change::removed;
   }
 
   /// Gives back all nodes. No other thread may use the chain any more.

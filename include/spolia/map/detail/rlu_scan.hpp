@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// rlu_scan.hpp: shows a user's function what one section has copied, after that section.
+// rlu_scan.hpp: what the maps over read-log-update do alike: they show a user's function what one
+// section has copied, after that section; and count what a section has changed.
 #pragma once
 
 #include <vector>
@@ -7,6 +8,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/shown_to.hpp>
 #include <spolia/map/detail/rlu_chain.hpp>
+#include <spolia/map/detail/size_counter.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
@@ -17,10 +19,22 @@ template <class Key, class Value, class F, class Collect>
 void show_copies(F& f, Collect&& collect) {
   std::vector<rlu_entry<Key, Value>> copies;
   collect(copies);
-  for (const auto& [key, value] : copies) {
-    if (!shown_to(f, key, value)) return;
+  for (const auto& e : copies) {
+    if (!shown_to(f, e.key, e.value)) return;
   }
 }
+
+/// Counts a change if the section commits, and says whether it is the one that was wanted. Of a
+/// doomed section too: inside another one the caller would else try again forever.
+template <class Writer>
+bool is_done(Writer& in, rlu_change done, rlu_change wanted, size_counter::mine& mine) {
+  if (done == rlu_change::added) in.count(mine.added);
+  if (done == rlu_change::removed) in.count(mine.removed);
+  return done == wanted || done == rlu_change::doomed;
+}
+template <class... Seen>
+inline constexpr rlu_change wanted_by =
+    sizeof...(Seen) != 0 ? rlu_change::replaced : rlu_change::added;
 
 }  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -88,6 +88,7 @@ class scx final : private threads::listener {
     std::array<atomic<word>, most_records> seen;  // [0] is not used: only the owner freezes v[0]
     tally inserted;
     tally erased;
+    tally stamped;  // for next_stamp
     // What the owner's changes have added, less what they have removed.
     tally leaves;
     tally internals;

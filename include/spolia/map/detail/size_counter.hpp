@@ -23,6 +23,7 @@ class size_counter {
   struct alignas(cache_line) mine {
     tally added;
     tally removed;
+    tally stamped;  // for next_stamp
   };
 
   /// The calling thread's counters. Throws std::bad_alloc on a thread's first call only: ask for

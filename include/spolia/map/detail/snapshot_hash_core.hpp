@@ -19,6 +19,7 @@
 #include <spolia/map/detail/hash_spread.hpp>
 #include <spolia/map/detail/hash_tags.hpp>
 #include <spolia/map/detail/kept_pair.hpp>
+#include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/detail/size_counter.hpp>
 #include <spolia/version/concepts.hpp>
 #include <spolia/version/holdings.hpp>
@@ -41,6 +42,7 @@ class snapshot_hash_core {
   using session = typename Collector::session;
   using list = typename Collector::list;
   using pairs = typename version::pairs;
+  using seen = seen_pair<pair, Value>;
 
   /// Throws std::bad_alloc.
   snapshot_hash_core(Collector& c, const hash_table_options& o, Hash hash, Equal equal)
@@ -64,14 +66,23 @@ class snapshot_hash_core {
   /// True if the key was absent.
   template <bool Assign, class K, class V>
   bool put(K&& key, V&& value) {
-    size_counter::mine* const mine = put_now<Assign>(std::forward<K>(key), std::forward<V>(value));
+    size_counter::mine* mine = nullptr;
+    put_now<Assign>(mine, std::forward<K>(key), std::forward<V>(value));
     if (mine == nullptr) return false;
     mine->added.add(1);
     grow_if_full(*mine);
     return true;
   }
-  bool erase(const Key& key) {
-    size_counter::mine* const mine = erase_now(key);
+  /// True if the key still had the value that was seen, and has this one now.
+  template <bool Assign, class V>
+  bool put(const Key& key, V&& value, const seen& was) {
+    size_counter::mine* mine = nullptr;
+    return put_now<true>(mine, key, std::forward<V>(value), was);
+  }
+  /// True if it was there; with the value that was seen, if one is given.
+  template <class... Seen>
+  bool erase(const Key& key, const Seen&... was) {
+    size_counter::mine* const mine = erase_now(key, was...);
     if (mine == nullptr) return false;
     mine->removed.add(1);
     return true;
@@ -82,6 +93,13 @@ class snapshot_hash_core {
     const std::uint64_t h = hash_of(key);
     const version& v = *place_of(s, h).newest;
     return pair_in(v, current(v), h, key);
+  }
+  /// Remembers the value as it is now. False: there is none.
+  bool look(const Key& key, seen& to) const {
+    session s = collector_.enter();
+    const pair* const p = find(s, key);
+    if (p != nullptr) to.look(*p);
+    return p != nullptr;
   }
   /// The pair at a snapshot's time; stays while the snapshot lives.
   const pair* find_at(session& s, std::uint64_t then, const Key& key) const {
@@ -339,36 +357,40 @@ class snapshot_hash_core {
     return mine;
   }
 
-  /// Where to count the key; null: it was there before.
-  template <bool Assign, class K, class V>
-  size_counter::mine* put_now(K&& key, V&& value) {
+  /// Whether something has changed. `added`: where to count the key if it was not there before.
+  template <bool Assign, class K, class V, class... Seen>
+  bool put_now(size_counter::mine*& added, K&& key, V&& value, const Seen&... was) {
+    constexpr bool only_for_seen = sizeof...(Seen) != 0;
     const std::uint64_t h = hash_of(key);
     std::optional<pair> fresh;
     session s = collector_.enter();
     for (;;) {
       const place p = place_of(s, h);
       p.newest->prefetch_more_pairs();
-      const pairs seen = current(*p.newest);
-      const pair* const old = pair_in(*p.newest, seen, h, fresh ? fresh->key() : key);
-      if (old != nullptr && !Assign) return nullptr;
+      const pairs now = current(*p.newest);
+      const pair* const old = pair_in(*p.newest, now, h, fresh ? fresh->key() : key);
+      if (old != nullptr ? !Assign || !(was.is(*old) && ...) : only_for_seen) return false;
       size_counter::mine& mine = prepare(s);
       if (!fresh) fresh.emplace(pair::make(h, std::forward<K>(key), std::forward<V>(value)));
-      if (change(s, p, {seen, old, &*fresh, h})) return old == nullptr ? &mine : nullptr;
+      if (!change(s, p, {now, old, &*fresh, h})) continue;
+      if (old == nullptr) added = &mine;
+      return true;
     }
   }
 
-  /// The same; null: it was not there.
-  size_counter::mine* erase_now(const Key& key) {
+  /// Where to count that; null: it was not there.
+  template <class... Seen>
+  size_counter::mine* erase_now(const Key& key, const Seen&... was) {
     const std::uint64_t h = hash_of(key);
     session s = collector_.enter();
     for (;;) {
       const place p = place_of(s, h);
       p.newest->prefetch_more_pairs();
-      const pairs seen = current(*p.newest);
-      const pair* const old = pair_in(*p.newest, seen, h, key);
-      if (old == nullptr) return nullptr;
+      const pairs now = current(*p.newest);
+      const pair* const old = pair_in(*p.newest, now, h, key);
+      if (old == nullptr || !(was.is(*old) && ...)) return nullptr;
       size_counter::mine& mine = prepare(s);
-      if (change(s, p, {seen, old, nullptr, h})) return &mine;
+      if (change(s, p, {now, old, nullptr, h})) return &mine;
     }
   }
 

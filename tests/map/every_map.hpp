@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+/// \file
+/// All maps as they are unless one says otherwise, for tests of what they have in common.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include <spolia/map.hpp>
+#include <spolia/rlu.hpp>
+#include <spolia/snapshot.hpp>
+
+namespace spolia::test {
+
+template <template <class, class> class Map>
+struct plain_map {
+  template <class Key, class Value>
+  using of = Map<Key, Value>;
+};
+
+template <class Key, class Value>
+using plain_abtree = abtree<Key, Value>;
+template <class Key, class Value>
+using plain_avl = avl<Key, Value>;
+template <class Key, class Value>
+using plain_external_bst = external_bst<Key, Value>;
+template <class Key, class Value>
+using plain_list = list<Key, Value>;
+template <class Key, class Value>
+using plain_snapshot_hash = snapshot_hash<Key, Value>;
+template <class Key, class Value>
+using plain_snapshot_tree = snapshot_tree<Key, Value>;
+template <class Key, class Value>
+using plain_counted_hash = counted_hash<Key, Value>;
+template <class Key, class Value>
+using plain_counted_bst = counted_bst<Key, Value>;
+template <class Key, class Value>
+using plain_counted_btree = counted_btree<Key, Value>;
+template <class Key, class Value>
+using plain_rlu_list = rlu_list<Key, Value>;
+template <class Key, class Value>
+using plain_rlu_bst = rlu_bst<Key, Value>;
+template <class Key, class Value>
+struct plain_rlu_hash : rlu_hash<Key, Value> {
+  plain_rlu_hash() : rlu_hash<Key, Value>(16) {}
+};
+
+using every_map =
+    testing::Types<plain_map<plain_abtree>, plain_map<plain_avl>, plain_map<plain_external_bst>,
+                   plain_map<plain_list>, plain_map<plain_snapshot_hash>,
+                   plain_map<plain_snapshot_tree>, plain_map<plain_counted_hash>,
+                   plain_map<plain_counted_bst>, plain_map<plain_counted_btree>,
+                   plain_map<plain_rlu_list>, plain_map<plain_rlu_bst>, plain_map<plain_rlu_hash>>;
+
+struct every_map_name {
+  template <class Map>
+  static std::string GetName(int i) {
+    constexpr const char* names[] = {"abtree",       "avl",           "external_bst",
+                                     "list",         "snapshot_hash", "snapshot_tree",
+                                     "counted_hash", "counted_bst",   "counted_btree",
+                                     "rlu_list",     "rlu_bst",       "rlu_hash"};
+    return names[i];
+  }
+};
+
+}  // namespace spolia::test

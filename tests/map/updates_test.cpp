@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// Updates that go by the value that a key has, in every map.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "map/every_map.hpp"
+#include "support/linearizability.hpp"
+#include "support/recorded_operation.hpp"
+#include "support/stress.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+using enum update_result;
+
+template <class Subject>
+class updates_by_value : public testing::Test {
+ public:
+  using numbers = typename Subject::template of<std::uint64_t, std::uint64_t>;
+  using texts = typename Subject::template of<std::uint64_t, std::string>;
+};
+TYPED_TEST_SUITE(updates_by_value, every_map, every_map_name);
+
+TYPED_TEST(updates_by_value, answer_like_std_map) {
+  typename TestFixture::texts m;
+  std::map<std::uint64_t, std::string> model;
+  rng random(seed_for(0));
+  for (int i = 0; i < 2000; ++i) {
+    const std::uint64_t key = random.below(40);
+    const std::string fresh = std::to_string(random.below(5));
+    const auto at = model.find(key);
+    const bool there = at != model.end();
+    switch (random.below(6)) {
+      case 0:
+        ASSERT_EQ(m.update(key, [&](std::string& v) { v += fresh; }), there ? updated : absent);
+        if (there) at->second += fresh;
+        break;
+      case 1:
+        ASSERT_EQ(m.upsert(
+                      key, [&](const std::string& v) { return v + fresh; }, fresh),
+                  there ? updated : inserted);
+        model[key] += fresh;
+        break;
+      case 2: {
+        const auto got = m.get_or_insert(key, [&] { return fresh; });
+        ASSERT_EQ(got.inserted, !there);
+        ASSERT_EQ(got.value, model.emplace(key, fresh).first->second);
+        break;
+      }
+      case 3: {
+        const auto done = m.compare_exchange(key, fresh, "changed");
+        ASSERT_EQ(done, !there ? absent : at->second == fresh ? updated : unchanged);
+        if (done == updated) at->second = "changed";
+        break;
+      }
+      case 4: {
+        const auto done = m.erase_if(key, [](const std::string& v) { return v.size() > 4; });
+        ASSERT_EQ(done, !there ? absent : at->second.size() > 4 ? erased : unchanged);
+        if (done == erased) model.erase(at);
+        break;
+      }
+      default:
+        ASSERT_EQ(m.extract(key), there ? std::optional(at->second) : std::nullopt);
+        model.erase(key);
+    }
+    ASSERT_EQ(m.size_approx(), model.size());
+  }
+  for (const auto& [key, value] : model) ASSERT_EQ(m.find(key), value);
+}
+
+TYPED_TEST(updates_by_value, a_function_may_leave_the_value_as_it_is_or_throw) {
+  typename TestFixture::texts m;
+  m.insert(1, "one");
+  EXPECT_EQ(m.update(1, [](std::string& v) { return v.clear(), false; }), unchanged);
+  EXPECT_THROW(m.update(1, [](std::string& v) { v.clear(), throw std::runtime_error("no"); }),
+               std::runtime_error);
+  EXPECT_THROW(m.erase_if(1, [](auto&) -> bool { throw std::runtime_error("no"); }),
+               std::runtime_error);
+  EXPECT_THROW(m.get_or_insert(2, []() -> std::string { throw std::runtime_error("no"); }),
+               std::runtime_error);
+  EXPECT_EQ(m.find(1), "one");
+  EXPECT_FALSE(m.contains(2));
+  EXPECT_EQ(m.update(1, [](auto& v) { return v += "!", true; }), updated);
+  EXPECT_EQ(m.find(1), "one!");
+}
+
+/// All are equal.
+struct lookalike {
+  explicit lookalike(int n) : number(n) {}
+  lookalike(const lookalike& other) : number(other.number) {}
+  lookalike& operator=(const lookalike& other) = default;
+  ~lookalike() {}
+  friend bool operator==(const lookalike&, const lookalike&) { return true; }
+  int number;
+};
+
+template <class F>
+void elsewhere_meanwhile(F f) {
+  std::thread(f).join();
+}
+
+TYPED_TEST(updates_by_value, a_value_that_only_looks_the_same_is_another) {
+  typename TypeParam::template of<int, lookalike> m;
+  for (int n = 0; n < 50; ++n) m.insert(n, lookalike(1));
+  // It is replaced; erased and put in again; and both with others around it.
+  using change = void (*)(decltype(m)&);
+  for (const change meanwhile :
+       {change([](auto& map) { map.insert_or_assign(7, lookalike(2)); }), change([](auto& map) {
+          map.erase(7);
+          map.insert(7, lookalike(2));
+        }),
+        change([](auto& map) {
+          for (int n = 0; n < 50; ++n) map.erase(n);
+          for (int n = 0; n < 50; ++n) map.insert(n, lookalike(2));
+        })}) {
+    m.insert_or_assign(7, lookalike(1));
+    std::vector<int> seen;
+    const auto with_a_change = [&](const lookalike& v) {
+      if (seen.empty()) elsewhere_meanwhile([&] { meanwhile(m); });
+      seen.push_back(v.number);
+      return true;
+    };
+    EXPECT_EQ(m.update(7, [&](lookalike& v) { return with_a_change(v), v.number += 10, true; }),
+              updated);
+    EXPECT_EQ(seen, (std::vector<int>{1, 2}));
+    EXPECT_EQ(m.find(7)->number, 12);
+    m.insert_or_assign(7, lookalike(1));
+    seen.clear();
+    EXPECT_EQ(m.erase_if(7, with_a_change), erased);
+    EXPECT_EQ(seen, (std::vector<int>{1, 2}));
+    EXPECT_FALSE(m.contains(7));
+  }
+}
+
+TYPED_TEST(updates_by_value, what_was_put_in_meanwhile_is_not_lost) {
+  typename TestFixture::numbers m;
+  int made = 0;
+  const auto too_late = [&] {
+    if (made++ == 0) elsewhere_meanwhile([&] { m.insert(7, std::uint64_t{1}); });
+    return std::uint64_t{100};
+  };
+  EXPECT_EQ(m.get_or_insert(7, too_late).value, 1U);
+  EXPECT_EQ(made, 1);
+  m.erase(7);
+  made = 0;
+  EXPECT_EQ(m.upsert(7, [](std::uint64_t& n) { ++n; }, too_late), updated);
+  EXPECT_EQ(m.find(7), 2U);
+  // And what has gone meanwhile does not come back.
+  int calls = 0;
+  EXPECT_EQ(m.update(7,
+                     [&](std::uint64_t& n) {
+                       if (calls++ == 0) elsewhere_meanwhile([&] { m.erase(7); });
+                       ++n;
+                     }),
+            absent);
+  EXPECT_FALSE(m.contains(7));
+}
+
+/// Padding is no part of a value.
+struct padded {
+  char small;
+  std::uint64_t large;
+  friend bool operator==(const padded&, const padded&) = default;
+};
+struct nothing_inside {
+  friend bool operator==(const nothing_inside&, const nothing_inside&) = default;
+};
+
+TYPED_TEST(updates_by_value, padding_is_no_part_of_a_value) {
+  typename TypeParam::template of<int, padded> m;
+  typename TypeParam::template of<int, nothing_inside> set;
+  typename TypeParam::template of<int, double> reals;
+  for (int n = 0; n < 100; ++n) {
+    m.upsert(n % 20, [](padded& p) { ++p.large; }, padded{'a', 1});
+    set.upsert(n % 20, [](nothing_inside&) {}, nothing_inside{});
+    reals.upsert(n % 20, [](double x) { return -x; }, 0.0);
+  }
+  EXPECT_EQ(m.find(3), (padded{'a', 5}));
+  EXPECT_EQ(set.update(3, [](nothing_inside&) {}), updated);
+  EXPECT_EQ(reals.compare_exchange(3, -0.0, 1.0), updated) << "by ==";
+}
+
+TYPED_TEST(updates_by_value, counts_by_many_threads_are_exact) {
+  constexpr unsigned threads = 4;
+  constexpr std::uint64_t keys = 5;
+  constexpr std::uint64_t each = 3000;
+  typename TestFixture::numbers numbers;
+  typename TestFixture::texts texts;
+  std::vector<std::thread> writers;
+  for (unsigned t = 0; t < threads; ++t) {
+    writers.emplace_back([&] {
+      for (std::uint64_t i = 0; i < each; ++i) {
+        numbers.upsert(i % keys, [](std::uint64_t& n) { ++n; }, 1);
+        if (i < 200) texts.upsert(i % keys, [](std::string& s) { s += 'x'; }, "x");
+      }
+    });
+  }
+  for (auto& w : writers) w.join();
+  for (std::uint64_t k = 0; k < keys; ++k) {
+    EXPECT_EQ(numbers.find(k), threads * each / keys);
+    EXPECT_EQ(texts.find(k)->size(), threads * 200 / keys);
+  }
+}
+
+TYPED_TEST(updates_by_value, what_is_taken_out_is_taken_once) {
+  constexpr unsigned threads = 4;
+  typename TestFixture::numbers m;
+  for (std::uint64_t k = 0; k < 500; ++k) m.insert(k, k);
+  std::array<std::uint64_t, threads> sums{};
+  std::vector<std::thread> takers;
+  for (unsigned t = 0; t < threads; ++t) {
+    takers.emplace_back([&, t] {
+      for (std::uint64_t k = 0; k < 500; ++k) sums[t] += m.extract(k).value_or(0);
+    });
+  }
+  for (auto& t : takers) t.join();
+  EXPECT_EQ(sums[0] + sums[1] + sums[2] + sums[3], 500U * 499U / 2U);
+  EXPECT_TRUE(m.empty_approx());
+}
+
+TYPED_TEST(updates_by_value, histories_are_linearizable) {
+  constexpr unsigned threads = 3;
+  constexpr std::uint64_t keys = 3;
+  map_recorder record(threads, 20'000);
+  typename TestFixture::numbers m;
+  run_stress({.threads = threads, .share = 0.1}, [&](stress_thread& self) {
+    auto& lane = record.of(self.index());
+    std::uint64_t value = self.index();
+    while (self.running() && !lane.full()) {
+      const std::uint64_t key = self.random().below(keys);
+      if (self.random().chance(1, 3)) {
+        operate(m, lane, self.random(), key, value += threads);
+      } else {
+        operate_by_value(m, lane, self.random(), key, value += threads);
+      }
+    }
+  });
+  EXPECT_TRUE(accepted(check_map(record.events())));
+}
+
+TYPED_TEST(updates_by_value, no_guard_is_held_while_a_function_runs) {
+  typename TestFixture::texts m;
+  if constexpr (requires { m.domain().pins(); }) {
+    m.insert(1, "one");
+    m.domain().pins();
+    const auto free_of_guards = [&](const std::string& v) {
+      EXPECT_TRUE(m.domain().pins().empty());
+      return v + "!";
+    };
+    EXPECT_EQ(m.update(1, free_of_guards), updated);
+    EXPECT_EQ(m.upsert(2, free_of_guards, [&] { return free_of_guards("two"); }), inserted);
+    EXPECT_EQ(m.erase_if(1, [&](auto& v) { return !free_of_guards(v).empty(); }), erased);
+  }
+}
+
+template <class Map>
+void expect_works_without_copies(Map& m) {
+  m.insert(1, std::make_unique<int>(1));
+  const auto more = [](const std::unique_ptr<int>& p) { return std::make_unique<int>(*p + 1); };
+  EXPECT_EQ(m.update(1, more), updated);
+  EXPECT_EQ(m.upsert(1, more, [] { return std::make_unique<int>(1); }), updated);
+  EXPECT_EQ(m.upsert(2, more, [] { return std::make_unique<int>(1); }), inserted);
+  EXPECT_TRUE(m.visit(1, [](auto& p) { EXPECT_EQ(*p, 3); }));
+  EXPECT_EQ(m.erase_if(1, [](auto& p) { return *p == 4; }), unchanged);
+  EXPECT_EQ(m.erase_if(1, [](auto& p) { return *p == 3; }), erased);
+}
+TEST(updates_of_snapshot_maps, take_values_that_can_only_be_moved) {
+  snapshot_hash<int, std::unique_ptr<int>> hash;
+  expect_works_without_copies(hash);
+  snapshot_tree<int, std::unique_ptr<int>> tree;
+  expect_works_without_copies(tree);
+}
+
+}  // namespace
