@@ -2,9 +2,14 @@
 // misuse.cpp: the process's handler for broken preconditions, and its serial numbers.
 #include <spolia/base/misuse.hpp>
 
+#include <array>
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <stdexcept>
+
+#include <spolia/base/threads.hpp>
 
 namespace spolia::core {
 namespace {
@@ -17,6 +22,12 @@ void tell_and_abort(const char* what, std::uint32_t thread) {
 constinit std::atomic<misuse_handler> handler{&tell_and_abort};
 constinit std::atomic<std::uint64_t> serial{0};
 
+// Numbers of two copies of the library would only be the same after 2^29 of them: the marks lie in
+// different pages.
+std::uint64_t first_serial() noexcept {
+  return reinterpret_cast<std::uintptr_t>(&copy_mark) << 17U;
+}
+
 }  // namespace
 
 misuse_handler set_misuse_handler(misuse_handler h) noexcept {
@@ -27,6 +38,23 @@ void report_misuse(const char* what, std::uint32_t thread) noexcept {
   handler.load(std::memory_order_acquire)(what, thread);
 }
 
-std::uint64_t next_serial() noexcept { return serial.fetch_add(1, std::memory_order_relaxed) + 1; }
+const char copy_mark = 0;
+
+#if !defined(SPOLIA_MODEL)
+void report_other_copy(const char* what) {
+  std::array<char, 256> text{};
+  std::snprintf(
+      text.data(), text.size(),
+      "%s belongs to another copy of the Spolia library in this process; parts that share "
+      "it must be linked with one shared library",
+      what);
+  report_misuse(text.data(), here.number_plus_one == 0 ? 0 : here.number_plus_one - 1);
+  throw std::logic_error(text.data());
+}
+#endif
+
+std::uint64_t next_serial() noexcept {
+  return first_serial() + serial.fetch_add(1, std::memory_order_relaxed) + 1;
+}
 
 }  // namespace spolia::core

@@ -87,18 +87,22 @@ constinit const void* thin_kinds[65536] = {};
 
 std::uint32_t add_thin_kind(const void* ops) {
   static constinit std::uint32_t count = 0;
+  constexpr std::uint32_t most = std::size(thin_kinds);
+  // Where this copy of the library lies, so that two copies seldom give out one number, and objects
+  // of the other one are found out.
+  const auto first =
+      static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(thin_kinds) >> 12U);
   const threads::making alone;  // no other thread adds a kind meanwhile
-  const void* const* const first = thin_kinds;
-  const void* const* const end = first + count;
   // Several shared objects may ask for one kind; and a plugin that is loaded again, often to the
   // same place, must not fill the table.
-  const void* const* const known = std::find(first, end, ops);
-  if (known == end) {
-    if (count == std::size(thin_kinds)) throw std::length_error("too many kinds of thin objects");
+  std::uint32_t known = 0;
+  while (known < count && thin_kinds[(first + known) % most] != ops) ++known;
+  if (known == count) {
+    if (count == most) throw std::length_error("too many kinds of thin objects");
     // A plain store: a thread that sees an object of the kind sees the entry, too.
-    thin_kinds[count++] = ops;
+    thin_kinds[(first + count++) % most] = ops;
   }
-  return static_cast<std::uint32_t>(known - first);
+  return (first + known) % most;
 }
 
 void end_what_was_put_off(void* m) noexcept { home().end_put_off(*static_cast<member*>(m)); }

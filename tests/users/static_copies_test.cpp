@@ -135,4 +135,41 @@ TEST(users_static_copies, go_where_their_symbols_are_hidden) {
             0);
 }
 
+/// One thing of the first plugin's is used by both.
+void use_by_both(int kind) {
+  const loaded_tenant first(SPOLIA_FIRST_TENANT);
+  const loaded_tenant second(SPOLIA_SECOND_TENANT);
+  if (kind == kinds_of_things) {
+    prices* const map = first.functions().make();
+    first.functions().change(*map, 1);
+    second.functions().change(*map, 2);
+  } else {
+    void* const thing = first.functions().make_thing();
+    first.functions().use_thing(thing, kind);
+    second.functions().use_thing(thing, kind);
+  }
+}
+
+TEST(users_static_copies, are_told_apart_where_they_share_a_thing) {
+  for (int kind = 0; kind <= kinds_of_things; ++kind) {
+    EXPECT_DEATH(use_by_both(kind), "belongs to another copy of the Spolia library") << kind;
+  }
+}
+
+TEST(users_static_copies, may_use_what_is_their_own_after_each_other) {
+  EXPECT_EQ(status_of_child([] {
+              const loaded_tenant first(SPOLIA_FIRST_TENANT);
+              const loaded_tenant second(SPOLIA_SECOND_TENANT);
+              for (int kind = 0; kind < kinds_of_things; ++kind) {
+                void* const one = first.functions().make_thing();
+                void* const other = second.functions().make_thing();
+                for (int round = 0; round < 2; ++round) {
+                  first.functions().use_thing(one, kind);
+                  second.functions().use_thing(other, kind);
+                }
+              }
+            }),
+            0);
+}
+
 }  // namespace

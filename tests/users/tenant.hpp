@@ -36,7 +36,12 @@ struct tenant {
   /// functions which it keeps with them. How many endings this copy's code has seen: `kinds_ended`
   /// times `count`, if all.
   int (*end_blocks)(int count);
+  /// Things of all kinds that this copy of the library makes, and that it alone may use.
+  void* (*make_thing)();
+  /// Reads and changes the one of a kind, so often that what it gives up is gone over.
+  void (*use_thing)(void* thing, int kind);
 };
+inline constexpr int kinds_of_things = 4;
 inline constexpr int kinds_ended = 6;
 
 }  // namespace spolia::test::inline SPOLIA_FLAVOUR

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include <spolia/live.hpp>
 #include <spolia/memory.hpp>
 #include <spolia/reclaim.hpp>
 #include <spolia/rlu.hpp>
@@ -224,10 +225,37 @@ long count_prices(const prices& p, const spolia::snapshot& now) {
   return found;
 }
 
+struct thing {
+  spolia::live<int> value{1};
+  spolia::atomic_shared_ptr<int> shared{spolia::make_shared<int>(1)};
+  spolia::atomic_thin_ptr<int> thin{spolia::make_thin<int>(1)};
+  spolia::rlu::domain bank;
+};
+
+void* make_thing() { return std::make_unique<thing>().release(); }
+
+void use_thing(void* given, int kind) {
+  auto& it = *static_cast<thing*>(given);
+  switch (kind) {
+    case 0:
+      it.value.store(*it.value.read() + 1);
+      break;
+    case 1:
+      for (int i = 0; i < 50'000; ++i) it.shared.store(spolia::make_shared<int>(i));
+      break;
+    case 2:
+      for (int i = 0; i < 50'000; ++i) it.thin.store(spolia::make_thin<int>(i));
+      break;
+    default:
+      it.bank.read([](auto&) {});
+  }
+}
+
 }  // namespace
 
 extern "C" {
 [[gnu::visibility("default")]] extern const tenant tenant_functions;
-const tenant tenant_functions{&timeline,  &make, &end,   &change_prices,  &count_prices,
-                              &use_kinds, &work, &churn, &announces_here, &end_blocks};
+const tenant tenant_functions{&timeline,       &make,       &end,        &change_prices,
+                              &count_prices,   &use_kinds,  &work,       &churn,
+                              &announces_here, &end_blocks, &make_thing, &use_thing};
 }

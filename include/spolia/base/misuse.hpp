@@ -3,7 +3,8 @@
 //
 // In the checked build variant the mistake is named on standard error and the process aborts; a
 // program may install its own handler (tests do). The native variant does not check: report() is
-// then nothing.
+// then nothing. What would write over memory of others, and can be told at no cost, is reported in
+// every variant: a thing that two copies of the library share.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +21,36 @@ using misuse_handler = void (*)(const char* what, std::uint32_t thread);
 /// Installs a handler for the whole process and returns the one before; null restores the default.
 SPOLIA_EXPORT misuse_handler set_misuse_handler(misuse_handler) noexcept;
 SPOLIA_EXPORT void report_misuse(const char* what, std::uint32_t thread) noexcept;
-/// A number no other caller in this process gets.
+/// A number no other caller in this process gets, whichever copy of the library it is linked with.
 SPOLIA_EXPORT std::uint64_t next_serial() noexcept;
+/// Where it lies tells which copy of the library the code that asks is linked with.
+extern SPOLIA_EXPORT const char copy_mark;
+#if !defined(SPOLIA_MODEL)
+/// Reports it, and throws std::logic_error if the handler returns.
+[[noreturn]] SPOLIA_EXPORT void report_other_copy(const char* what);
+#endif
 }  // namespace spolia::core
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace misuse {
+
+/// Kept by what only one copy of the library may use: two static copies in one process, as of two
+/// plugins, do not know of each other's threads.
+class copy_of_the_library {
+ public:
+#if defined(SPOLIA_MODEL)
+  constexpr void expect_own(const char*) const noexcept {}
+#else
+  /// `what` names the thing in a sentence about it. Costs a load and a comparison.
+  void expect_own(const char* what) const {
+    if (mark_ != &core::copy_mark) [[unlikely]]
+      core::report_other_copy(what);
+  }
+
+ private:
+  const char* mark_ = &core::copy_mark;
+#endif
+};
 
 inline void report([[maybe_unused]] const char* what,
                    [[maybe_unused]] std::uint32_t thread) noexcept {

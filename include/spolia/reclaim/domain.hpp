@@ -24,6 +24,9 @@
 //              thread; guards nest, and several domains may be in use at once. A thread that ends
 //              inside a guard leaves it behind (checked build: reported): what that guard protects
 //              stays, pins() names it, and the thread's number goes to no other thread meanwhile.
+// Copies:      a domain, and what is made of it, is for one copy of the library: where two plugins
+//              have static copies and share it, the second one's first use is reported in every
+//              build variant, and ends the process.
 // Errors:      a thread's first guard in a domain may throw std::bad_alloc; so may retire
 //              without `header`, which needs a small record: then nothing was retired.
 // Cost:        see the scheme; the domain adds two plain stores and a few tests to a guard.
@@ -260,6 +263,7 @@ class domain final : private threads::listener {
 
   static constexpr int drain_rounds = 8;  // more than any scheme needs from retirement to release
   const std::uint64_t serial_;
+  const misuse::copy_of_the_library copy_{};
   Scheme scheme_;
   const memory::origin memory_;
   Release release_;

@@ -307,6 +307,7 @@ class basic_domain final : private threads::listener {
   static constexpr std::uint32_t most_asked_for = 16;  // threads of the process may be strangers
 #endif
   const std::uint64_t serial_ = core::next_serial();  // names the domain in core::here
+  const misuse::copy_of_the_library copy_{};
   const options options_;
   Clock clock_;
   census sections_;

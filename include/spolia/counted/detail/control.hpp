@@ -27,11 +27,15 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/misuse.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted::detail {
 
 struct control;
+
+/// For errors.
+inline constexpr const char* counted_pointer = "what a counted pointer points to";
 
 /// What differs from block to block.
 struct control_ops {
@@ -43,6 +47,7 @@ struct control_ops {
   std::size_t bytes_each;                                      ///< its elements
   bool holds_pointer;                                          ///< it is a pointer_control
   bool silent;  ///< its end runs no code of the user's, and dispose has nothing to do
+  misuse::copy_of_the_library copy{};  ///< that the code is linked with which has made the block
 };
 
 /// The process has one thread, and so counts need no read-modify-write.

@@ -56,7 +56,13 @@ struct head {
   explicit head(std::uint32_t k) noexcept : kind(k) {}
 
   [[nodiscard]] const head_ops& ops() const noexcept {
-    return *static_cast<const head_ops*>(thin_kinds[kind]);
+    const void* const found = thin_kinds[kind];
+#if !defined(SPOLIA_MODEL)
+    // Two copies of the library number their kinds from different numbers on.
+    if (found == nullptr) [[unlikely]]
+      core::report_other_copy(counted_pointer);
+#endif
+    return *static_cast<const head_ops*>(found);
   }
   [[nodiscard]] void* object() noexcept { return this + 1; }
 

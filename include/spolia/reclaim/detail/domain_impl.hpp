@@ -210,6 +210,7 @@ inline auto domain<Scheme, Release>::my_cell() -> cell& {
 /// The first use of a thread, or the first since it used another domain.
 template <class Scheme, class Release>
 auto domain<Scheme, Release>::find_my_cell() -> cell& {
+  copy_.expect_own("a domain, or a map or a timeline that has one,");
   const std::uint32_t number = threads::number();
   cell& found = cells_.of(number);
   if (!found.used.load_relaxed()) {

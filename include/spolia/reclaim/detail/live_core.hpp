@@ -88,6 +88,7 @@ class live_core {
    public:
     /// Throws std::bad_alloc, and std::system_error where the thread has the turn already.
     explicit change(live_core& of) : of_(of) {
+      of.copy_.expect_own(whole);
       const std::uint64_t self = threads::identity();
       if (of.turn_.is(self)) {
         throw std::system_error(
@@ -158,10 +159,13 @@ class live_core {
   reading_row& my_row() const { return own_slots_.of(threads::number()); }
   reading_slots& slots() const noexcept { return own_slots_; }
 #else
-  SPOLIA_ALWAYS_INLINE static reading_row& my_row() {
+  SPOLIA_ALWAYS_INLINE reading_row& my_row() const {
     void* const mine = core::here.readings;
-    return *static_cast<reading_row*>(mine != nullptr ? mine : core::join_readings());
+    if (mine != nullptr) [[likely]]
+      return *static_cast<reading_row*>(mine);
+    return join();
   }
+  reading_row& join() const;
   static reading_slots& slots() noexcept {
     return *static_cast<reading_slots*>(core::all_readings());
   }
@@ -177,6 +181,8 @@ class live_core {
     if (!SPOLIA_FAULT("live.name_without_light")) fence::light();
   }
 
+  static constexpr const char* whole = "a live value";
+
   static std::int64_t now_ns() noexcept {
     return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
   }
@@ -189,6 +195,7 @@ class live_core {
 
   atomic<node*> current_;
   const end_of_node end_;
+  const misuse::copy_of_the_library copy_{};
   turn turn_;
   mutable shared_work work_;
   mutable plain<node*> waiting_{nullptr};  // in no order; of the thread that is at the work
@@ -200,6 +207,13 @@ class live_core {
   mutable reading_slots own_slots_;  // an execution's own
 #endif
 };
+
+#if !defined(SPOLIA_MODEL)
+inline reading_row& live_core::join() const {
+  copy_.expect_own(whole);
+  return *static_cast<reading_row*>(core::join_readings());
+}
+#endif
 
 inline const live_core::node* live_core::read_in(reading_row::slot& mine,
                                                  const node* seen) const noexcept {

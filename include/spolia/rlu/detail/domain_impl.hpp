@@ -60,6 +60,7 @@ inline auto basic_domain<Clock, Blocks>::my_session() -> session& {
 
 template <class Clock, class Blocks>
 auto basic_domain<Clock, Blocks>::find_my_session() -> session& {
+  copy_.expect_own("a domain of read-log-update");
   session& mine = sessions_.of(threads::number());
   if (!mine.used.load_relaxed()) join(mine);
   return mine;
