@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A map that many threads write to while one looks through it, without a lock.
 //
-// Several threads count the same words: upsert changes a count from its old value, or puts the first
-// one in, and none is lost. The node that held the old count is retired. for_each holds no guard
-// while its function runs, so a slow reader keeps no memory back.
+// Several threads count the same words: upsert changes a count from its old value, or puts the
+// first one in, and none is lost. The node that held the old count is retired. for_each holds no
+// guard while its function runs, so a slow reader keeps no memory back.
 #include <cstddef>
 #include <cstdio>
 #include <string>

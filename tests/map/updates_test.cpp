@@ -215,6 +215,38 @@ TYPED_TEST(updates_by_value, counts_by_many_threads_are_exact) {
   }
 }
 
+TYPED_TEST(updates_by_value, a_map_is_cleared_and_shows_all_its_pairs_before) {
+  typename TestFixture::texts m;
+  std::map<std::uint64_t, std::string> model;
+  rng random(seed_for(0));
+  for (int i = 0; i < 3000; ++i) {
+    const std::uint64_t key = random.below(2000);
+    m.insert_or_assign(key, std::to_string(i));
+    model.insert_or_assign(key, std::to_string(i));
+    if (i % 3 == 0) model.erase(key / 2), m.erase(key / 2);
+  }
+  std::map<std::uint64_t, std::string> shown;
+  m.for_each([&](std::uint64_t key, const std::string& v) {
+    ASSERT_TRUE(shown.emplace(key, v).second) << key << " came twice";
+  });
+  EXPECT_EQ(shown, model);
+  if constexpr (requires { m.range(1, 2, [](auto, auto&) {}); }) {
+    std::vector<std::uint64_t> keys;
+    m.range(500, 1500, [&](std::uint64_t key, const std::string&) { keys.push_back(key); });
+    std::vector<std::uint64_t> expected;
+    for (auto at = model.lower_bound(500); at != model.lower_bound(1500); ++at) {
+      expected.push_back(at->first);
+    }
+    EXPECT_EQ(keys, expected);
+  }
+  int calls = 0;
+  m.for_each([&](std::uint64_t, const std::string&) { return ++calls < 10; });
+  EXPECT_EQ(calls, 10);
+  EXPECT_EQ(m.clear(), model.size());
+  EXPECT_TRUE(m.empty_approx());
+  m.for_each([](std::uint64_t, const std::string&) { FAIL(); });
+}
+
 TYPED_TEST(updates_by_value, what_is_taken_out_is_taken_once) {
   constexpr unsigned threads = 4;
   typename TestFixture::numbers m;

@@ -33,6 +33,7 @@
 #include <spolia/map/detail/counted_face.hpp>
 #include <spolia/map/detail/counted_look.hpp>
 #include <spolia/map/detail/counted_writer.hpp>
+#include <spolia/map/detail/scan.hpp>
 #include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/keys.hpp>
 
@@ -64,6 +65,8 @@ class counted_bst
   };
 
  public:
+  using key_compare = Compare;
+
   explicit counted_bst(Compare less = {}) : less_(std::move(less)) {}
   /// Not beside anything.
   ~counted_bst() = default;
@@ -115,6 +118,33 @@ class counted_bst
   bool look(const Key& key, detail::map::seen_value<Value>& to) const {
     return detail::map::look_at<Family>(*this, key,
                                         [&](const node& at) { to.look(at.value, at.stamp); });
+  }
+
+  template <class F>
+  void scan(const Key* lo, const Key* hi, F& f) const {
+    detail::map::scan_in_batches<Key, Value>(
+        lo, hi, less_, detail::map::scan_batch,
+        [&](const auto& rest, auto& some) { return gather(rest, some); }, f);
+  }
+  bool gather(const detail::map::interval<Key>& rest, detail::map::pairs<Key, Value>& some) const {
+    const detail::map::writing<Family> turn(writers_);
+    std::vector<const node*> up;  // what comes after what was copied, the next one last
+    const node* at = peek(root_);
+    for (;;) {
+      while (at != nullptr) {
+        const bool before =
+            rest.from != nullptr && (rest.with_from ? static_cast<bool>(less_(at->key, *rest.from))
+                                                    : !less_(*rest.from, at->key));
+        if (!before) up.push_back(at);
+        at = peek(before ? at->right : at->left);
+      }
+      if (up.empty() || some.size() == detail::map::scan_batch) return !some.empty();
+      at = up.back();
+      up.pop_back();
+      if (rest.to != nullptr && !less_(at->key, *rest.to)) return !some.empty();
+      some.emplace_back(at->key, at->value);
+      at = peek(at->right);
+    }
   }
 
   template <class... Seen>
@@ -174,7 +204,7 @@ class counted_bst
   static node* peek(const location& from) { return detail::map::peek<Family, node>(from); }
 
   [[no_unique_address]] Compare less_;
-  detail::map::writers writers_;
+  mutable detail::map::writers writers_;  // scans take turns, too
   location root_{};
 };
 

@@ -34,6 +34,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include <spolia/base/config.hpp>
@@ -43,6 +44,7 @@
 #include <spolia/map/detail/counted_btree_nodes.hpp>
 #include <spolia/map/detail/counted_face.hpp>
 #include <spolia/map/detail/counted_writer.hpp>
+#include <spolia/map/detail/scan.hpp>
 #include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/keys.hpp>
 
@@ -60,6 +62,8 @@ class counted_btree
   using leaf_pointer = typename Family::template pointer<leaf>;
 
  public:
+  using key_compare = Compare;
+
   explicit counted_btree(Compare less = {}) : less_(std::move(less)), root_(first_root()) {}
   /// Not beside anything.
   ~counted_btree() = default;
@@ -115,13 +119,49 @@ class counted_btree
     [[nodiscard]] const hop& back() const noexcept { return at[size - 1]; }
   };
 
-  /// For the writer: what is in the tree stays while it is that.
-  path descend(const Key& key) {
+  template <class F>
+  void scan(const Key* lo, const Key* hi, F& f) const {
+    detail::map::scan_in_batches<Key, Value>(
+        lo, hi, less_, 2 * leaf::most,
+        [&](const auto& rest, auto& some) { return gather(rest, some); }, f);
+  }
+  /// Of one leaf after the other until there are as many as in half a batch.
+  bool gather(detail::map::interval<Key> rest, detail::map::pairs<Key, Value>& some) const {
+    const detail::map::writing<Family> turn(writers_);
+    detail::map::progress<Key, const Key*> on;  // keys stay meanwhile
+    while (some.size() <= leaf::most) {
+      const path way = descend(rest.from);
+      const leaf& in = leaf_below(way.back());
+      for (const std::size_t i : in.in_order(bound_of(way.back()), less_)) {
+        const Key& key = in.key(i);
+        if (rest.to != nullptr && !less_(key, *rest.to)) return !some.empty();
+        const bool before =
+            rest.from != nullptr &&
+            (rest.with_from ? static_cast<bool>(less_(key, *rest.from)) : !less_(*rest.from, key));
+        if (!before) some.emplace_back(key, in.value(i));
+      }
+      const Key* const next = end_of(way);
+      if (next == nullptr || !on.goes_on(*next, less_)) break;
+      rest = {next, true, rest.to};
+    }
+    return !some.empty();
+  }
+  /// Where what belongs to the leaf at the end of the way ends; null: nowhere.
+  const Key* end_of(const path& way) const {
+    for (std::size_t level = way.size; level-- != 0;) {
+      const Key* const end = way[level].node->bound(way[level].child, less_);
+      if (end != nullptr) return end;
+    }
+    return nullptr;
+  }
+
+  /// For the writer: what is in the tree stays while it is that. Null: to the first leaf.
+  path descend(const Key* key) const {
     path way;
     inner_location* link = &root_;
     for (;;) {
       inner* const at = detail::map::peek<Family, inner>(*link);
-      const std::size_t i = at->child(key, at->late(), less_);
+      const std::size_t i = key == nullptr ? 0 : at->child(*key, at->late(), less_);
       way.at[way.size++] = {at, link, i};
       if (!at->over_inners()) return way;
       link = &at->inner(i);
@@ -150,7 +190,7 @@ class counted_btree
   template <class... Seen>
   bool remove(const Key& key, const Seen&... was) {
     const detail::map::writing<Family> turn(writers_);
-    const path way = descend(key);
+    const path way = descend(std::addressof(key));
     leaf& old = leaf_below(way.back());
     const std::size_t i = old.find(key, less_);
     if (i == leaf::absent || !(old.has(i, was) && ...)) return false;
@@ -174,7 +214,7 @@ class counted_btree
   bool put(const Key& key, const Value& value, bool assign, const Seen&... was) {
     constexpr bool only_for_seen = sizeof...(Seen) != 0;
     const detail::map::writing<Family> turn(writers_);
-    const path way = descend(key);
+    const path way = descend(std::addressof(key));
     const leaf& in = leaf_below(way.back());
     const std::size_t i = in.find(key, less_);
     const bool there = i != leaf::absent;
@@ -276,8 +316,9 @@ class counted_btree
   }
 
   [[no_unique_address]] Compare less_;
-  detail::map::writers writers_;
-  inner_location root_;
+  // Scans take turns, too, and go the way that writers go.
+  mutable detail::map::writers writers_;
+  mutable inner_location root_;
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

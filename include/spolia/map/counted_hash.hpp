@@ -10,6 +10,7 @@
 ///              into one twice as large. Old tables are emptied, and stay as long as the map: so
 ///              no thread needs to hold them, and all together are as large as the newest.
 /// Protects:    nothing itself; cells stay as long as a thread views them.
+/// Scans:       for_each copies the pairs of one partition, a sixty-fourth of the map, at a time.
 /// Progress:    look-ups never wait; they are as lock-free as the family's views. One that finds
 ///              nothing while its table is replaced looks again. Writers of one partition wait for
 ///              each other.
@@ -30,8 +31,10 @@
 #include <functional>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include <spolia/base/config.hpp>
+#include <spolia/base/shown_to.hpp>
 #include <spolia/base/unwind.hpp>
 #include <spolia/counted/families.hpp>
 #include <spolia/map/detail/after_update.hpp>
@@ -169,6 +172,28 @@ class counted_hash
   bool look(const Key& key, detail::map::seen_value<Value>& to) const {
     return detail::map::look_at<Family>(*this, key,
                                         [&](const cell& at) { to.look(at.value, at.stamp); });
+  }
+
+  /// A partition at a time, in no order.
+  template <class F>
+  void scan(const Key*, const Key*, F& f) const {
+    std::vector<std::pair<Key, Value>> some;
+    for (partition& p : *partitions_) {
+      some.clear();
+      {
+        const detail::map::writing<Family> turn(p.writers);
+        const table& in = p.table_now();
+        for (std::size_t i = 0; i < in.size; ++i) {
+          const cell* at = detail::map::peek<Family, cell>(in.chains[i]);
+          for (; at != nullptr; at = detail::map::peek<Family, cell>(at->next)) {
+            some.emplace_back(at->key, at->value);
+          }
+        }
+      }
+      for (const auto& [key, value] : some) {
+        if (!detail::shown_to(f, key, value)) return;
+      }
+    }
   }
 
   template <class... Seen>

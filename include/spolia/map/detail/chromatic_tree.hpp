@@ -110,7 +110,7 @@ class chromatic_tree {
   }
 
   /// The pair of `key` as the tree is now, null if there is none. It stays while the session does.
-  const pair* find(session&, const Key& key) const {
+  SPOLIA_ALWAYS_INLINE const pair* find(session&, const Key& key) const {
     edge low = first_edge(key);
     while (!low.to_leaf()) low = next_edge(low, key);
     nodes::as_leaf(low.to())->prefetch();

@@ -10,9 +10,15 @@
 //   put(key, value, true, seen), remove(key, seen)   true if the key still had the value seen, and
 //                              has this one now, or none; else nothing has changed
 //   size_approx()
+//   scan(lo, hi, f)            shows f copies of the pairs, outside of the writers' turns; if
+//                              there is a key_compare in ascending order, those from *lo on and
+//                              before *hi
+//                              (null: no limit)
 //   publishes                  see after_update.hpp
 #pragma once
 
+#include <concepts>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -50,6 +56,21 @@ class counted_face : public value_updates<counted_face<Map, Key, Value>, Key, Va
   }
   /// True if the key was there.
   bool erase(const Key& key) { return told(self().remove(key)); }
+
+  /// Calls f(key, value) for every pair, with copies; f returns nothing, or false to stop. In
+  /// ascending order where there is an order. What it may miss: map/concepts.hpp. To copy some
+  /// pairs it takes the writers' turn, and f runs without it: it may take long, and change the map.
+  template <std::invocable<const Key&, const Value&> F>
+  void for_each(F&& f) const {
+    self().scan(nullptr, nullptr, f);
+  }
+  /// The same for the keys from `lo` on and before `hi`.
+  template <std::invocable<const Key&, const Value&> F>
+  void range(const Key& lo, const Key& hi, F&& f) const
+    requires requires { typename Map::key_compare; }
+  {
+    self().scan(std::addressof(lo), std::addressof(hi), f);
+  }
 
   [[nodiscard]] bool empty_approx() const noexcept { return self().size_approx() == 0; }
 
