@@ -247,6 +247,56 @@ TYPED_TEST(updates_by_value, a_map_is_cleared_and_shows_all_its_pairs_before) {
   m.for_each([](std::uint64_t, const std::string&) { FAIL(); });
 }
 
+/// Equivalent if they are so many hundreds.
+struct hundreds {
+  int number;
+  friend bool operator<(const hundreds& a, const hundreds& b) {
+    return a.number / 100 < b.number / 100;
+  }
+  friend bool operator==(const hundreds& a, const hundreds& b) {
+    return a.number / 100 == b.number / 100;
+  }
+};
+/// The same on the heap.
+struct long_hundreds : hundreds {
+  explicit(false) long_hundreds(int n) : hundreds{n}, text(std::to_string(n)) {}
+  std::string text;
+};
+
+}  // namespace
+
+template <>
+struct std::hash<hundreds> {
+  std::size_t operator()(const hundreds& h) const noexcept {
+    return static_cast<std::size_t>(h.number / 100);
+  }
+};
+template <>
+struct std::hash<long_hundreds> : std::hash<hundreds> {};
+
+namespace {
+
+template <class Map>
+void expect_keys_stay(Map&& m) {
+  for (int n = 0; n < 40; ++n) m.insert({100 * n + 1}, 1);
+  for (int n = 0; n < 40; ++n) {
+    EXPECT_FALSE(m.insert({100 * n + 2}, 2));
+    EXPECT_FALSE(m.insert_or_assign({100 * n + 3}, 3));
+    EXPECT_EQ(m.update({100 * n + 4}, [](int& v) { ++v; }), updated);
+  }
+  int seen = 0;
+  m.for_each([&](const auto& key, int v) {
+    EXPECT_EQ(key.number % 100, 1);
+    EXPECT_EQ(v, 4);
+    ++seen;
+  });
+  EXPECT_EQ(seen, 40);
+}
+TYPED_TEST(updates_by_value, the_key_that_is_there_stays) {
+  expect_keys_stay(typename TypeParam::template of<hundreds, int>());
+  expect_keys_stay(typename TypeParam::template of<long_hundreds, int>());
+}
+
 TYPED_TEST(updates_by_value, what_is_taken_out_is_taken_once) {
   constexpr unsigned threads = 4;
   typename TestFixture::numbers m;

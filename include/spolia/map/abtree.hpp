@@ -140,7 +140,8 @@ class abtree_core {
       }
       if (!(s.low->has(s.at, was) && ...)) return false;
       if (!std::exchange(ready, true)) {
-        content = contain(key, std::forward<V>(value), made, me.mine->stamped);
+        const Key& stays = s.found ? s.low->key(s.at) : key;
+        content = contain(stays, std::forward<V>(value), made, me.mine->stamped);
       }
       if (s.found) {
         if (!substitute(me, s, typename nodes::instead{s.at, content})) continue;

@@ -25,6 +25,10 @@
 // Which keys it finds, changes or shows is not promised, nor is size_approx(). Floating-point keys
 // have an order unless one is named: keys.hpp.
 //
+// Keys that are equivalent by the comparison, or equality, but differ: the key that is there stays
+// when its value is replaced, in every map of this folder. (Of a type that has no copies the new
+// one comes. If others erase and insert the key during the call, it may be any that was there.)
+//
 // By an order, for_each and range guarantee: keys come in ascending order, each at most once; a key
 // that is present during the whole call comes, and one that is absent during the whole call does
 // not; a value shown was the key's value at some moment during the call.

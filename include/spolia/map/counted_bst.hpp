@@ -175,7 +175,8 @@ class counted_bst
       return true;
     }
     Family::template set<node>(
-        *where.link, made(key, value, stamp, child(where.found->left), child(where.found->right)));
+        *where.link,
+        made(where.found->key, value, stamp, child(where.found->left), child(where.found->right)));
     return only_for_seen;
   }
 

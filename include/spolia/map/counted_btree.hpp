@@ -219,7 +219,7 @@ class counted_btree
     const std::size_t i = in.find(key, less_);
     const bool there = i != leaf::absent;
     if (there ? !assign || !(in.has(i, was) && ...) : only_for_seen) return false;
-    const auto set = [&] { put_at(way, i, key, value); };
+    const auto set = [&] { put_at(way, i, there ? in.key(i) : key, value); };
     there ? set() : writers_.grow_by(set);
     return only_for_seen || !there;
   }

@@ -223,8 +223,8 @@ class counted_hash
     const auto stamp = detail::map::next_stamp<Value>(p.writers.stamped());
     if (where.found != nullptr) {
       auto rest = detail::map::copy<Family, cell>(where.found->next);
-      Family::template set<cell>(*where.link,
-                                 Family::template make<cell>(key, value, stamp, std::move(rest)));
+      Family::template set<cell>(*where.link, Family::template make<cell>(where.found->key, value,
+                                                                          stamp, std::move(rest)));
       return only_for_seen;
     }
     p.writers.grow_by([&] { push(in.chain(h), key, value, stamp); });

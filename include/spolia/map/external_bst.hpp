@@ -114,8 +114,9 @@ class external_bst_core {
       found = p.found && (p.low->has(was) && ...);
       if (found ? !Assign : only_for_seen) return outcome::done;
       if (made == nullptr) {
-        made =
-            make_fresh<leaf>(home(), key, std::forward<V>(value), next_stamp<Value>(mine.stamped));
+        const Key& stays = found ? p.low->key : key;
+        made = make_fresh<leaf>(home(), stays, std::forward<V>(value),
+                                next_stamp<Value>(mine.stamped));
       }
       return found ? tree_.replace(g, p, made) : tree_.add(p, made);
     });

@@ -13,7 +13,7 @@
 //
 // Operations:  see concepts.hpp, which also says which may run beside which: all of them. What a
 //              thread did before an update happens before what another does after having seen the
-//              update. insert_or_assign makes its node first.
+//              update.
 // Cost:        linear in the number of smaller keys. For short lists, or as the buckets of a table.
 //              A step of for_each or range walks from the head, and copies up to 64 pairs (8 under
 //              a restartable scheme).
@@ -34,11 +34,13 @@
 #include <concepts>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/face.hpp>
+#include <spolia/map/detail/fresh.hpp>
 #include <spolia/map/detail/list_chain.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/detail/size_counter.hpp>
@@ -70,10 +72,26 @@ class list_core {
 
   template <bool Assign, class K, class V, class... Seen>
   bool put(K&& key, V&& value, const Seen&... was) {
-    if constexpr (Assign) {
-      return assign(std::forward<K>(key), std::forward<V>(value), was...);
-    } else {
-      return add(std::forward<K>(key), std::forward<V>(value));
+    constexpr bool only_for_seen = sizeof...(Seen) != 0;
+    auto& mine = size_.here();
+    auto fresh = chain_.no_node();
+    guard g = home().enter();
+    for (;;) {
+      const auto p = chain_.search(g, fresh != nullptr ? fresh->key : key);
+      if (p.found ? !Assign || !(p.cur->has(was) && ...) : only_for_seen) return false;
+      if (fresh == nullptr) {
+        with_key_there(p.found ? std::addressof(p.cur->key) : nullptr, std::forward<K>(key),
+                       [&](auto&& k) {
+                         chain_.make(fresh, std::forward<decltype(k)>(k), std::forward<V>(value),
+                                     next_stamp<Value>(mine.stamped));
+                       });
+      }
+      if (p.found) {
+        if (chain_.replace(g, p, fresh)) return only_for_seen;
+      } else if (chain_.publish(p, fresh)) {
+        mine.added.add(1);
+        return true;
+      }
     }
   }
 
@@ -121,44 +139,6 @@ class list_core {
   std::size_t size_approx() const noexcept { return size_.approx(); }
 
  private:
-  template <class K, class V>
-  bool add(K&& key, V&& value) {
-    auto& mine = size_.here();
-    auto fresh = chain_.no_node();
-    guard g = home().enter();
-    for (;;) {
-      const auto p = chain_.search(g, fresh != nullptr ? fresh->key : key);
-      if (p.found) return false;
-      if (fresh == nullptr) {
-        chain_.make(fresh, std::forward<K>(key), std::forward<V>(value),
-                    next_stamp<Value>(mine.stamped));
-      }
-      if (!chain_.publish(p, fresh)) continue;
-      mine.added.add(1);
-      return true;
-    }
-  }
-
-  template <class K, class V, class... Seen>
-  bool assign(K&& key, V&& value, const Seen&... was) {
-    constexpr bool only_for_seen = sizeof...(Seen) != 0;
-    auto& mine = size_.here();
-    auto fresh = chain_.no_node();
-    chain_.make(fresh, std::forward<K>(key), std::forward<V>(value),
-                next_stamp<Value>(mine.stamped));
-    guard g = home().enter();
-    for (;;) {
-      const auto p = chain_.search(g, fresh->key);
-      if (only_for_seen && (!p.found || !(p.cur->has(was) && ...))) return false;
-      if (p.found) {
-        if (chain_.replace(g, p, fresh)) return only_for_seen;
-      } else if (chain_.publish(p, fresh)) {
-        mine.added.add(1);
-        return true;
-      }
-    }
-  }
-
   bool copy_some(const typename chain::interval& rest, typename chain::pairs& batch) const {
     guard g = home().enter();
     return chain_.gather(g, rest, batch);

@@ -18,12 +18,14 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/face.hpp>
+#include <spolia/map/detail/fresh.hpp>
 #include <spolia/map/detail/key_handed.hpp>
 #include <spolia/map/detail/rlu_chain.hpp>
 #include <spolia/map/detail/rlu_scan.hpp>
@@ -69,24 +71,21 @@ class rlu_bst_core {
 
   template <bool Assign, class K, class V, class... Seen>
   bool put(K&& key, V&& value, const Seen&... was) {
-    auto& mine = size_.here();
     return home_.update([&](writer& in) {
-      const auto done =
-          put_in<Assign>(in, std::forward<K>(key), std::forward<V>(value), mine.stamped, was...);
-      return is_done(in, done, wanted_by<Seen...>, mine);
+      const auto done = put_in<Assign>(in, std::forward<K>(key), std::forward<V>(value), was...);
+      return is_done(in, done, wanted_by<Seen...>, size_);
     });
   }
 
   template <class... Seen>
   bool erase(const Key& key, const Seen&... was) {
-    auto& mine = size_.here();
     return home_.update([&](writer& in) {
       rlu_change done = rlu_change::none;
       const place p = find(in, key);
       if (p.at && (has(in.fixed(p.at), was) && ...)) {
         done = take_out(in, p) ? rlu_change::removed : rlu_change::doomed;
       }
-      return is_done(in, done, rlu_change::removed, mine);
+      return is_done(in, done, rlu_change::removed, size_);
     });
   }
 
@@ -174,8 +173,7 @@ class rlu_bst_core {
   }
 
   template <bool Assign, class K, class V, class... Seen>
-  SPOLIA_ALWAYS_INLINE rlu_change put_in(writer& in, K&& key, V&& value, tally& stamps,
-                                         const Seen&... was) {
+  SPOLIA_ALWAYS_INLINE rlu_change put_in(writer& in, K&& key, V&& value, const Seen&... was) {
     const place p = find(in, key);
     if (p.at ? !Assign || !(has(in.fixed(p.at), was) && ...) : sizeof...(Seen) != 0) {
       return rlu_change::none;
@@ -183,8 +181,12 @@ class rlu_bst_core {
     const node below = p.at ? *in.read(p.at) : node{};
     rlu::ptr<node>* const link = lock(in, p.above, p.left);
     if (link == nullptr || (p.at && !in.free(p.at))) return rlu_change::doomed;
-    *link = in.template make<node>(
-        {std::forward<K>(key), std::forward<V>(value), next_stamp<Value>(stamps)}, below);
+    with_key_there(
+        p.at ? std::addressof(in.fixed(p.at).key) : nullptr, std::forward<K>(key), [&](auto&& k) {
+          *link = in.template make<node>(
+              {std::forward<decltype(k)>(k), std::forward<V>(value), next_stamp<Value>(size_)},
+              below);
+        });
     return p.at ? rlu_change::replaced : rlu_change::added;
   }
 

@@ -71,21 +71,20 @@ class rlu_hash_core {
   template <bool Assign, class K, class V, class... Seen>
   bool put(K&& key, V&& value, const Seen&... was) {
     const auto root = root_of(key);
-    auto& mine = size_.here();
     return home_.update([&](writer& in) {
       const auto done =
           chain::template put<Assign>(in, root, std::forward<K>(key), std::forward<V>(value),
-                                      next_stamp<Value>(mine.stamped), how_.less, was...);
-      return is_done(in, done, wanted_by<Seen...>, mine);
+                                      next_stamp<Value>(size_), how_.less, was...);
+      return is_done(in, done, wanted_by<Seen...>, size_);
     });
   }
 
   template <class... Seen>
   bool erase(const Key& key, const Seen&... was) {
     const auto root = root_of(key);
-    auto& mine = size_.here();
     return home_.update([&](writer& in) {
-      return is_done(in, chain::erase(in, root, key, how_.less, was...), rlu_change::removed, mine);
+      return is_done(in, chain::erase(in, root, key, how_.less, was...), rlu_change::removed,
+                     size_);
     });
   }
 

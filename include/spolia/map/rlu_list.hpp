@@ -62,20 +62,18 @@ class rlu_list_core {
 
   template <bool Assign, class K, class V, class... Seen>
   bool put(K&& key, V&& value, const Seen&... was) {
-    auto& mine = size_.here();
     return home_.update([&](writer& in) {
       const auto done =
           chain::template put<Assign>(in, root_, std::forward<K>(key), std::forward<V>(value),
-                                      next_stamp<Value>(mine.stamped), less_, was...);
-      return is_done(in, done, wanted_by<Seen...>, mine);
+                                      next_stamp<Value>(size_), less_, was...);
+      return is_done(in, done, wanted_by<Seen...>, size_);
     });
   }
 
   template <class... Seen>
   bool erase(const Key& key, const Seen&... was) {
-    auto& mine = size_.here();
     return home_.update([&](writer& in) {
-      return is_done(in, chain::erase(in, root_, key, less_, was...), rlu_change::removed, mine);
+      return is_done(in, chain::erase(in, root_, key, less_, was...), rlu_change::removed, size_);
     });
   }
 

@@ -85,7 +85,10 @@ class chromatic_tree {
       const auto [me, size] = prepare(here);
       view p;
       if (!s.stands(now.in, time()) || !still_there(here, s, p)) continue;
-      if (!fresh) fresh.emplace(pair::make(0, key, std::forward<V>(value)));
+      if (!fresh) {
+        const Key& stays = now.found ? now.get()->key() : key;
+        fresh.emplace(pair::make(0, stays, std::forward<V>(value)));
+      }
       bool violation = false;
       if (replace(here, me, s, p, {.after = now.changed(&*fresh)}, violation) == 0) continue;
       if (!now.found) size->added.add(1);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 #include <spolia/base/config.hpp>
@@ -30,6 +31,16 @@ fresh<T, Domain> make_fresh(Domain& home, Arguments&&... arguments) {
 template <class T, class Domain>
 fresh<T, Domain> no_fresh(Domain& home) noexcept {
   return {nullptr, give_back<Domain>{&home}};
+}
+
+/// make(key) with the key for what takes the place of a pair of that key, or of none: the key that
+/// is there stays, if it can be copied; else the one given comes. `there` is null if there is none.
+template <class Key, class K, class Make>
+SPOLIA_ALWAYS_INLINE decltype(auto) with_key_there(const Key* there, K&& given, Make&& make) {
+  if constexpr (std::is_copy_constructible_v<Key>) {
+    if (there != nullptr) return make(*there);
+  }
+  return make(std::forward<K>(given));
 }
 
 }  // namespace detail::map

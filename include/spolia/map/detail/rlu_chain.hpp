@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/map/detail/fresh.hpp>
 #include <spolia/map/detail/key_handed.hpp>
 #include <spolia/map/detail/seen_value.hpp>
 #include <spolia/rlu/array.hpp>
@@ -82,7 +84,11 @@ class rlu_chain {
       next = in.get(p.at, &node::next);
       if (!in.free(p.at)) return rlu_change::doomed;
     }
-    *link = in.template make<node>({std::forward<K>(key), std::forward<V>(value), stamp}, {next});
+    with_key_there(p.found ? std::addressof(in.fixed(p.at).key) : nullptr, std::forward<K>(key),
+                   [&](auto&& k) {
+                     *link = in.template make<node>(
+                         {std::forward<decltype(k)>(k), std::forward<V>(value), stamp}, {next});
+                   });
     return p.found ? rlu_change::replaced : rlu_change::added;
   }
 

@@ -27,9 +27,9 @@ void show_copies(F& f, Collect&& collect) {
 /// Counts a change if the section commits, and says whether it is the one that was wanted. Of a
 /// doomed section too: inside another one the caller would else try again forever.
 template <class Writer>
-bool is_done(Writer& in, rlu_change done, rlu_change wanted, size_counter::mine& mine) {
-  if (done == rlu_change::added) in.count(mine.added);
-  if (done == rlu_change::removed) in.count(mine.removed);
+bool is_done(Writer& in, rlu_change done, rlu_change wanted, size_counter& size) {
+  if (done == rlu_change::added) in.count(size.here().added);
+  if (done == rlu_change::removed) in.count(size.here().removed);
   return done == wanted || done == rlu_change::doomed;
 }
 template <class... Seen>

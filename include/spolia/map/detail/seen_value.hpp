@@ -48,6 +48,16 @@ SPOLIA_ALWAYS_INLINE value_stamp<Value> next_stamp([[maybe_unused]] tally& mine)
     return {std::uint64_t{threads::number()} << bits | count};
   }
 }
+/// The same by a size_counter, which is asked only if there is a stamp.
+template <class Value, class Counter>
+  requires requires(Counter& all) { all.here().stamped; }
+SPOLIA_ALWAYS_INLINE value_stamp<Value> next_stamp([[maybe_unused]] Counter& all) {
+  if constexpr (is_plain_bytes<Value>) {
+    return {};
+  } else {
+    return next_stamp<Value>(all.here().stamped);
+  }
+}
 /// The same where one thread at a time puts values in.
 template <class Value>
 SPOLIA_ALWAYS_INLINE value_stamp<Value> next_stamp([[maybe_unused]] std::uint64_t& count) noexcept {

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <optional>
 #include <span>
@@ -16,6 +17,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/bucket.hpp>
 #include <spolia/map/detail/bucket_table.hpp>
+#include <spolia/map/detail/fresh.hpp>
 #include <spolia/map/detail/hash_spread.hpp>
 #include <spolia/map/detail/hash_tags.hpp>
 #include <spolia/map/detail/kept_pair.hpp>
@@ -371,7 +373,13 @@ class snapshot_hash_core {
       const pair* const old = pair_in(*p.newest, now, h, fresh ? fresh->key() : key);
       if (old != nullptr ? !Assign || !(was.is(*old) && ...) : only_for_seen) return false;
       size_counter::mine& mine = prepare(s);
-      if (!fresh) fresh.emplace(pair::make(h, std::forward<K>(key), std::forward<V>(value)));
+      if (!fresh) {
+        with_key_there(
+            old != nullptr ? std::addressof(old->key()) : nullptr, std::forward<K>(key),
+            [&](auto&& k) __attribute__((always_inline)) {
+              fresh.emplace(pair::make(h, std::forward<decltype(k)>(k), std::forward<V>(value)));
+            });
+      }
       if (!change(s, p, {now, old, &*fresh, h})) continue;
       if (old == nullptr) added = &mine;
       return true;
