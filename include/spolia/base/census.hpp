@@ -197,14 +197,16 @@ class census {
 
   /// A time at or before every live announcement, those included that begin while this runs, and at
   /// or before the clock. Completes what is open.
+  /// \param slots if not null, becomes how many slots were looked at, in use or not
   template <timestamp_clock Clock>
-  [[nodiscard]] std::uint64_t oldest(const Clock& clock) const noexcept {
-    return oldest(limit_of(clock), helper<Clock>{clock});
+  [[nodiscard]] std::uint64_t oldest(const Clock& clock,
+                                     std::size_t* slots = nullptr) const noexcept {
+    return oldest(limit_of(clock), helper<Clock>{clock}, slots);
   }
   /// The same at or before `limit`, which must have been read from the clock (less its bound)
   /// before; what is open holds it up.
   [[nodiscard]] std::uint64_t oldest(std::uint64_t limit) const noexcept {
-    return oldest(limit, no_help{});
+    return oldest(limit, no_help{}, nullptr);
   }
 
   /// Fills `out` with the complete announcements, ascending, each value once. Returns a time known,
@@ -215,14 +217,16 @@ class census {
   /// With a logical clock a listed value may be one that its thread is about to replace by a newer.
   /// That keeps too much, for a moment. A caller that needs a later scan to be no stricter than an
   /// earlier one must drop values below the earlier scan's `known` that were not in its list.
+  /// \param slots as for oldest()
   /// \throws whatever growing `out` throws; its content is unspecified then
   template <timestamp_clock Clock>
-  std::uint64_t scan(const Clock& clock, std::vector<std::uint64_t>& out) const {
-    return scan(limit_of(clock), out, helper<Clock>{clock});
+  std::uint64_t scan(const Clock& clock, std::vector<std::uint64_t>& out,
+                     std::size_t* slots = nullptr) const {
+    return scan(limit_of(clock), out, helper<Clock>{clock}, slots);
   }
   /// The same without a clock: what is open holds it up.
   std::uint64_t scan(std::uint64_t limit, std::vector<std::uint64_t>& out) const {
-    return scan(limit, out, no_help{});
+    return scan(limit, out, no_help{}, nullptr);
   }
 
   /// Calls f(entry) once for each ticket that is live all the time, and perhaps for some that come
@@ -274,19 +278,20 @@ class census {
   }
 
   template <class Help>
-  std::uint64_t oldest(std::uint64_t limit, const Help& help) const noexcept {
+  std::uint64_t oldest(std::uint64_t limit, const Help& help, std::size_t* slots) const noexcept {
     std::uint64_t least = limit;
     const std::uint64_t known =
-        visit(limit, help, [&](std::uint64_t t) { least = (std::min)(least, t); });
+        visit(limit, help, slots, [&](std::uint64_t t) { least = (std::min)(least, t); });
     return (std::min)(least, known);
   }
   template <class Help>
-  std::uint64_t scan(std::uint64_t limit, std::vector<std::uint64_t>& out, const Help& help) const;
+  std::uint64_t scan(std::uint64_t limit, std::vector<std::uint64_t>& out, const Help& help,
+                     std::size_t* slots) const;
 
   /// Calls f(timestamp) for each complete announcement that stands, and returns the least of
   /// `limit` and of what may become of those that are open and cannot be helped.
   template <class Help, class F>
-  std::uint64_t visit(std::uint64_t limit, const Help& help, F&& f) const;
+  std::uint64_t visit(std::uint64_t limit, const Help& help, std::size_t* slots, F&& f) const;
   /// What has become of announcement `opened` in slot s, whose time matters below `limit`: its
   /// timestamp; or vacant if it does not matter; or if it is still open, and cannot be helped,
   /// open_flag and what its time is not before.
@@ -336,10 +341,13 @@ inline void census::release(slot& s) noexcept {
 }
 
 template <class Help, class F>
-std::uint64_t census::visit(std::uint64_t limit, const Help& help, F&& f) const {
+std::uint64_t census::visit(std::uint64_t limit, const Help& help, std::size_t* slots,
+                            F&& f) const {
   std::uint64_t known = limit;
+  std::size_t chunks = 0;
   if (!SPOLIA_FAULT("census.no_heavy")) fence::seldom(order_);  // ↔ the ones in complete()
   for_each_chunk([&](const chunk& c) {
+    ++chunks;
     for (std::uint32_t i = 0; i < detail::slots_per_chunk; ++i) {
       // acquire ← the releases in complete(), meet() and release(); see complete().
       std::uint64_t seen = c.stamps[i].load_acquire();
@@ -352,6 +360,7 @@ std::uint64_t census::visit(std::uint64_t limit, const Help& help, F&& f) const 
       }
     }
   });
+  if (slots != nullptr) *slots = chunks * detail::slots_per_chunk;
   return known;
 }
 
@@ -381,10 +390,10 @@ std::uint64_t census::meet(const slot& s, std::uint64_t opened, std::uint64_t li
 }
 
 template <class Help>
-std::uint64_t census::scan(std::uint64_t limit, std::vector<std::uint64_t>& out,
-                           const Help& help) const {
+std::uint64_t census::scan(std::uint64_t limit, std::vector<std::uint64_t>& out, const Help& help,
+                           std::size_t* slots) const {
   out.clear();
-  const std::uint64_t known = visit(limit, help, [&](std::uint64_t t) { out.push_back(t); });
+  const std::uint64_t known = visit(limit, help, slots, [&](std::uint64_t t) { out.push_back(t); });
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return known;

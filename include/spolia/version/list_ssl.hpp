@@ -6,8 +6,9 @@
 //              Multiversioning, PPoPP 2023, section 5 and algorithm 3.
 // Idea:        the list and the announced times are both sorted; one walk down both finds the runs
 //              that no snapshot needs, and a compare-and-swap cuts each run off.
-// Cost:        try_append: O(1). find: the versions newer than the one wanted. compact: O(length of
-//              the list + number of announced times).
+// Cost:        try_append: O(1). find: the versions newer than the one wanted. compact: O(L log S)
+//              with L versions in the list and S announced times; where it ends early, L are those
+//              that are newer, and those that it cuts off.
 // Progress:    all wait-free: a walk goes to older versions only.
 // Bound:       when compact(h, scan) has returned, of the versions appended before h those are
 //              linked that scan needs, and no others. With L versions appended, R found not to be
@@ -15,6 +16,9 @@
 // Memory:      two words a version: left, and the list with a flag in it.
 // Needs:       a guard of region protection around each call, as in list_pdl.hpp; and scans that
 //              agree: scan_board.hpp, whose compact() is how lists are compacted.
+//
+// A compaction that ends early is one that is interrupted there and never goes on: what is said
+// above of one that has returned holds for the versions that it has passed.
 //
 // A scan needs a version if its stamp is above `known`; or if it is the newest with a stamp not
 // above `known`, or not above one of the announced times.
@@ -99,14 +103,15 @@ class ssl_list : public detail::version::version_chain<ssl_node<Base>> {
 
   /// Cuts off what `scan` does not need, from h (a head with its stamp set) to the old end. Calls
   /// cut(version) for each version cut off by this call or by one that lost against it. Returns how
-  /// many versions it has come to.
+  /// many versions it has come to. It may end early, past what has a stamp of `down_to` or more.
   template <class Cut>
-  static std::uint64_t compact(node* h, const scan_times& scan, Cut&& cut) {
+  static std::uint64_t compact(node* h, const scan_times& scan, Cut&& cut,
+                               std::uint64_t down_to = 0) {
     std::uint64_t passed = 1;
     // The first version that a scan up to `known` may not need is left of this one.
     node* cur = detail::version::version_chain<node>::find(h, scan.known, [&] { ++passed; });
     time_cursor times(scan);
-    while (cur != nullptr) {
+    while (cur != nullptr && stamp_of(cur) >= down_to) {
       const bool any_older = times.pass(stamp_of(cur));
       if constexpr (std::same_as<std::remove_reference_t<Cut>, const flagged_only>) {
         if (!any_older && !SPOLIA_FAULT("ssl.walks_on")) break;

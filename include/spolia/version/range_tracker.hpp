@@ -11,19 +11,26 @@
 //              lists in all.
 // Cost:        amortized O(1) a version: for each one that an update ends, at most `steps` are
 //              looked at, and once in B of them the census is scanned and sorted, in
-//              O(P + S log S) with S announcements: a constant more while S <= P. For each B
-//              versions that ended threads have left, one update of a thread looks at up to 4 B at
-//              once. So does one whose list is full while lists are under examination. A thread's
-//              end sorts what it leaves in among that: O(log B) a version.
+//              O(P + C + S log S) with S announcements in C slots. B grows with both, so that for
+//              each version this is O(log S); the update that makes the scan takes all of it, some
+//              ten nanoseconds for each announcement. For each B versions that ended threads have
+//              left, one update of a thread looks at up to 4 B at once. So does one whose list is
+//              full while lists are under examination. A thread's end sorts what it leaves in among
+//              that: O(log B) a version.
 // Progress:    the queue has a lock, taken once in B updates and a few times at a thread's end, for
 //              a few stores, outside of guards.
 // Bound:       with H versions needed at most, at any time so far, and P threads at one time at
 //              most: 3 H + 5 P B versions are held; and where threads have ended, (5 P + 3) B more,
 //              however many have come and gone and however few updates each of them made; and three
-//              times what an update has ended, if that is more than B. So, with
-//              B = P log P, H + c P^2 log P in the paper's sense: c is 5, as much again for threads
-//              that have ended, and the 3 is the price of the queue. The derivation is below.
-// Memory:      nothing but the versions' own links (tracked.hpp), and the scan's result.
+//              times what an update has ended, if that is more than B. B is the largest of P log P,
+//              of `least_batch`, and of S / 4 + C / 32 as the last scan has found them: S snapshots
+//              alive, and slots for all that were alive at one time, C. So, while S <= P, it is
+//              H + c P^2 log P in the paper's sense: c is 5, as much again for threads that have
+//              ended, and the 3 is the price of the queue. The derivation is below;
+//              its B is the largest so far.
+// Memory:      nothing but the versions' own links (tracked.hpp), and for each thread the result of
+//              a scan, eight bytes for each announcement; where they are many, only while lists are
+//              under examination.
 // Errors:      a thread's first call may throw std::bad_alloc; nothing else does. If a scan runs
 //              out of memory, nothing is found obsolete until the next one.
 // Threads:     come and go: a thread that ends leaves its lists to the others, see below. collect()
@@ -66,6 +73,7 @@
 #include <cstdint>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/biased_gate.hpp>
@@ -85,7 +93,7 @@ class range_tracker : private threads::listener {
 
  public:
   struct options {
-    std::uint32_t batch = 0;         ///< B; 0: P log P, but not less than the next
+    std::uint32_t batch = 0;         ///< B, however many announcements there are; 0: see Bound
     std::uint32_t least_batch = 64;  ///< so that few threads do not scan all the time
     std::uint32_t steps = 8;         ///< looked at for each version that has ended; at least 6
   };
@@ -152,16 +160,18 @@ class range_tracker : private threads::listener {
   /// How many versions are held; while others work, as many as at one moment of the call, or less.
   [[nodiscard]] std::uint64_t held() const noexcept;
 
-  /// B, with the threads there are.
+  /// B, with the threads and the announcements there are.
   [[nodiscard]] std::uint64_t batch() const noexcept {
     if (options_.batch != 0) return options_.batch;
     const std::uint64_t p = threads::high_water();
-    return std::max<std::uint64_t>(options_.least_batch,
-                                   p * static_cast<std::uint64_t>(std::bit_width(p)));
+    const std::uint64_t scan = worth_.load_relaxed();
+    const auto log = static_cast<std::uint64_t>(std::bit_width(p));
+    return (std::max)({std::uint64_t{options_.least_batch}, p * log, scan});
   }
 
  private:
   class presence;
+  static constexpr std::size_t kept_times = 512;
 
   template <class Look>
   void flush(cell& me, Look& look, std::uint64_t b) noexcept;
@@ -170,7 +180,8 @@ class range_tracker : private threads::listener {
   template <class Look, class Expire>
   void step_on(cell& me, std::uint64_t most, Look& look, Expire& expire) noexcept;
   template <class Look>
-  static void look_around(cell& me, Look& look) noexcept;
+  void look_around(cell& me, Look& look) noexcept;
+  static void drop_many_times(cell& me) noexcept;
   template <class Expire, class Put>
   void step(cell& me, Expire& expire, Put&& put) noexcept;
   template <class Put>
@@ -199,6 +210,7 @@ class range_tracker : private threads::listener {
   detail::version::list_queue queue_;
   atomic<std::uint64_t> unlooked_{0};  // versions that ended threads left, less B for each look
   atomic<std::uint64_t> ended_threads_{0};
+  atomic<std::uint64_t> worth_{0};  // of the last scan, in versions
   cells<cell> cells_;
 };
 
@@ -316,6 +328,7 @@ void range_tracker::work(cell& me, Look&& look, Expire&& expire) noexcept {
     const std::uint64_t large = full ? (std::min)(ended, there - b) : 0;
     step_on(me, for_others ? 4 * b : options_.steps * large, look, expire);
   }
+  if (!me.has_work()) drop_many_times(me);
   const bool again = me.has_work() || unlooked_.load_relaxed() >= b;
   me.next_work = again ? 0 : b - (std::min)(b - 1, me.fresh.count());
   me.busy = false;
@@ -366,6 +379,14 @@ void range_tracker::look_around(cell& me, Look& look) noexcept {
     me.now.known = 0;  // so that everything is needed
     me.now.times.clear();
   }
+  // relaxed: a figure. Stored only if it is another one: all threads read it.
+  const std::uint64_t worth = me.now.is_worth();
+  if (worth != worth_.load_relaxed()) worth_.store_relaxed(worth);
+}
+
+/// Until the next look no list is under examination.
+inline void range_tracker::drop_many_times(cell& me) noexcept {
+  if (me.now.times.capacity() > kept_times) std::vector<std::uint64_t>().swap(me.now.times);
 }
 
 template <class Expire, class Put>
@@ -454,6 +475,7 @@ void range_tracker::collect(cell& me, Look&& look, Expire&& expire, Kept&& kept)
     list = later;
   }
   tell(me.rest.read(), kept);
+  drop_many_times(me);
   me.busy = false;
 }
 
@@ -491,6 +513,7 @@ void range_tracker::collect_some(cell& me, std::uint64_t& lists, Look&& look, Ex
   while ((list = young.take_one()) != nullptr) queue_.push(list);
   tell(me.rest.read(), kept);
   if (me.job) me.next_work = 0;
+  if (!me.job) drop_many_times(me);
   me.busy = false;
 }
 

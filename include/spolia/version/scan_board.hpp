@@ -6,7 +6,8 @@
 // Idea:        scans are installed one after the other by compare-and-swap, and a thread that fails
 //              twice uses what others have installed meanwhile. So the times at which scans look do
 //              not overlap, and each knows the one before.
-// Cost:        latest(): a load. renew(): one or two scans of the census. compact(): see
+// Cost:        latest(): a load. renew(): one or two scans of the census, and a walk over what the
+//              last one has found. compact(): see
 //              list_ssl.hpp.
 // Progress:    wait-free, but for pairing head and scan, which is lock-free: it is tried again when
 //              a scan was installed meanwhile.
@@ -76,9 +77,9 @@ class scan_board {
   }
 
   /// Compacts a list with the scan in force. `settle(head)` sees to it that the head's stamp is
-  /// set; `cut` and what is returned as in list_ssl.hpp. A guard must be alive.
+  /// set; `cut`, `down_to` and what is returned as in list_ssl.hpp. A guard must be alive.
   template <class List, class Settle, class Cut>
-  std::uint64_t compact(const List& list, Settle&& settle, Cut&& cut) {
+  std::uint64_t compact(const List& list, Settle&& settle, Cut&& cut, std::uint64_t down_to = 0) {
     const scan* s = latest();
     auto* h = list.head();
     // The head must have been read while s was in force. All four accesses are seq_cst: if a newer
@@ -89,21 +90,25 @@ class scan_board {
       h = list.head();
     }
     settle(h);
-    return List::compact(h, *s, cut);
+    return List::compact(h, *s, cut, down_to);
   }
 
  private:
   static void follow(const scan_times& before, scan_times& fresh) noexcept {
     fresh.known = (std::max)(fresh.known, before.known);
-    std::erase_if(fresh.times, [&](std::uint64_t t) {
+    auto earlier = before.times.begin();
+    std::erase_if(fresh.times, [&](std::uint64_t t) {  // both ascend
       if (t >= fresh.known) return true;  // the newest version up to `known` stays anyway
-      if (SPOLIA_FAULT("board.no_filter")) return false;
-      return t < before.known && !std::binary_search(before.times.begin(), before.times.end(), t);
+      if (t >= before.known || SPOLIA_FAULT("board.no_filter")) return false;
+      while (earlier != before.times.end() && *earlier < t) ++earlier;
+      return earlier == before.times.end() || *earlier != t;
     });
     fresh.ended = before.ended;
     const std::uint64_t oldest = fresh.least();
+    auto living = fresh.times.rbegin();
     for (auto t = before.times.rbegin(); t != before.times.rend() && *t > oldest; ++t) {
-      const bool lives = std::binary_search(fresh.times.begin(), fresh.times.end(), *t);
+      while (living != fresh.times.rend() && *living > *t) ++living;
+      const bool lives = living != fresh.times.rend() && *living == *t;
       if (!lives) fresh.ended.note(fresh.known, *t);
     }
   }

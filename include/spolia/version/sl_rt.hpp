@@ -10,7 +10,9 @@
 //              to them any more, and nothing is walked for their sake.
 // Cost:        two words a version besides the tracker's. An update: amortized O(1) besides the
 //              compactions, which take the length of the list each, down to what the oldest
-//              snapshot sees; none but for versions that are younger than that snapshot.
+//              snapshot sees; none but for versions that are younger than that snapshot. One
+//              that no snapshot has seen is cut off when it ends, in amortized O(log S) with S
+//              announced times, if the scan in force knows that.
 // Progress:    as range_tracker.hpp; compactions are wait-free but for pairing head and scan.
 // Bound:       3 H + 5 P B versions besides the current ones, and (5 P + 3) B more where threads
 //              have ended, as DL-RT: each ended version is in the tracker until it is retired.
@@ -18,7 +20,8 @@
 //              domains) and its value, and what is retired and not freed, the domain's
 //              stats().garbage_bytes(): bounded as its scheme says, for no snapshot holds a guard.
 // Why no freed version is reached. A version u is retired by the thread that has it from the
-//   tracker, where each is once. Either it was cut off for good: list_ssl.hpp and scan_board.hpp.
+//   tracker, where each is once, or by the one that has ended it and did not put it there. Either
+//   it was cut off for good: list_ssl.hpp and scan_board.hpp.
 //   Or it ended at or before the least time m that a scan E has found, E.least(). Let v be the
 //   version after it then, v.since = u.until <= m. Of u's list, E and all later scans need v or a
 //   newer version with a stamp not above m. So do earlier ones, for scans follow each other: no
@@ -32,11 +35,12 @@
 // Departures from the paper and its artifact:
 //   D1  The tracker holds versions, not lists: none is there twice, what has been cut off already
 //       costs no walk, and each has one owner that retires it.
-//   D2  A version that ends at a time which the scan in force knows, and before every time that it
-//       has found, is retired at once; all others go through the tracker. (Of two versions with one
-//       stamp, the artifact makes the newer skip the older by a compare-and-swap of its own,
-//       without regard to scans. A compaction that stands on the version skipped may have cut off
-//       what it skips to: that would link a retired version again.)
+//   D2  A version that ends at a time which the scan in force knows, and was current at no time that
+//       it has found, is retired at once: if all these are older, a compaction cuts it off
+//       before, and ends there. All others go through the tracker. (Of two versions with one stamp,
+//       the artifact makes the newer skip the older by a compare-and-swap of its own, without
+//       regard to scans. A compaction that stands on the version skipped may have cut off what it
+//       skips to: that would link a retired version again.)
 //   D3  What ended before every announced time is not unlinked (above). The papers' collector does
 //       so, for Java's would keep it.
 #pragma once
@@ -81,12 +85,15 @@ class sl_rt final
 
   static void place(list& l, version& v) noexcept { l.place(v); }
 
-  void ended(session& s, list&, version* old, version* fresh) noexcept {
+  void ended(session& s, list& l, version* old, version* fresh) noexcept {
     figures& mine = base::figures_of(s);
     mine.ended.add(1);
-    // relaxed: we have seen its stamp set.
+    // relaxed, both: we have seen their stamps set.
+    const std::uint64_t since = old->since.load_relaxed();
     const std::uint64_t until = fresh->since.load_relaxed();
-    if (is_obsolete(until)) return base::finish(*old, s.guard(), mine);
+    if (is_obsolete(until) || is_cut_out(l, *old, since, until, mine)) {
+      return base::finish(*old, s.guard(), mine);
+    }
     this->track(*old, until, mine);
   }
 
@@ -106,11 +113,15 @@ class sl_rt final
     const scan_times& latest = *board_.latest();
     found.known = latest.known;
     found.times = latest.times;
+    found.slots = latest.slots;
   }
 
   bool expire(version& v, figures& mine, typename Domain::guard& g) noexcept {
     if (!is_obsolete(v.until.read())) {
-      if (!list::is_unlinked(&v)) compact(list::list_of(v), mine);
+      if (!list::is_unlinked(&v)) {
+        // The tracker comes to older ones first, so what is beyond it was seen to.
+        compact(list::list_of(v), mine, v.since.load_relaxed());  // relaxed: it has ended
+      }
       // Another compaction may have cut it off and not said so yet: then later.
       if (!list::is_unlinked(&v)) return false;
     }
@@ -125,10 +136,21 @@ class sl_rt final
     const scan_times& latest = *board_.latest();
     return until <= (SPOLIA_FAULT("sl_rt.forgets_times") ? latest.known : latest.least());
   }
-  void compact(list& l, figures& mine) noexcept {
+  /// Whether a version that ended a moment ago, and that no snapshot has seen, is cut off for good:
+  /// it is at the list's new end, and what lies beyond it is not walked.
+  [[nodiscard]] bool is_cut_out(list& l, const version& v, std::uint64_t since, std::uint64_t until,
+                                figures& mine) noexcept {
+    const scan_times& latest = *board_.latest();
+    if (until > latest.known || latest.see(since, until)) return false;
+    if (!SPOLIA_FAULT("sl_rt.stays_linked")) compact(l, mine, since);
+    return SPOLIA_FAULT("sl_rt.stays_linked") ||
+           list::is_unlinked(&v);  // else another compaction has cut it off and says so soon
+  }
+  void compact(list& l, figures& mine, std::uint64_t down_to = 0) noexcept {
     static constexpr typename list::flagged_only flags_only{};
     base::note_cut(
-        mine, board_.compact(l, [this](version* head) { this->time().settle(*head); }, flags_only));
+        mine, board_.compact(
+                  l, [this](version* head) { this->time().settle(*head); }, flags_only, down_to));
   }
 
   scan_board<Domain> board_;

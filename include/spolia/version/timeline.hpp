@@ -114,10 +114,12 @@ class basic_timeline {
   }
 
   /// What is announced: which versions are needed.
-  void scan(scan_times& found) const { found.known = living_.scan(clock_, found.times); }
+  void scan(scan_times& found) const {
+    found.known = living_.scan(clock_, found.times, &found.slots);
+  }
   /// The same by the oldest announcement only: what ended at or before it is not needed.
   void watermark(scan_times& found) const {
-    found.known = living_.oldest(clock_);
+    found.known = living_.oldest(clock_, &found.slots);
     found.times.clear();
   }
 

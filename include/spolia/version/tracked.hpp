@@ -132,6 +132,19 @@ struct scan_times {
   std::uint64_t known = 0;
   std::vector<std::uint64_t> times;
   ended_times ended{};
+  std::size_t slots = 0;  ///< that were looked at for it
+
+  /// For how many versions such a scan is worth its while: then it costs each of them about as much
+  /// as a look at one version. A time is sorted, and copied a few times; a slot is looked at.
+  [[nodiscard]] std::uint64_t is_worth() const noexcept { return times.size() / 4 + slots / 32; }
+
+  /// Whether a snapshot sees a version that was current from `since` on and before `until`, a time
+  /// that is known.
+  [[nodiscard]] bool see(std::uint64_t since, std::uint64_t until) const noexcept {
+    if (times.empty() || times.back() < since) return false;
+    const auto first = std::lower_bound(times.begin(), times.end(), since);
+    return first != times.end() && *first < until;
+  }
 
   /// No snapshot, now or to come, has a time below this.
   [[nodiscard]] std::uint64_t least() const noexcept {
@@ -144,9 +157,13 @@ class time_cursor {
  public:
   explicit time_cursor(const scan_times& of) noexcept : of_(&of), left_(of.times.size()) {}
 
-  /// Forgets the times at or above `stamp`. False: that were all.
+  /// Forgets the times at or above `stamp`: in O(log) of how many these are. False: that were all.
   bool pass(std::uint64_t stamp) noexcept {
-    while (left_ != 0 && of_->times[left_ - 1] >= stamp) --left_;
+    std::size_t step = 1;
+    for (; left_ >= step && of_->times[left_ - step] >= stamp; step *= 2) left_ -= step;
+    const auto end = of_->times.begin() + static_cast<std::ptrdiff_t>(left_);
+    const auto first = end - static_cast<std::ptrdiff_t>((std::min)(step, left_));
+    left_ = static_cast<std::size_t>(std::lower_bound(first, end, stamp) - of_->times.begin());
     return left_ != 0;
   }
   /// Whether a time that is left is at or above `stamp`: then the version with that stamp, being
