@@ -227,7 +227,8 @@ inline void clear_hazard_pointer_batch(std::span<hazard_pointer> batch) noexcept
 }
 
 /// Extension: frees what is retired and not protected by any thread, as far as no other thread is
-/// busy with it; true if nothing waits any more.
+/// busy with it, and what the deleters that it runs retire, however long a chain they make: each
+/// link takes a scan of the hazard pointers. True if nothing waits any more.
 inline bool hazard_pointer_clean_up() noexcept { return core::clean_up_hazards(); }
 
 /// Extension: objects that are retired and not yet reclaimed; approximate while others work.

@@ -57,13 +57,18 @@ class hazard_home {
     }
   }
 
-  /// Frees what no slot names, as far as other threads do not have it in hand. True if nothing
-  /// waits any more.
+  /// Frees what no slot names, as far as other threads do not have it in hand; and what the
+  /// deleters that run here retire, as long as that goes on. True if nothing waits any more.
   bool clean_up() noexcept {
     auto* const me = at_.me();
     if (me == nullptr) return false;
     at_.adopt_strays(*me);
-    return of_.drain() && !at_.scheme().astray.some();
+    bool all = of_.drain();
+    if (!all) {
+      at_.follow_deleters(*me);
+      all = of_.drain();
+    }
+    return all && !at_.scheme().astray.some();
   }
 
   std::uint64_t garbage() const noexcept { return of_.garbage(); }

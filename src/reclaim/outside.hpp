@@ -93,6 +93,18 @@ class domain<Scheme, Release>::outside {
     of_.free_some(c);
   }
 
+  /// Frees what can be freed of the thread's own blocks, and of those that their deleters retire,
+  /// until a round's deleters have retired none: so a chain goes whose objects retire the next one.
+  void follow_deleters(thread& c) noexcept {
+    presence here(of_, c);
+    std::uint64_t before = 0;
+    do {
+      before = c.retired_blocks.value();
+      of_.collect(c);
+      of_.release_.drain(c.release);
+    } while (c.retired_blocks.value() != before);
+  }
+
   /// Takes in what threads without a cell have retired.
   void adopt_strays(thread& c) noexcept {
     presence here(of_, c);

@@ -353,4 +353,22 @@ TEST_F(hazard_pointer_test, readers_and_writers_at_once) {
   for (auto& s : source) retire(s.exchange(nullptr));
 }
 
+/// Each object retires the next one when it ends.
+struct link_of_chain : spolia::hazard_pointer_obj_base<link_of_chain> {
+  explicit link_of_chain(link_of_chain* n) : next(n) {}
+  ~link_of_chain() {
+    if (next != nullptr) next->retire();
+  }
+  link_of_chain* next;
+};
+
+TEST_F(hazard_pointer_test, a_chain_that_retires_itself_goes_in_one_clean_up) {
+  link_of_chain* first = nullptr;
+  for (int i = 0; i < 100'000; ++i) first = new link_of_chain(first);
+  first->retire();
+  EXPECT_TRUE(spolia::hazard_pointer_clean_up());
+  EXPECT_EQ(spolia::hazard_pointer_garbage(), 0U);
+  while (!spolia::hazard_pointer_clean_up()) continue;  // so that the chain goes in any case
+}
+
 }  // namespace
