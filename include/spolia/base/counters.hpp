@@ -12,7 +12,7 @@
 /// ownership on needs a happens-before edge). Everything else may be called by any thread at any
 /// time. A reader sees a recent value, and nothing else: counters order nothing but a reader's own
 /// looks at them, and are never changed by a read-modify-write. Errors: none. Progress: wait-free.
-/// Memory: fixed, in the object; nothing is allocated.
+/// Memory: fixed, in the object; only histogram_on_demand allocates, once.
 ///
 /// In the model build variant they are invisible to the model checker: statistics must not multiply
 /// the executions that it has to look at.
@@ -25,6 +25,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 
 #include <spolia/base/config.hpp>
 
@@ -162,6 +163,34 @@ class histogram {
 
   high_mark top_;
   std::array<tally, detail::log_linear::buckets> count_;
+};
+
+/// A histogram that is made when its first value is recorded: until then it takes a word. If there
+/// is no memory for it, the value is not recorded.
+class histogram_on_demand {
+ public:
+  histogram_on_demand() = default;
+  ~histogram_on_demand() { delete made_.load(std::memory_order_relaxed); }
+  histogram_on_demand(const histogram_on_demand&) = delete;
+  histogram_on_demand& operator=(const histogram_on_demand&) = delete;
+
+  void record(std::uint64_t v) noexcept {
+    histogram* all = made_.load(std::memory_order_relaxed);
+    if (all == nullptr) {
+      all = new (std::nothrow) histogram;
+      if (all == nullptr) return;
+      // release → the acquire in get(): a thread that finds it finds its counters at zero.
+      made_.store(all, std::memory_order_release);
+    }
+    all->record(v);
+  }
+  /// Null: nothing was recorded.
+  [[nodiscard]] const histogram* get() const noexcept {
+    return made_.load(std::memory_order_acquire);  // ← the release in record()
+  }
+
+ private:
+  std::atomic<histogram*> made_{nullptr};
 };
 
 /// The sum of any number of histograms, as they were while merge() ran. An ordinary value:

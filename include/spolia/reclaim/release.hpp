@@ -51,7 +51,7 @@ struct release_meter {
   tally freed_bytes;              ///< their bytes
   std::uint32_t time_one_in = 0;  ///< 0: never; else so many pauses share one measurement
   std::uint32_t untimed = 0;      ///< pauses since the last one measured
-  histogram pauses;               ///< ns that an operation spent freeing
+  histogram_on_demand pauses;     ///< ns that an operation spent freeing
 };
 
 namespace detail::reclaim {

@@ -35,8 +35,8 @@
 // Departures from the paper and its artifact:
 //   D1  The tracker holds versions, not lists: none is there twice, what has been cut off already
 //       costs no walk, and each has one owner that retires it.
-//   D2  A version that ends at a time which the scan in force knows, and was current at no time that
-//       it has found, is retired at once: if all these are older, a compaction cuts it off
+//   D2  A version that ends at a time which the scan in force knows, and was current at none that
+//       it has found, is retired at once: where one of these is older, a compaction cuts it off
 //       before, and ends there. All others go through the tracker. (Of two versions with one stamp,
 //       the artifact makes the newer skip the older by a compare-and-swap of its own, without
 //       regard to scans. A compaction that stands on the version skipped may have cut off what it

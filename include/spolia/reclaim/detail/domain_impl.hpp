@@ -808,7 +808,7 @@ domain_statistics domain<Scheme, Release>::stats() const {
   cells_.for_each([&](std::uint32_t, const cell& c) {
     sum.threads += c.used.load_relaxed() ? 1 : 0;
     sum.turns += c.turn.given.value();
-    sum.pauses.merge(c.release.meter.pauses);
+    if (const histogram* const pauses = c.release.meter.pauses.get()) sum.pauses.merge(*pauses);
     return true;
   });
   sum.epochs = scheme_.epochs();
