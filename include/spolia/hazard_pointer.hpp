@@ -43,6 +43,7 @@
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/source.hpp>
 #include <spolia/base/threads.hpp>
+#include <spolia/base/weight.hpp>
 #include <spolia/reclaim/detail/face_base.hpp>
 #include <spolia/reclaim/detail/handed_hazards.hpp>
 #include <spolia/reclaim/detail/place.hpp>
@@ -51,9 +52,11 @@ namespace spolia::core {
 /// A slot is a spolia::atomic<const void*>. take_hazard_slot throws std::bad_alloc.
 SPOLIA_EXPORT void* take_hazard_slot();
 SPOLIA_EXPORT void give_back_hazard_slot(void* slot) noexcept;
-SPOLIA_EXPORT void retire_by_hazards(place&) noexcept;
+/// `bytes`: what the object takes, with what it owns.
+SPOLIA_EXPORT void retire_by_hazards(place&, std::size_t bytes) noexcept;
 SPOLIA_EXPORT bool clean_up_hazards() noexcept;
 SPOLIA_EXPORT std::uint64_t hazards_garbage() noexcept;
+SPOLIA_EXPORT std::uint64_t hazards_garbage_bytes() noexcept;
 SPOLIA_EXPORT std::uint64_t hazards_garbage_bound(std::size_t threads) noexcept;
 }  // namespace spolia::core
 
@@ -75,10 +78,10 @@ class hazard_pointer_obj_base {
   void retire(D d = D()) noexcept {
     static_assert(hazard_protectable<T>,
                   "T must have one public, non-virtual base hazard_pointer_obj_base<T, D>");
-    if (!detail::reclaim::prepare<hazard_pointer_obj_base>(spolia_place_, static_cast<T*>(this)))
-      return;
+    T* const self = static_cast<T*>(this);
+    if (!detail::reclaim::prepare<hazard_pointer_obj_base>(spolia_place_, self)) return;
     spolia_deleter_ = std::move(d);
-    core::retire_by_hazards(spolia_place_);
+    core::retire_by_hazards(spolia_place_, detail::weighing::of_whole(*self));
   }
 
  protected:
@@ -233,6 +236,11 @@ inline bool hazard_pointer_clean_up() noexcept { return core::clean_up_hazards()
 
 /// Extension: objects that are retired and not yet reclaimed; approximate while others work.
 inline std::uint64_t hazard_pointer_garbage() noexcept { return core::hazards_garbage(); }
+
+/// Extension: what these take, with what they own (base/weight.hpp).
+inline std::uint64_t hazard_pointer_garbage_bytes() noexcept {
+  return core::hazards_garbage_bytes();
+}
 
 /// Extension: how many can wait at most, whatever `threads` threads do, with the hazard pointers
 /// made so far. Besides, there may wait all that the deleters which a call of retire runs have

@@ -34,6 +34,7 @@
 
 #include <chrono>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <type_traits>
@@ -43,6 +44,7 @@
 #include <spolia/base/export.hpp>
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/threads.hpp>
+#include <spolia/base/weight.hpp>
 #include <spolia/reclaim/detail/face_base.hpp>
 #include <spolia/reclaim/detail/place.hpp>
 
@@ -77,7 +79,8 @@ class SPOLIA_EXPORT rcu_domain {
 using rcu_deadline = std::chrono::steady_clock::time_point;
 
 SPOLIA_EXPORT rcu_domain& process_rcu_domain() noexcept;
-SPOLIA_EXPORT void retire_by_rcu(place&, rcu_domain&) noexcept;
+/// `bytes`: what the object takes, with what it owns.
+SPOLIA_EXPORT void retire_by_rcu(place&, rcu_domain&, std::size_t bytes) noexcept;
 /// Until `*deadline`, if there is one; false if that came first.
 SPOLIA_EXPORT bool wait_for_rcu_readers(rcu_domain&, const rcu_deadline* deadline) noexcept;
 /// False if the caller would wait for itself.
@@ -85,6 +88,7 @@ SPOLIA_EXPORT bool rcu_barrier_of(rcu_domain&) noexcept;
 /// Is the calling thread inside of a region?
 SPOLIA_EXPORT bool inside_rcu_region(rcu_domain&) noexcept;
 SPOLIA_EXPORT std::uint64_t rcu_garbage_of(rcu_domain&) noexcept;
+SPOLIA_EXPORT std::uint64_t rcu_garbage_bytes_of(rcu_domain&) noexcept;
 
 }  // namespace spolia::core
 
@@ -114,9 +118,10 @@ class rcu_obj_base {
   void retire(D d = D(), rcu_domain& dom = rcu_default_domain()) noexcept {
     static_assert(rcu_protectable<T>,
                   "T must have one public, non-virtual base rcu_obj_base<T, D>");
-    if (!detail::reclaim::prepare<rcu_obj_base>(spolia_place_, static_cast<T*>(this))) return;
+    T* const self = static_cast<T*>(this);
+    if (!detail::reclaim::prepare<rcu_obj_base>(spolia_place_, self)) return;
     spolia_deleter_ = std::move(d);
-    core::retire_by_rcu(spolia_place_, dom);
+    core::retire_by_rcu(spolia_place_, dom, detail::weighing::of_whole(*self));
   }
 
  protected:
@@ -160,7 +165,11 @@ template <class T, class D = std::default_delete<T>>
 void rcu_retire(T* p, D d = D(), rcu_domain& dom = rcu_default_domain()) {
   static_assert(std::move_constructible<D> && std::destructible<D> && std::invocable<D&, T*>,
                 "rcu_retire: D must be movable, and d(p) must be valid");
-  core::retire_by_rcu(*new detail::rcu_record<T, D>(p, std::move(d)), dom);
+  std::size_t bytes = sizeof(detail::rcu_record<T, D>);
+  if constexpr (requires { sizeof(T); }) {
+    if (p != nullptr) bytes += detail::weighing::of_whole(*p);
+  }
+  core::retire_by_rcu(*new detail::rcu_record<T, D>(p, std::move(d)), dom, bytes);
 }
 
 namespace detail {
@@ -211,6 +220,10 @@ inline void rcu_barrier(rcu_domain& dom = rcu_default_domain()) noexcept {
 /// Extension: objects that are retired and not yet reclaimed; approximate while others work.
 inline std::uint64_t rcu_garbage(rcu_domain& dom = rcu_default_domain()) noexcept {
   return core::rcu_garbage_of(dom);
+}
+/// Extension: what these take, with what they own (base/weight.hpp).
+inline std::uint64_t rcu_garbage_bytes(rcu_domain& dom = rcu_default_domain()) noexcept {
+  return core::rcu_garbage_bytes_of(dom);
 }
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

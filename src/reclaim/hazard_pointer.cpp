@@ -27,9 +27,10 @@ void give_back_hazard_slot(void* slot) noexcept {
   hazards().give_back(*static_cast<standard_hazards::slot*>(slot));
 }
 
-void retire_by_hazards(place& where) noexcept { hazards().retire(where); }
+void retire_by_hazards(place& where, std::size_t bytes) noexcept { hazards().retire(where, bytes); }
 bool clean_up_hazards() noexcept { return hazards().clean_up(); }
 std::uint64_t hazards_garbage() noexcept { return hazards().garbage(); }
+std::uint64_t hazards_garbage_bytes() noexcept { return hazards().garbage_bytes(); }
 std::uint64_t hazards_garbage_bound(std::size_t threads) noexcept {
   return hazards().garbage_bound(threads).value();
 }

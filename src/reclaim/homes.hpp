@@ -37,6 +37,7 @@ class hazard_home {
   slot& take() {
     auto* const me = at_.me();
     if (me == nullptr) throw std::bad_alloc();
+    at_.look_around(*me);
     return at_.scheme().take(me->local);
   }
 
@@ -48,8 +49,8 @@ class hazard_home {
     }
   }
 
-  void retire(core::place& where) noexcept {
-    retired* const block = home::outside::block_in(where);
+  void retire(core::place& where, std::size_t bytes) noexcept {
+    retired* const block = home::outside::block_in(where, bytes);
     if (auto* const me = at_.me()) {
       at_.retire_anywhere(*me, block);
     } else {
@@ -72,6 +73,7 @@ class hazard_home {
   }
 
   std::uint64_t garbage() const noexcept { return of_.garbage(); }
+  std::uint64_t garbage_bytes() const noexcept { return of_.sums().garbage_bytes(); }
   std::optional<std::uint64_t> garbage_bound(std::size_t threads) const {
     return of_.garbage_bound(threads);
   }
@@ -112,8 +114,8 @@ class region_home {
 
   bool inside() noexcept { return home::outside::inside(at_.me()); }
 
-  void retire(core::place& where) noexcept {
-    retired* const block = home::outside::block_in(where);
+  void retire(core::place& where, std::size_t bytes) noexcept {
+    retired* const block = home::outside::block_in(where, bytes);
     if (auto* const me = at_.me()) {
       at_.enter(*me);
       at_.retire_inside(*me, block);
@@ -138,6 +140,7 @@ class region_home {
   }
 
   std::uint64_t garbage() const noexcept { return of_.garbage(); }
+  std::uint64_t garbage_bytes() const noexcept { return of_.sums().garbage_bytes(); }
 
  private:
   home of_;

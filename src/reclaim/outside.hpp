@@ -31,6 +31,7 @@
 //              forever, and so is a deleter.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <new>
 
@@ -64,10 +65,10 @@ class domain<Scheme, Release>::outside {
     }
   }
 
-  /// The block that a retired object becomes.
-  static retired* block_in(core::place& where) noexcept {
+  /// The block that a retired object becomes, which takes so much.
+  static retired* block_in(core::place& where, std::size_t bytes) noexcept {
     retired* const block = ::new (where.links) detail::reclaim::placed::block;
-    block->how_.write(&detail::reclaim::placed::how);
+    block->ends_by(detail::reclaim::placed::how, bytes);
     return block;
   }
 
@@ -86,7 +87,7 @@ class domain<Scheme, Release>::outside {
 
   /// For schemes of pointer protection, which know no regions.
   void retire_anywhere(thread& c, retired* block) noexcept {
-    if (of_.wants_tick(c)) of_.tick(c);
+    tick_now_and_then(c);
     presence here(of_, c);
     take_strays(c);
     of_.retire(c, block);
@@ -103,6 +104,13 @@ class domain<Scheme, Release>::outside {
       of_.collect(c);
       of_.release_.drain(c.release);
     } while (c.retired_blocks.value() != before);
+  }
+
+  /// For schemes that know no regions: what is due by time or otherwise.
+  void look_around(thread& c) noexcept {
+    if (!tick_now_and_then(c)) return;
+    presence here(of_, c);
+    if (c.depth.freeing_is_due()) of_.free_some(c);
   }
 
   /// Takes in what threads without a cell have retired.
@@ -197,6 +205,14 @@ class domain<Scheme, Release>::outside {
     }
     if (!other.gate.resolve(other.question, take)) return false;
     other.question = biased_gate::no_question;
+    return true;
+  }
+
+  /// Each call counts as an operation.
+  SPOLIA_ALWAYS_INLINE bool tick_now_and_then(thread& c) noexcept {
+    if (--c.countdown != 0 && !of_.wants_tick(c)) [[likely]]
+      return false;
+    of_.tick(c);
     return true;
   }
 

@@ -2,6 +2,7 @@
 // rcu.cpp: domains of regions, and the process's own.
 #include <spolia/rcu.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <new>
 
@@ -31,7 +32,9 @@ void rcu_domain::unlock() noexcept { rcu_access::home(*this).unlock(); }
 
 rcu_domain& process_rcu_domain() noexcept { return rcu_access::default_domain(); }
 
-void retire_by_rcu(place& where, rcu_domain& d) noexcept { rcu_access::home(d).retire(where); }
+void retire_by_rcu(place& where, rcu_domain& d, std::size_t bytes) noexcept {
+  rcu_access::home(d).retire(where, bytes);
+}
 
 bool wait_for_rcu_readers(rcu_domain& d, const rcu_deadline* deadline) noexcept {
   return rcu_access::home(d).synchronize(
@@ -41,5 +44,8 @@ bool wait_for_rcu_readers(rcu_domain& d, const rcu_deadline* deadline) noexcept 
 bool rcu_barrier_of(rcu_domain& d) noexcept { return rcu_access::home(d).barrier(); }
 bool inside_rcu_region(rcu_domain& d) noexcept { return rcu_access::home(d).inside(); }
 std::uint64_t rcu_garbage_of(rcu_domain& d) noexcept { return rcu_access::home(d).garbage(); }
+std::uint64_t rcu_garbage_bytes_of(rcu_domain& d) noexcept {
+  return rcu_access::home(d).garbage_bytes();
+}
 
 }  // namespace spolia::core

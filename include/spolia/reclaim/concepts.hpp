@@ -239,6 +239,7 @@ concept release_policy =
         r.take(me, safe, [] {})
       } noexcept;
       { r.owe(me) } noexcept -> std::same_as<bool>;
+      { r.owe_further(me, std::size_t{1}) } noexcept;
       { r.is_due(me) } noexcept -> std::same_as<bool>;
       { r.remind(me, std::uint64_t{1}) } noexcept;
       { r.hasten(me, std::size_t{1}) } noexcept;

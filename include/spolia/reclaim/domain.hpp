@@ -39,6 +39,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <memory_resource>
 #include <new>
@@ -56,6 +57,7 @@
 #include <spolia/base/memory.hpp>
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/threads.hpp>
+#include <spolia/base/weight.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/courtesy.hpp>
 #include <spolia/reclaim/detail/phases.hpp>
@@ -75,6 +77,13 @@ struct domain_cell;
 template <class Cell>
 struct presence;
 struct cell_sums;
+
+/// The model checker knows no time.
+#if defined(SPOLIA_MODEL)
+inline constexpr bool keeps_time = false;
+#else
+inline constexpr bool keeps_time = true;
+#endif
 
 }  // namespace detail::reclaim
 
@@ -108,6 +117,12 @@ class domain final : private threads::listener {
     /// use the domain, and drain it, must not throw, and should not take long.
     std::uint64_t budget_bytes = 0;
     std::function<void(const struct over_budget&)> over_budget{};
+    /// What was retired is freed within so many milliseconds of the moment from which no guard
+    /// holds it up, by whichever thread uses the domain: one that only reads, too, and also what
+    /// sleeping and ended threads have left. There is no thread for it: where no thread does
+    /// anything it waits for the next one, or for drain(). A thread that does less than it did
+    /// before may be late by 128 operations. 0: as long as the pace of scheme and policy makes it.
+    std::uint32_t free_within_ms = 1000;
     /// While threads that were interrupted inside of guards hold epochs up, each thread gives its
     /// processor away after so many microseconds, between two operations; 0: never. Schemes whose
     /// `ticks_regularly` is set. See courtesy.hpp.
@@ -135,6 +150,8 @@ class domain final : private threads::listener {
         time_pauses_one_in_(o.time_pauses_one_in),
         budget_bytes_(o.over_budget ? o.budget_bytes : 0),
         over_budget_(std::move(o.over_budget)),
+        within_(std::int64_t{o.free_within_ms} * 1'000'000),
+        alarm_(detail::reclaim::keeps_time && within_ != 0 ? silent : never),
         courtesy_(o.turn_us) {
     threads::listen(*this);
   }
@@ -224,16 +241,29 @@ class domain final : private threads::listener {
   // Blocks are retired.
   void note_origin(const header& block) noexcept;
   void retire(cell& me, retired* block) noexcept;
+  SPOLIA_NOINLINE void retire_heavy(cell& me, const retired& block) noexcept;
 
   // Between operations.
   SPOLIA_ALWAYS_INLINE bool wants_tick(cell& c) noexcept;
   SPOLIA_NOINLINE void tick(cell& me) noexcept;
+  biased_gate::word next_tick(const cell& me, biased_gate::word said) const noexcept;
   std::uint32_t pace_of(const typename Scheme::local& me) noexcept;
   std::uint32_t pace_of_chores() const noexcept;
   bool retired_much(const cell& me) const noexcept;
+
+  // Time passes.
+  SPOLIA_NOINLINE void set_alarm(cell& me) noexcept;
+  SPOLIA_NOINLINE void look_at_time(cell& me, std::int64_t alarm) noexcept;
+  void free_old(cell& me, std::int64_t now) noexcept;
+  void free_left(cell& me) noexcept;
+  void wake(cell& other) noexcept;
+  void be_silent(std::int64_t alarm) noexcept;
   void rest(cell& me) noexcept;
   void step_aside(cell& me) noexcept;
   void collect(cell& me) noexcept;
+  SPOLIA_NOINLINE void press(cell& me) noexcept;
+  std::uint64_t press_after(const cell& me) const noexcept;
+  void look_at_budget(cell& me) noexcept;
   void watch_budget() noexcept;
 
   // Blocks of other threads.
@@ -270,8 +300,13 @@ class domain final : private threads::listener {
   const std::uint32_t time_pauses_one_in_;
   const std::uint64_t budget_bytes_;
   const std::function<void(const struct over_budget&)> over_budget_;
-  atomic<bool> over_{false};  // the budget, and that has been said
+  atomic<bool> over_{false};   // the budget, and that has been said
+  const std::int64_t within_;  // ns in which to free; 0: that does not matter
   cells<cell> cells_;
+  /// When some thread is to look at what all have left, by pin_watch::now_ns(); or one of these:
+  static constexpr std::int64_t silent = 0;  // nothing waits, as far as is known
+  static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+  alignas(cache_line) atomic<std::int64_t> alarm_;
   alignas(cache_line) detail::reclaim::courtesy courtesy_;  // read by all, seldom written
   alignas(cache_line) atomic<std::uint32_t> next_visit_{0};
   atomic<bool> barred_{false};  // a barrier's thread collects the blocks of all threads
@@ -431,10 +466,16 @@ class domain<Scheme, Release>::guard {
   }
 
   /// Retires a block that derives from the domain's header: never allocates, never fails.
+  /// It weighs what weight_of<T> says (base/weight.hpp), or what is said here.
   template <class T>
     requires std::is_base_of_v<header, T>
   void retire(T* block) noexcept {
-    static_cast<retired*>(block)->how_.write(&disposers<T>::made);
+    retire(block, owned_by(*block));
+  }
+  template <class T>
+    requires std::is_base_of_v<header, T>
+  void retire(T* block, weight owned) noexcept {
+    static_cast<retired*>(block)->ends_by(disposers<T>::made, owned.bytes);
     domain_->retire(*cell_, block);
   }
 
@@ -442,8 +483,14 @@ class domain<Scheme, Release>::guard {
   /// domain::garbage_bound().
   template <class T, class Deleter>
     requires std::is_base_of_v<header, T> && std::is_empty_v<Deleter>
-  void retire(T* block, Deleter) noexcept {
-    static_cast<retired*>(block)->how_.write(&disposers<T>::template deleted_by<Deleter>::how);
+  void retire(T* block, Deleter d) noexcept {
+    retire(block, d, owned_by(*block));
+  }
+  template <class T, class Deleter>
+    requires std::is_base_of_v<header, T> && std::is_empty_v<Deleter>
+  void retire(T* block, Deleter, weight owned) noexcept {
+    static_cast<retired*>(block)->ends_by(disposers<T>::template deleted_by<Deleter>::how,
+                                          owned.bytes);
     domain_->note_origin(*block);
     domain_->retire(*cell_, block);
   }
@@ -454,6 +501,16 @@ class domain<Scheme, Release>::guard {
   template <class T, class Deleter = std::default_delete<T>>
     requires(!std::is_base_of_v<header, T> || !std::is_empty_v<Deleter>)
   void retire(T* object, Deleter deleter = {}) {
+    retire(object, std::move(deleter), owned_by(*object));
+  }
+  template <class T, class Deleter = std::default_delete<T>>
+    requires(!std::is_base_of_v<header, T>)
+  void retire(T* object, weight owned) {
+    retire(object, Deleter{}, owned);
+  }
+  template <class T, class Deleter>
+    requires(!std::is_base_of_v<header, T> || !std::is_empty_v<Deleter>)
+  void retire(T* object, Deleter deleter, weight owned) {
     using box = boxed<T, Deleter>;
     void* const place = domain_->memory_.allocate(sizeof(box), alignof(box));
     box* made;
@@ -463,7 +520,7 @@ class domain<Scheme, Release>::guard {
       domain_->memory_.deallocate(place, sizeof(box), alignof(box));
       throw;
     }
-    static_cast<retired*>(made)->how_.write(&box::how);
+    static_cast<retired*>(made)->ends_by(box::how, owned.bytes);
     domain_->note_origin(*made);
     cell_->made.add(1);
     domain_->retire(*cell_, made);
@@ -488,6 +545,15 @@ class domain<Scheme, Release>::guard {
   /// What stands in for an object without a header.
   template <class T, class Deleter>
   struct boxed;
+
+  template <class T>
+  static weight owned_by([[maybe_unused]] const T& object) noexcept {
+    if constexpr (weightless<T>) {
+      return {};
+    } else {
+      return {weigh(object)};
+    }
+  }
 
   SPOLIA_ALWAYS_INLINE guard(domain& d, cell& c);
   SPOLIA_ALWAYS_INLINE void finish() noexcept;

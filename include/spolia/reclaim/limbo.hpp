@@ -12,13 +12,15 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/weight.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
 class retired;
 
-/// How blocks of one kind end. One constant object per type; never owned by a block.
-struct disposer {
+/// How blocks of one kind end. One constant object per type; never owned by a block. Its address
+/// leaves room for what a single block owns: see `retired`.
+struct alignas(detail::weighing::codes) disposer {
   /// Destroys the object and gives its memory back, wherever it came from. Must not throw. Called
   /// only if there is no `destroy`.
   void (*dispose)(retired*) noexcept;
@@ -41,9 +43,20 @@ class retired {
   retired& operator=(const retired&) noexcept { return *this; }
 
   bool waiting() const noexcept { return next_.read() != this; }
-  const disposer& how() const noexcept { return *how_.read(); }
+  const disposer& how() const noexcept {
+    return *reinterpret_cast<const disposer*>(how_.read() & ~code_mask);
+  }
   const void* address() const noexcept { return how().address(this); }
-  std::size_t holds_bytes() const noexcept { return how().bytes + how().elsewhere; }
+  /// With what it owns beyond its own size, as was said when it was retired.
+  std::size_t holds_bytes() const noexcept {
+    return how().bytes + how().elsewhere + detail::weighing::bytes_of(code());
+  }
+  /// Does it own anything, or is it large itself? Most blocks do not, and are not.
+  bool heavy() const noexcept { return code() != 0; }
+  /// As how many ordinary blocks it counts besides one, where things go by how much waits.
+  std::size_t further_blocks() const noexcept {
+    return heavy() ? holds_bytes() / bytes_of_block : 0;
+  }
 
  protected:
   ~retired() = default;
@@ -53,8 +66,24 @@ class retired {
   template <class, class>
   friend class domain;
 
+  static constexpr std::uintptr_t code_mask = detail::weighing::codes - 1;
+  static constexpr std::size_t bytes_of_block = 256;
+
+  std::uint32_t code() const noexcept {
+    return static_cast<std::uint32_t>(how_.read() & code_mask);
+  }
+  /// Before it is retired: how it ends, and how many bytes it owns beyond its own size.
+  SPOLIA_ALWAYS_INLINE void ends_by(const disposer& how, std::size_t owned) noexcept {
+    std::uint32_t code = detail::weighing::code_of(owned);
+    if (code == 0 && how.bytes >= detail::weighing::large_from) {
+      code = detail::weighing::large_code;
+    }
+    how_.write(reinterpret_cast<std::uintptr_t>(&how) + code);
+  }
+
   plain<retired*> next_;
-  plain<const disposer*> how_{nullptr};
+  plain<std::uintptr_t> how_{
+      0};  // the disposer's address and, in its low bits, the code of a weight
 };
 
 /// A retired block with what its scheme keeps in it, as every block of a domain begins.

@@ -27,6 +27,9 @@
 // thread. Each policy says in numbers what it adds: holds_back(), which domain::garbage_bound()
 // counts. Blocks: the memory that `pooled` keeps is no block. `cap` is a second line of defence,
 // for schemes without a bound: what exceeds it is freed at once.
+//
+// Heavy blocks, which own memory or are large themselves, count as one block more for each 256
+// bytes: so at least as many bytes are freed as are retired while any wait.
 #pragma once
 
 #include <algorithm>
@@ -90,6 +93,8 @@ struct release_queue {
     while (done < most) {
       retired* const r = blocks.pop();
       if (r == nullptr) break;
+      if (r->heavy()) [[unlikely]]  // and counts for more than one
+        most -= (std::min)(most - done - 1, r->further_blocks());
       account(r);
       end_of(r);
       if (++done % poll_period == 0) poll();
@@ -154,6 +159,7 @@ class batch {
     me.free_some(detail::reclaim::everything, detail::reclaim::ending_at{from_}, poll);
   }
   static constexpr bool owe(local&) noexcept { return false; }
+  static constexpr void owe_further(local&, std::size_t) noexcept {}
   /// Only what was taken over from other threads can be enough here.
   bool is_due(const local& me) const noexcept {
     return !me.safe.empty() && me.safe.count() >= options_.at_least;
@@ -192,7 +198,7 @@ struct amortized_options {
   std::uint32_t every = 0;
   std::size_t spread = 4096;    ///< one more a step for so many (rounded down to 2^n) that wait
   std::size_t cap = 1U << 20U;  ///< safe blocks of one thread; what exceeds it is freed at once
-  std::size_t pool = 4096;      ///< pooled: pieces of each size kept by a thread
+  std::size_t pool = 4096;      ///< pooled: pieces of each size kept by a thread, 4 MiB at most
 };
 
 namespace detail::reclaim {
@@ -217,7 +223,7 @@ class spread_over_time {
     if (safe.empty()) return;
     // What one step would free goes at once: to come back for it costs more than to free it.
     if (safe.count() <= every_ && me.safe.empty() && !me.freeing) {
-      me.free_from(safe, every_, ending(me), no_poll);
+      me.free_from(safe, everything, ending(me), no_poll);
       if (me.safe.empty()) return;  // deleters may have retired more
     }
     me.safe.append(safe);
@@ -230,6 +236,10 @@ class spread_over_time {
     // What comes next has left the caches since it was retired.
     me.safe.look_ahead();
     return --me.left < 0;
+  }
+  /// The block counts as so many more.
+  static void owe_further(local& me, std::size_t blocks) noexcept {
+    me.left -= static_cast<std::int64_t>(blocks);
   }
   static bool is_due(const local& me) noexcept { return me.left < 0; }
   /// So many operations have begun: blocks must not wait for as long as nothing is retired.
@@ -359,6 +369,9 @@ struct pool_memory {
     std::array<shelf, 6> shelves;
   };
 
+  /// Bytes of each size that a thread keeps.
+  static constexpr std::size_t most_kept = std::size_t{4} << 20U;
+
   static void end(local& me, const memory::origin& from, retired* r, std::size_t most) noexcept {
     const disposer& how = r->how();
     if (how.destroy == nullptr) return how.dispose(r);
@@ -381,7 +394,7 @@ struct pool_memory {
   static void deallocate(local& me, const memory::origin& from, void* p, std::size_t bytes,
                          std::size_t align, std::size_t most) noexcept {
     shelf* const s = shelf_for(me, bytes, align);
-    if (s != nullptr && s->count < most) {
+    if (s != nullptr && s->count < most && (s->count + 1) * bytes <= most_kept) {
       s->push(p);
     } else {
       from.deallocate(p, bytes, align);

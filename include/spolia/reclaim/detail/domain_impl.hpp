@@ -21,150 +21,17 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
 #include <spolia/base/export.hpp>
+#include <spolia/base/fence.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/threads.hpp>
 #include <spolia/reclaim/courtesy.hpp>
+#include <spolia/reclaim/detail/domain_cell.hpp>
 #include <spolia/reclaim/detail/pins.hpp>
 #include <spolia/reclaim/detail/saturating.hpp>
 #include <spolia/reclaim/limbo.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
-namespace detail::reclaim {
-
-/// How many guards of a thread are alive inside its outermost one, and whether a step of freeing is
-/// due when that ends. One word, so that the end of a guard asks for both by one comparison.
-class guard_depth {
- public:
-  /// No guard is alive inside the outermost one.
-  bool is_outermost() const noexcept { return word_ % freeing_due == 0; }
-  /// The same, and no step of freeing is due.
-  bool is_outermost_and_plain() const noexcept { return word_ == 0; }
-  /// The same, and a step of freeing is due.
-  bool is_outermost_and_freeing() const noexcept { return word_ == freeing_due; }
-  bool freeing_is_due() const noexcept { return word_ >= freeing_due; }
-
-  void begin_inner() noexcept { ++word_; }
-  void end_inner() noexcept { --word_; }
-  void set_freeing_due() noexcept { word_ |= freeing_due; }
-  void begin_freeing() noexcept { word_ &= freeing_due - 1; }
-  void reset() noexcept { word_ = 0; }
-
- private:
-  static constexpr std::uint32_t freeing_due = std::uint32_t{1} << 31U;
-  std::uint32_t word_ = 0;
-};
-
-/// What a domain keeps for one thread. `local` and `release` belong to the thread while it is
-/// present at the gate, and to a visitor while it is not.
-template <class Scheme, class Release>
-struct alignas((std::max)(cache_line, alignof(typename Scheme::local))) domain_cell {
-  /// Schemes that look around every few operations anyway also set the pace of the domain's chores.
-  static constexpr bool scheme_keeps_pace = requires { requires Scheme::ticks_regularly; };
-  static constexpr bool scheme_gains_by_courtesy = requires { requires Scheme::courteous; };
-  static constexpr bool scheme_has_pace = requires(const Scheme s) { s.pace(); };
-  static constexpr bool scheme_looks_back =
-      requires(Scheme s, typename Scheme::local l) { s.look_back(l); };
-  /// Ticks, or operations where the scheme does not tick regularly, between two looks at a
-  /// neighbour.
-  static constexpr std::uint32_t chores_every = scheme_keeps_pace ? 32 : 1024;
-
-  /// What the thread says at its gate: presences alive, the outermost guards begun so far, which is
-  /// never taken back, and whether one is alive. One word, since stores are what a guard costs.
-  static constexpr biased_gate::word one_presence = 1;
-  static constexpr biased_gate::word one_guard = biased_gate::word{1} << biased_gate::level_bits;
-  static constexpr biased_gate::word guard_alive = one_guard / 2;
-
-  guard_depth depth;                       // the owner's
-  std::uint32_t countdown = chores_every;  // to the next chores; the owner's
-  biased_gate::word tick_at = 0;           // what is said when the next tick is due; the owner's
-  /// How many blocks are retired when the next tick is due in any case; the owner's.
-  std::uint64_t tick_when_retired = 0;
-  std::uint64_t retired_at_look = 0;  // bytes, when this thread last looked at the budget
-  static constexpr bool scheme_has_room =
-      requires(const Scheme s, typename Scheme::local l) { s.room(l); };
-  bool in_tick = false;  // a deleter that runs in a tick must not start another one
-  bool telling = false;  // of a budget: the function that is told may go over it
-  tally made;            // blocks: by make(), and those retired that came from elsewhere
-  tally unmade;          // by destroy()
-  tally retired_blocks;
-  tally retired_bytes;
-  /// The scheme need not ask for threads whose gate is parked. A cell that no thread has used is.
-  static constexpr bool scheme_parks = requires(Scheme s, typename Scheme::local l) { s.park(l); };
-  /// In one cache line with the beginning of `local`, where schemes announce operations: stores to
-  /// one line leave the processor in pairs.
-  alignas(cache_line / 2) biased_gate gate{scheme_parks};
-  typename Scheme::local local;
-  typename Release::local release;
-  atomic<bool> used{false};
-  pin_watch watch;
-  courtesy::turn turn;                // the owner's
-  std::uint64_t retired_at_join = 0;  // blocks, when this thread came; the owner's
-  tally adopted_blocks;
-  atomic<std::uint64_t> inflow_seen{0};                   // by the last visitor
-  atomic<std::uint64_t> inflow_emptied{0};                // when a visitor took everything
-  biased_gate::word question = biased_gate::no_question;  // the barrier's, which stands here
-
-  /// Is a guard alive? To the owner, or when the owner is not there.
-  bool inside() const noexcept { return (gate.own() & guard_alive) != 0; }
-  /// The outermost guard that is alive, or was when its thread was present last; 0: not present.
-  std::uint64_t guard_seen() const noexcept {
-    const biased_gate::word said = gate.said();
-    return said % one_guard == 0 ? 0 : said / one_guard;
-  }
-  /// How many outermost guards have begun.
-  std::uint64_t operations() const noexcept { return gate.own() / one_guard; }
-  std::uint64_t inflow() const noexcept { return retired_blocks.value() + adopted_blocks.value(); }
-};
-
-/// Figures of all threads of a domain. While these work, sums are approximate.
-struct cell_sums {
-  std::uint64_t freed = 0;
-  std::uint64_t freed_bytes = 0;
-  std::uint64_t ended = 0;  // freed, or never shared
-  std::uint64_t made = 0;
-  std::uint64_t retired = 0;
-  std::uint64_t retired_bytes = 0;
-
-  std::uint64_t garbage() const noexcept { return retired > freed ? retired - freed : 0; }
-  std::uint64_t garbage_bytes() const noexcept {
-    return retired_bytes > freed_bytes ? retired_bytes - freed_bytes : 0;
-  }
-};
-
-template <class Cells>
-cell_sums sum_of(const Cells& cells) noexcept {
-  cell_sums sum;
-  cells.for_each([&](std::uint32_t, const auto& c) {
-    // freed before retired and made: a block counted as freed is then always counted there too.
-    const std::uint64_t freed = c.release.meter.freed.value();
-    sum.freed += freed;
-    sum.freed_bytes += c.release.meter.freed_bytes.value();
-    sum.ended += freed + c.unmade.value();
-    sum.made += c.made.value();
-    sum.retired += c.retired_blocks.value();
-    sum.retired_bytes += c.retired_bytes.value();
-    return true;
-  });
-  return sum;
-}
-
-/// Makes the calling thread's cell its own for a while, inside of guards and outside.
-template <class Cell>
-struct presence {
-  template <class Domain>
-  SPOLIA_ALWAYS_INLINE presence(Domain& d, Cell& c) noexcept : of(c) {
-    d.come(of, Cell::one_presence);
-  }
-  SPOLIA_ALWAYS_INLINE ~presence() { of.gate.go(Cell::one_presence); }
-  presence(const presence&) = delete;
-  presence& operator=(const presence&) = delete;
-
-  Cell& of;
-};
-
-}  // namespace detail::reclaim
-
 template <class Scheme, class Release>
 struct domain<Scheme, Release>::peers {
   domain& of;
@@ -221,11 +88,16 @@ auto domain<Scheme, Release>::find_my_cell() -> cell& {
       scheme_.join(found.local, number, peers{*this});
     }
     threads::watch_this_thread(*this);
-    found.tick_at = 0;  // at once
+    found.tick_at.store_relaxed(0);  // at once
     // What the number's last thread has counted stays: else threads that run few operations each
     // would never come to their chores.
-    found.countdown = enough_is_left() ? 1 : (std::min)(found.countdown, pace_of_chores());
+    if (enough_is_left()) {
+      found.countdown = 1;
+      found.chores_at = 0;
+    }
+    found.countdown = (std::min)(found.countdown, pace_of_chores());
     found.retired_at_join = found.retired_blocks.value();
+    if (budget_bytes_ != 0) found.press_at = (std::min)(found.press_at, budget_bytes_ / 8);
     found.used.store_relaxed(true);
   }
 #if !defined(SPOLIA_MODEL)
@@ -383,12 +255,14 @@ void domain<Scheme, Release>::end_and_free(cell& c) noexcept {
 template <class Scheme, class Release>
 inline void domain<Scheme, Release>::free_some(cell& c) noexcept {
   c.depth.begin_freeing();
-  if (release_.is_due(c.release)) release_.step(c.release);
+  if (c.pressing > c.press_at) press(c);
+  if (release_.is_due(c.release) || std::exchange(c.step_due, false)) release_.step(c.release);
   free_when_due(c);
 }
 template <class Scheme, class Release>
 inline void domain<Scheme, Release>::free_when_due(cell& c) noexcept {
-  if (release_.is_due(c.release) && !SPOLIA_FAULT("domain.free_bit_lost")) {
+  if ((release_.is_due(c.release) || c.pressing > c.press_at || c.step_due) &&
+      !SPOLIA_FAULT("domain.free_bit_lost")) {
     c.depth.set_freeing_due();
   }
 }
@@ -458,42 +332,177 @@ inline void domain<Scheme, Release>::retire(cell& me, retired* block) noexcept {
   if (release_.owe(me.release)) me.depth.set_freeing_due();
   me.retired_blocks.add(1);
   me.retired_bytes.add(block->holds_bytes());
+  // light → the heavy fence in be_silent(): either it finds the block counted, or we find silence.
+  if constexpr (detail::reclaim::keeps_time) {
+    fence::light();
+    if (alarm_.load_relaxed() == silent) [[unlikely]]
+      set_alarm(me);
+  }
+  if (block->heavy()) [[unlikely]]
+    retire_heavy(me, *block);
   scheme_.retire(me.local, block, peers{*this}, sink{*this, me});
   if constexpr (cell::scheme_has_room) {
     if (me.retired_blocks.value() >= me.tick_when_retired) [[unlikely]]
-      me.tick_at = 0;  // at once, when the operation is over
+      me.tick_at.store_relaxed(0);  // at once, when the operation is over
   }
+}
+
+// Bytes and time make a domain look for what is safe, too. The schemes go by blocks and operations:
+// few blocks may be much memory, and few operations may take long.
+
+/// What the block owns counts, too. The schemes go by blocks, and few of these may be much memory.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::retire_heavy(cell& me, const retired& block) noexcept {
+  me.pressing += block.holds_bytes();
+  release_.owe_further(me.release, block.further_blocks());
+  free_when_due(me);
+}
+
+/// Between operations: finds what is safe by now. Of a thread that is present and outside of
+/// guards.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::press(cell& me) noexcept {
+  if (me.in_tick || me.release.freeing || me.inside()) return;
+  me.pressing = 0;
+  collect(me);
+  me.press_at = press_after(me);
+  release_.step(me.release);
+  look_at_budget(me);
+}
+template <class Scheme, class Release>
+std::uint64_t domain<Scheme, Release>::press_after(const cell& me) const noexcept {
+  std::uint64_t few = cell::press_bytes;
+  if (budget_bytes_ != 0) few = (std::min)(few, budget_bytes_ / 8);
+  // Schemes may look at each block that waits: so much is retired for each such look.
+  constexpr std::uint64_t bytes_a_look = 64;
+  return (std::max)(few, bytes_a_look * scheme_.waiting(me.local));
+}
+
+// Time passes. Ticks ask for the time while anything waits: every operation of a slow thread, and
+// every 128th of a fast one. What has waited for half of the time allowed is then looked for: by
+// each thread with what is its own, and by one of them with what the others have left. The first
+// block after a while in which nothing waited sets the alarm and makes all threads tick once, for a
+// thread that finds nothing waiting does not ask for the time.
+
+template <class Scheme, class Release>
+void domain<Scheme, Release>::set_alarm(cell& me) noexcept {
+  std::int64_t none = silent;
+  const std::int64_t alarm = detail::reclaim::pin_watch::now_ns() + within_ / 4;
+  if (!alarm_.cas_strong_relaxed(none, alarm)) return;
+  wake(me);
+  cells_.for_each([this](std::uint32_t, cell& other) {
+    wake(other);
+    return true;
+  });
+}
+/// The thread ticks before its next operation.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::wake(cell& other) noexcept {
+  other.tick_at.store_relaxed(0);  // one that ticks just now asks for the time by itself
+}
+
+template <class Scheme, class Release>
+void domain<Scheme, Release>::look_at_time(cell& me, std::int64_t alarm) noexcept {
+  constexpr std::uint32_t most = 128;
+  const std::int64_t now = detail::reclaim::pin_watch::now_ns();
+  me.stride = now - me.looked_at > within_ / 16 ? 1 : (std::min)(me.stride * 2, most);
+  me.looked_at = now;
+  if (now >= alarm && alarm_.cas_strong_relaxed(alarm, now + within_ / 4)) {
+    free_left(me);
+    be_silent(now + within_ / 4);
+  }
+  if (now >= me.old_at) free_old(me, now);
+  const biased_gate::word soon = me.gate.own() + me.stride * cell::one_guard;
+  if (soon < me.tick_at.load_relaxed()) me.tick_at.store_relaxed(soon);
+  me.countdown = (std::min)(me.countdown, me.stride);
+}
+
+/// What waited here at the last look and waits still is to go. Lists go by age, nearly.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::free_old(cell& me, std::int64_t now) noexcept {
+  const std::uint64_t freed = me.release.meter.freed.value();
+  const std::uint64_t since = freed - me.freed_then;
+  const std::uint64_t old = me.waited > since ? me.waited - since : 0;
+  if (old != 0) {
+    collect(me);
+    release_.owe_further(me.release, old);
+    me.step_due = true;
+  }
+  me.waited = scheme_.waiting(me.local) + release_.backlog(me.release);
+  me.freed_then = me.release.meter.freed.value();
+  // Not all epochs end at once, if threads are inside of them.
+  me.old_at = now + (old != 0 && me.waited != 0 ? within_ / 16 : within_ / 4);
+}
+
+/// What threads have left that have ended, or have retired nothing since the last alarm.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::free_left(cell& me) noexcept {
+  bool taken = false;
+  cells_.for_each([&](std::uint32_t, cell& other) {
+    if (&other == &me) return true;
+    const std::uint64_t inflow = other.inflow();
+    const bool unchanged = other.inflow_then.load_relaxed() == inflow;
+    other.inflow_then.store_relaxed(inflow);
+    if (unchanged && other.inflow_emptied.load_relaxed() != inflow && take_over(me, other)) {
+      taken = true;
+    }
+    wake(other);
+    return true;
+  });
+  if (!taken) return;
+  after_taking_over(me);
+  me.waited = scheme_.waiting(me.local) + release_.backlog(me.release);
+  me.freed_then = me.release.meter.freed.value();
+  me.old_at = 0;
+}
+
+/// If nothing waits any more, no thread has to ask for the time.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::be_silent(std::int64_t alarm) noexcept {
+  if (sums().garbage() != 0) return;
+  std::int64_t there = alarm;
+  if (!alarm_.cas_strong_relaxed(there, silent)) return;
+  // heavy → the light fence in retire(): a block that is counted too late finds silence.
+  fence::heavy();
+  if (sums().garbage() == 0) return;
+  there = silent;
+  alarm_.cas_strong_relaxed(there, alarm);
 }
 
 // Between operations.
 
 template <class Scheme, class Release>
 inline bool domain<Scheme, Release>::wants_tick(cell& c) noexcept {
+  const bool due = c.gate.own() >= c.tick_at.load_relaxed();
   if constexpr (cell::scheme_has_pace) {
-    return c.gate.own() >= c.tick_at;
-  } else if constexpr (cell::scheme_keeps_pace) {
-    return scheme_.due(c.local);
+    return due;
   } else {
-    return --c.countdown == 0 || scheme_.due(c.local);
+    return scheme_.due(c.local) || due;
   }
 }
 
 /// Lets the scheme do its work, and now and then looks after the others.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::tick(cell& me) noexcept {
-  if constexpr (cell::scheme_keeps_pace) --me.countdown;
-  const bool chores = me.countdown == 0;
-  if (chores) me.countdown = pace_of_chores();
-  if (me.in_tick) return;
   const biased_gate::word said = me.gate.own();
-  if constexpr (cell::scheme_has_pace) me.tick_at = said + scheme_.pace() * cell::one_guard;
+  if constexpr (cell::scheme_keeps_pace) --me.countdown;
+  bool chores = me.countdown == 0;
+  if constexpr (!cell::scheme_keeps_pace) chores = chores || said >= me.chores_at;
+  if (chores) {
+    me.countdown = pace_of_chores();
+    me.chores_at = said + me.countdown * cell::one_guard;
+  }
+  if (me.in_tick) return;
+  me.tick_at.store_relaxed(next_tick(me, said));
   if constexpr (cell::scheme_gains_by_courtesy) {
     if (courtesy_.is_due(me.turn)) step_aside(me);
   }
   presence here(*this, me);
   me.in_tick = true;
   // Others may take over what waits here while the thread is not present.
-  if constexpr (cell::scheme_has_pace) me.tick_at = said + pace_of(me.local) * cell::one_guard;
+  if constexpr (cell::scheme_has_pace) {
+    me.tick_at.store_relaxed(said + pace_of(me.local) * cell::one_guard);
+  }
   scheme_.tick(me.local, peers{*this}, sink{*this, me});
   if (chores) {
     visit_next_neighbour(me);
@@ -506,15 +515,34 @@ void domain<Scheme, Release>::tick(cell& me) noexcept {
     me.tick_when_retired = me.retired_blocks.value() + scheme_.room(me.local);
   }
   release_.remind(me.release, me.operations());
-  free_when_due(me);
   me.in_tick = false;
+  if (const std::int64_t alarm = alarm_.load_relaxed(); alarm != silent && alarm != never) {
+    look_at_time(me, alarm);
+  }
+  free_when_due(me);
   // Last: the function that is told may use the domain, as between any two operations, and drain
   // it.
-  if (budget_bytes_ != 0 && !me.telling && (chores || retired_much(me))) {
-    me.telling = true;
-    me.retired_at_look = me.retired_bytes.value();
-    watch_budget();
-    me.telling = false;
+  if (budget_bytes_ != 0 && (chores || retired_much(me))) look_at_budget(me);
+}
+template <class Scheme, class Release>
+void domain<Scheme, Release>::look_at_budget(cell& me) noexcept {
+  if (budget_bytes_ == 0 || me.telling) return;
+  me.telling = true;
+  me.retired_at_look = me.retired_bytes.value();
+  watch_budget();
+  me.telling = false;
+}
+
+/// What the thread says when the next tick is due, as far as is known at the beginning of one.
+template <class Scheme, class Release>
+inline biased_gate::word domain<Scheme, Release>::next_tick(const cell& me,
+                                                            biased_gate::word said) const noexcept {
+  if constexpr (cell::scheme_has_pace) {
+    return said + scheme_.pace() * cell::one_guard;
+  } else if constexpr (cell::scheme_keeps_pace) {
+    return ~biased_gate::word{0};  // the scheme says so
+  } else {
+    return me.chores_at;
   }
 }
 
@@ -691,6 +719,7 @@ void domain<Scheme, Release>::adopt(cell& me, cell& other) noexcept {
   scheme_.adopt(me.local, other.local);
   release_.adopt(me.release, other.release);
   me.adopted_blocks.add(found);
+  me.pressing += std::exchange(other.pressing, 0);
   other.inflow_emptied.store_relaxed(other.inflow());
 }
 

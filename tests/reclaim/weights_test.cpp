@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// What waits is known in bytes, with what blocks own, and goes by bytes and by time: over every
+// scheme, by counts of objects that are alive and by what is resident.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include <spolia/hazard_pointer.hpp>
+#include <spolia/rcu.hpp>
+#include <spolia/reclaim.hpp>
+
+#include "support/all_domains.hpp"
+#include "support/soon.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+
+constexpr std::size_t megabyte = std::size_t{1} << 20U;
+
+std::atomic<std::int64_t> blobs_alive{0};
+
+/// Owns memory, and says so.
+struct counted_blob {
+  explicit counted_blob(std::size_t bytes) : data(bytes, 'x') { blobs_alive.fetch_add(1); }
+  counted_blob(const counted_blob&) = delete;
+  counted_blob& operator=(const counted_blob&) = delete;
+  ~counted_blob() { blobs_alive.fetch_sub(1); }
+  [[nodiscard]] std::size_t owned_bytes() const noexcept { return weigh(data); }
+  std::vector<char> data;
+};
+
+template <class Domain>
+struct blob_block : Domain::header, counted_blob {
+  using counted_blob::counted_blob;
+};
+
+template <class Domain>
+void retire_one(Domain& d, std::size_t bytes) {
+  auto* const b = d.template make<blob_block<Domain>>(bytes);
+  auto g = d.enter();
+  g.retire(b);
+}
+
+template <class Domain>
+class weights_by_scheme : public testing::Test {};
+TYPED_TEST_SUITE(weights_by_scheme, some_domains, domain_names);
+
+TYPED_TEST(weights_by_scheme, what_waits_is_told_with_what_it_owns) {
+  TypeParam d;
+  {
+    auto g = d.enter();
+    g.retire(d.template make<blob_block<TypeParam>>(megabyte / 4));
+    EXPECT_GE(d.stats().garbage_bytes(), megabyte / 4);
+    EXPECT_LE(d.stats().garbage_bytes(), megabyte / 3);
+    g.retire(d.template make<blob_block<TypeParam>>(10), weight{megabyte / 2});
+    EXPECT_GE(d.stats().garbage_bytes(), megabyte * 3 / 4);
+    g.retire(new counted_blob(megabyte / 8));
+    EXPECT_GE(d.stats().garbage_bytes(), megabyte * 7 / 8);
+    EXPECT_LE(d.stats().garbage_bytes(), megabyte);
+  }
+  if (!TypeParam::info().reclaims) return;
+  EXPECT_TRUE(d.drain());
+  EXPECT_EQ(d.stats().garbage_bytes(), 0U);
+}
+
+TYPED_TEST(weights_by_scheme, few_large_blocks_wait) {
+  if (!TypeParam::info().reclaims) return;
+  TypeParam d;
+  std::int64_t most = 0;
+  for (int i = 0; i < 200; ++i) {
+    retire_one(d, megabyte / 4);
+    most = std::max(most, blobs_alive.load());
+  }
+  EXPECT_LE(most, 16);  // four megabytes
+}
+
+TYPED_TEST(weights_by_scheme, a_slow_reader_frees_in_time_what_a_sleeping_thread_has_left) {
+  if (!TypeParam::info().reclaims) return;
+  if (listed::waits_for_every_thread<typename TypeParam::scheme_type>) return;
+  typename TypeParam::options o;
+  o.free_within_ms = 100;
+  TypeParam d(o);
+  std::atomic<int> stage{0};
+  std::thread sleeper([&] {
+    for (int i = 0; i < 3; ++i) retire_one(d, 10);
+    stage = 1;
+    stage.notify_all();
+    stage.wait(1);
+  });
+  stage.wait(0);
+  const bool freed = soon([&] {
+    {
+      auto g = d.enter();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return blobs_alive == 0;
+  });
+  stage = 2;
+  stage.notify_all();
+  sleeper.join();
+  EXPECT_TRUE(freed);
+}
+
+TYPED_TEST(weights_by_scheme, a_thread_frees_in_time_what_it_has_retired_itself) {
+  if (!TypeParam::info().reclaims) return;
+  typename TypeParam::options o;
+  o.free_within_ms = 100;
+  TypeParam d(o);
+  for (int i = 0; i < 100; ++i) retire_one(d, 10);
+  EXPECT_TRUE(soon([&] {
+    auto g = d.enter();
+    return blobs_alive == 0;
+  }));
+}
+
+TYPED_TEST(weights_by_scheme, blocks_wait_for_more_where_no_time_is_said) {
+  typename TypeParam::options o;
+  o.free_within_ms = 0;
+  TypeParam d(o);
+  if (TypeParam::info().protects == protection::pointer) {
+    for (int i = 0; i < 10; ++i) retire_one(d, 10);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
+    while (std::chrono::steady_clock::now() < end) static_cast<void>(d.enter());
+    EXPECT_NE(blobs_alive, 0);
+  }
+}
+
+TEST(weights, a_budget_counts_what_blocks_own) {
+  int told = 0;
+  domain<token>::options o;
+  o.budget_bytes = 8 * megabyte;
+  o.over_budget = [&](const over_budget& said) {
+    ++told;
+    EXPECT_GT(said.garbage_bytes, 8 * megabyte);
+  };
+  domain<token> d(o);
+  std::atomic<int> stage{0};
+  std::thread stalled([&] {
+    auto g = d.enter();
+    stage = 1;
+    stage.notify_all();
+    stage.wait(1);
+  });
+  stage.wait(0);
+  for (int i = 0; i < 64; ++i) retire_one(d, megabyte / 4);
+  EXPECT_EQ(told, 1);
+  stage = 2;
+  stage.notify_all();
+  stalled.join();
+  EXPECT_TRUE(d.drain());
+}
+
+struct hazard_blob : hazard_pointer_obj_base<hazard_blob>, counted_blob {
+  using counted_blob::counted_blob;
+};
+
+TEST(weights_of_faces, few_large_objects_wait_for_hazard_pointers) {
+  std::int64_t most = 0;
+  for (int i = 0; i < 100; ++i) {
+    (new hazard_blob(megabyte / 4))->retire();
+    most = std::max(most, blobs_alive.load());
+  }
+  EXPECT_LE(most, 16);
+  EXPECT_TRUE(hazard_pointer_clean_up());
+  EXPECT_EQ(hazard_pointer_garbage_bytes(), 0U);
+}
+
+TEST(weights_of_faces, few_large_objects_wait_for_regions) {
+  std::int64_t most = 0;
+  for (int i = 0; i < 100; ++i) {
+    rcu_retire(new counted_blob(megabyte / 4));
+    most = std::max(most, blobs_alive.load());
+  }
+  EXPECT_LE(most, 16);
+  rcu_barrier();
+  EXPECT_EQ(rcu_garbage_bytes(), 0U);
+}
+
+TEST(weights_of_faces, readers_free_in_time_what_a_sleeping_thread_has_left) {
+  std::atomic<int> stage{0};
+  std::thread sleeper([&] {
+    for (int i = 0; i < 3; ++i) {
+      (new hazard_blob(10))->retire();
+      rcu_retire(new counted_blob(10));
+    }
+    stage = 1;
+    stage.notify_all();
+    stage.wait(1);
+  });
+  stage.wait(0);
+  EXPECT_EQ(blobs_alive, 6);
+  const bool freed = soon([&] {
+    {
+      auto h = make_hazard_pointer();
+    }
+    rcu_default_domain().lock();
+    rcu_default_domain().unlock();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return blobs_alive == 0;
+  });
+  stage = 2;
+  stage.notify_all();
+  sleeper.join();
+  EXPECT_TRUE(freed);
+}
+
+}  // namespace
