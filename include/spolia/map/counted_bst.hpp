@@ -28,6 +28,7 @@
 #include <vector>
 
 #include <spolia/base/config.hpp>
+#include <spolia/base/weight.hpp>
 #include <spolia/counted/families.hpp>
 #include <spolia/map/detail/after_update.hpp>
 #include <spolia/map/detail/counted_face.hpp>
@@ -56,6 +57,14 @@ class counted_bst
         : key(k), value(v), stamp(s), left(std::move(l)), right(std::move(r)) {}
     bool has(const detail::map::seen_value<Value>& seen) const noexcept {
       return seen.is(value, stamp);
+    }
+
+    /// For weight_of.
+    static constexpr bool is_weighed_late = !weightless<Key, Value>;
+    [[nodiscard]] std::size_t owned_bytes() const noexcept
+      requires is_weighed_late
+    {
+      return weigh(key, value);
     }
     const Key key;
     const Value value;

@@ -36,6 +36,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/shown_to.hpp>
 #include <spolia/base/unwind.hpp>
+#include <spolia/base/weight.hpp>
 #include <spolia/counted/families.hpp>
 #include <spolia/map/detail/after_update.hpp>
 #include <spolia/map/detail/counted_face.hpp>
@@ -66,6 +67,14 @@ class counted_hash
         : key(k), value(v), stamp(s), next(std::move(n)) {}
     bool has(const detail::map::seen_value<Value>& seen) const noexcept {
       return seen.is(value, stamp);
+    }
+
+    /// For weight_of.
+    static constexpr bool is_weighed_late = !weightless<Key, Value>;
+    [[nodiscard]] std::size_t owned_bytes() const noexcept
+      requires is_weighed_late
+    {
+      return weigh(key, value);
     }
     const Key key;
     const Value value;

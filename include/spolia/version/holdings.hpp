@@ -9,8 +9,8 @@
 // exact if no thread changes anything, otherwise off by what was changed meanwhile. It takes as
 // long as there are versions, and lets go of what no snapshot needs on the way.
 //
-// Bytes are those of the blocks that the versions lie in; what a value owns elsewhere is not in
-// them, and what two versions share is counted with each.
+// Bytes are those of the blocks that the versions lie in, with what keys and values own
+// (base/weight.hpp). Of what several versions share each has its part.
 #pragma once
 
 #include <algorithm>

@@ -125,6 +125,11 @@ class range_tracker : private threads::listener {
 
   /// Whether work() has anything to do.
   [[nodiscard]] static bool is_due(const cell& me) noexcept;
+
+  /// The version that the owner deprecates next takes so many bytes: to be said of one in
+  /// weighed_one_in of them. A list of versions that take `much` is looked at though it is short.
+  static void weigh_now_and_then(cell& me, std::size_t bytes) noexcept;
+  [[nodiscard]] static bool weighs_next(const cell& me) noexcept;
   /// To be called after an update, outside of guards. `look(scan_times&)` scans the census and may
   /// throw std::bad_alloc. `expire(tracked*)` is called for versions that no snapshot needs: they
   /// are no longer the tracker's, unless it returns false: then they are tried again later. It may
@@ -172,6 +177,8 @@ class range_tracker : private threads::listener {
  private:
   class presence;
   static constexpr std::size_t kept_times = 512;
+  static constexpr std::uint64_t weighed_one_in = 4;
+  static constexpr std::uint64_t much = std::uint64_t{1} << 20U;
 
   template <class Look>
   void flush(cell& me, Look& look, std::uint64_t b) noexcept;
@@ -254,6 +261,7 @@ class alignas(cache_line) range_tracker::cell {
   bool busy = false;              // expire() may come back to us
   std::uint64_t ended_since = 0;  // deprecated since work() last had anything to do; the owner's
   std::uint64_t next_work = 0;    // it has when there are so many; the owner's
+  std::uint64_t ended_bytes = 0;  // since the last list was looked at, about; the owner's
   atomic<bool> used{false};
   tally entered;  // into the tracker, by this thread
   tally gone;     // out of it
@@ -303,6 +311,14 @@ inline void range_tracker::deprecate(cell& me, tracked* t, std::uint64_t until) 
   ++me.ended_since;
 }
 
+inline bool range_tracker::weighs_next(const cell& me) noexcept {
+  return me.ended_since % weighed_one_in == 0;
+}
+inline void range_tracker::weigh_now_and_then(cell& me, std::size_t bytes) noexcept {
+  me.ended_bytes += weighed_one_in * bytes;
+  if (me.ended_bytes >= much) me.next_work = 0;
+}
+
 inline bool range_tracker::is_due(const cell& me) noexcept {
   return me.ended_since >= me.next_work;  // what others have taken away, work() finds out
 }
@@ -316,7 +332,7 @@ void range_tracker::work(cell& me, Look&& look, Expire&& expire) noexcept {
   const std::uint64_t ended = std::max<std::uint64_t>(std::exchange(me.ended_since, 0U), 1);
   const std::uint64_t b = batch();
   const std::uint64_t there = me.fresh.count();
-  const bool full = there >= b;
+  const bool full = there >= b || (me.ended_bytes >= much && there != 0);
   step_on(me, options_.steps * ended, look, expire);
   // So much is left only if B has shrunk, if ended threads have left it, or of a large update: then
   // it may be more, and the list goes on to grow.
@@ -324,8 +340,10 @@ void range_tracker::work(cell& me, Look&& look, Expire&& expire) noexcept {
   if (!me.has_work()) {
     const bool for_others = !full && take_a_look_that_is_due(b);
     if (full || for_others) flush(me, look, b);
+    if (full) me.ended_bytes = 0;
     // A large update looks at once at what it is to look at.
-    const std::uint64_t large = full ? (std::min)(ended, there - b) : 0;
+    const std::uint64_t beyond = there > b ? (std::min)(ended, there - b) : there % b;
+    const std::uint64_t large = full ? beyond : 0;
     step_on(me, for_others ? 4 * b : options_.steps * large, look, expire);
   }
   if (!me.has_work()) drop_many_times(me);

@@ -42,6 +42,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/threads.hpp>
+#include <spolia/base/weight.hpp>
 #include <spolia/version/concepts.hpp>
 #include <spolia/version/snapshot.hpp>
 
@@ -60,7 +61,15 @@ class versioned {
     explicit version(Arguments&&... arguments) : value(std::forward<Arguments>(arguments)...) {}
     void retire_by(typename domain_type::guard& g) noexcept override { g.retire(this); }
     void destroy_in(domain_type& nodes) noexcept override { nodes.destroy(this); }
-    [[nodiscard]] std::size_t bytes() const noexcept override { return sizeof(*this); }
+    [[nodiscard]] std::size_t bytes() const noexcept override {
+      return sizeof(*this) + weigh(value);
+    }
+    /// For weight_of.
+    [[nodiscard]] std::size_t owned_bytes() const noexcept
+      requires(!weightless<T>)
+    {
+      return weigh(value);
+    }
 
     const T value;
   };

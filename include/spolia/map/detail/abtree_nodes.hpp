@@ -21,6 +21,7 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
+#include <spolia/base/weight.hpp>
 #include <spolia/map/detail/scx.hpp>
 #include <spolia/map/detail/seen_value.hpp>
 
@@ -151,6 +152,13 @@ struct abtree_nodes {
     template <class V>
     entry(const Key& k, V&& v, value_stamp<Value> s)
         : key(k), value(std::forward<V>(v)), stamp(s) {}
+
+    /// For weight_of.
+    std::size_t owned_bytes() const noexcept
+      requires(!weightless<std::conditional_t<key_in_leaf, absent, Key>, Value>)
+    {
+      return weigh(key, value);
+    }
     [[no_unique_address]] const std::conditional_t<key_in_leaf, absent, Key> key;
     const Value value;
     [[no_unique_address]] const value_stamp<Value> stamp;

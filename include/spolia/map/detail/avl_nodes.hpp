@@ -11,6 +11,7 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
+#include <spolia/base/weight.hpp>
 #include <spolia/map/detail/fresh.hpp>
 #include <spolia/map/detail/seen_value.hpp>
 
@@ -101,6 +102,13 @@ class avl_content<Value, Domain, false> {
   struct box : Domain::header {
     template <class V>
     box(V&& v, value_stamp<Value> s) : value(static_cast<Value>(std::forward<V>(v))), stamp(s) {}
+
+    /// For weight_of.
+    std::size_t owned_bytes() const noexcept
+      requires(!weightless<Value>)
+    {
+      return weigh(value);
+    }
     const Value value;
     [[no_unique_address]] const value_stamp<Value> stamp;
   };
@@ -228,6 +236,13 @@ struct avl_nodes {
 
   struct node : joint {
     explicit node(const Key& k) : key(k) {}
+
+    /// For weight_of.
+    std::size_t owned_bytes() const noexcept
+      requires(!weightless<Key>)
+    {
+      return weigh(key);
+    }
 
     void hang_under(joint* p) noexcept {
       // release → the acquire in parent_of(): the parent was constructed by another thread, maybe.

@@ -15,6 +15,7 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
+#include <spolia/base/weight.hpp>
 #include <spolia/map/detail/seen_value.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -126,6 +127,16 @@ class counted_leaf {
   static constexpr bool forgets =
       std::is_trivially_destructible_v<Key> && std::is_trivially_destructible_v<Value>;
   using order = slots_in_order<most + 1>;
+
+  /// For weight_of.
+  static constexpr bool is_weighed_late = !weightless<Key, Value>;
+  [[nodiscard]] std::size_t owned_bytes() const noexcept
+    requires is_weighed_late
+  {
+    std::size_t sum = 0;
+    for (std::size_t i = used(state_.load_relaxed()); i-- > 0;) sum += weigh(keys_[i], values_[i]);
+    return sum;
+  }
 
   counted_leaf() noexcept = default;
   counted_leaf(const counted_leaf&) = delete;

@@ -10,6 +10,7 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
+#include <spolia/base/weight.hpp>
 #include <spolia/map/detail/attempts.hpp>
 #include <spolia/map/detail/fresh.hpp>
 #include <spolia/map/detail/marked_ptr.hpp>
@@ -44,6 +45,13 @@ class external_bst_tree {
         : key(std::forward<K>(k)), value(static_cast<Value>(std::forward<V>(v))), stamp(s) {}
     bool has(const seen_value<Value>& seen) const noexcept { return seen.is(value, stamp); }
 
+    /// For weight_of.
+    std::size_t owned_bytes() const noexcept
+      requires(!weightless<Key, Value>)
+    {
+      return weigh(key, value);
+    }
+
     const Key key;
     const Value value;
     [[no_unique_address]] const value_stamp<Value> stamp;
@@ -67,6 +75,13 @@ class external_bst_tree {
 
   struct router : fork {
     explicit router(const Key& k) : key(k) {}
+
+    /// For weight_of.
+    std::size_t owned_bytes() const noexcept
+      requires(!weightless<Key>)
+    {
+      return weigh(key);
+    }
     const Key key;
   };
 

@@ -8,7 +8,8 @@
 //
 // Both: make(hash, key, value), key(), value(), has_hash(h) (false: the hashes differ for certain),
 // hash_by(f) (the hash, by f(key) if it is not stored), extra_bytes (of a block beside the
-// version), and copies that never fail.
+// version), bytes_beside() (the same with what the two own; of what several versions hold each has
+// its part), and copies that never fail.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +21,7 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
+#include <spolia/base/weight.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
@@ -28,6 +30,7 @@ template <class Key, class Value>
 class inline_pair {
  public:
   static constexpr std::size_t extra_bytes = 0;
+  [[nodiscard]] static constexpr std::size_t bytes_beside() noexcept { return 0; }
 
   template <class K, class V>
   static inline_pair make(std::uint64_t, K&& key, V&& value) {
@@ -55,15 +58,30 @@ class boxed_pair {
   struct box {
     template <class K, class V>
     box(std::uint64_t h, K&& k, V&& v)
-        : hash(h), key(std::forward<K>(k)), value(Value(std::forward<V>(v))) {}
+        : hash(h), key(std::forward<K>(k)), value(Value(std::forward<V>(v))) {
+      if constexpr (!weightless<Key, Value>) {
+        // relaxed: no other thread knows it.
+        holders.store_relaxed(1 + weighing::code_of(weigh(key, value)) * one_code);
+      }
+    }
+    /// In its upper bits the code of what key and value own.
     atomic<std::uint64_t> holders{1};
     const std::uint64_t hash;
     const Key key;
     const Value value;
   };
 
+  static constexpr std::uint64_t one_code = std::uint64_t{1} << 48U;
+
  public:
   static constexpr std::size_t extra_bytes = sizeof(box);
+  [[nodiscard]] std::size_t bytes_beside() const noexcept {
+    const std::uint64_t seen = box_->holders.load_relaxed();
+    const std::size_t all =
+        sizeof(box) + weighing::bytes_of(static_cast<std::uint32_t>(seen / one_code));
+    const std::uint64_t holders = seen % one_code;
+    return holders == 1 ? all : all / holders;
+  }
 
   /// Throws std::bad_alloc, or what making the key or the value throws. Nothing is moved from
   /// unless there was memory.
@@ -86,7 +104,7 @@ class boxed_pair {
   boxed_pair& operator=(const boxed_pair&) = delete;
   ~boxed_pair() {
     // acq_rel: what others did with the pair happens before its end, on whichever thread that is.
-    if (box_->holders.fetch_sub_acq_rel(1) != 1) return;
+    if (box_->holders.fetch_sub_acq_rel(1) % one_code != 1) return;
     box_->~box();
     memory::deallocate(box_, sizeof(box), alignof(box));
   }

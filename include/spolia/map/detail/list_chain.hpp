@@ -11,6 +11,7 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
+#include <spolia/base/weight.hpp>
 #include <spolia/map/detail/fresh.hpp>
 #include <spolia/map/detail/marked_ptr.hpp>
 #include <spolia/map/detail/scan.hpp>
@@ -40,6 +41,13 @@ class list_chain {
     node(K&& k, V&& v, value_stamp<Value> s)
         : key(std::forward<K>(k)), value(static_cast<Value>(std::forward<V>(v))), stamp(s) {}
     bool has(const seen_value<Value>& seen) const noexcept { return seen.is(value, stamp); }
+
+    /// For weight_of.
+    std::size_t owned_bytes() const noexcept
+      requires(!weightless<Key, Value>)
+    {
+      return weigh(key, value);
+    }
 
     atomic<link> next;
     const Key key;

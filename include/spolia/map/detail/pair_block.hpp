@@ -25,6 +25,7 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
+#include <spolia/base/weight.hpp>
 #include <spolia/map/detail/batch_state.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -84,6 +85,14 @@ class pair_block : public Base {
     return now.data() == seen.data() && now.size() == seen.size();
   }
   [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
+  /// What the pairs take that does not lie in the block.
+  [[nodiscard]] std::size_t bytes_beside() const noexcept {
+    std::size_t sum = 0;
+    if constexpr (Pair::extra_bytes != 0) {
+      for (const Pair& p : all()) sum += p.bytes_beside();
+    }
+    return sum;
+  }
 
   /// Only its maker, before it is published, and as often as there is room.
   void push(const Pair& pair) noexcept { ::new (pairs_ + count_++) Pair(pair); }
@@ -133,10 +142,12 @@ class sized_block final : public Block {
   explicit sized_block(Arguments&&... arguments)
       : Block(&room_, std::forward<Arguments>(arguments)...) {}
   ~sized_block() { this->clear(); }
-  void retire_by(typename Domain::guard& g) noexcept override { g.retire(this); }
+  void retire_by(typename Domain::guard& g) noexcept override {
+    g.retire(this, weight{this->bytes_beside()});
+  }
   void destroy_in(Domain& nodes) noexcept override { nodes.destroy(this); }
   [[nodiscard]] std::size_t bytes() const noexcept override {
-    return sizeof(*this) + this->count() * Pair::extra_bytes;
+    return sizeof(*this) + this->bytes_beside();
   }
 
  private:
@@ -169,10 +180,12 @@ class wide_block final : room_apart<sizeof(Pair), alignof(Pair)>, public Block {
   explicit wide_block(std::size_t size, Arguments&&... arguments)
       : away(size), Block(away::room(), std::forward<Arguments>(arguments)...) {}
   ~wide_block() { this->clear(); }
-  void retire_by(typename Domain::guard& g) noexcept override { g.retire(this); }
+  void retire_by(typename Domain::guard& g) noexcept override {
+    g.retire(this, weight{away::bytes() + this->bytes_beside()});
+  }
   void destroy_in(Domain& nodes) noexcept override { nodes.destroy(this); }
   [[nodiscard]] std::size_t bytes() const noexcept override {
-    return sizeof(*this) + away::bytes() + this->count() * Pair::extra_bytes;
+    return sizeof(*this) + away::bytes() + this->bytes_beside();
   }
 };
 

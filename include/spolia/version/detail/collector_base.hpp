@@ -212,6 +212,9 @@ class tracking_collector : public collector_sessions<Self, Domain, Timeline> {
   ~tracking_collector() = default;
 
   void track(Version& v, std::uint64_t until, figures& mine) noexcept {
+    if (range_tracker::weighs_next(*mine.part)) {
+      range_tracker::weigh_now_and_then(*mine.part, v.bytes());
+    }
     tracker_.deprecate(*mine.part, &v, until);
   }
   /// f(version) returns whether the version's hold on its owner has been seen to.
