@@ -36,6 +36,7 @@ struct block_units {
   static constexpr bool strong = What == keeping::object;
 
   static word take(P& p) {
+    weigh_again(p);
     const word w = aliases<What>::word_of(access::pair_of(p));
     access::forget(p);
     return w;
@@ -53,7 +54,13 @@ struct block_units {
     const bool owned = strong || (w & tag_mask) == tag_alias;
     return entry_of(block_of(w), owned ? task::drop_strong : task::drop_weak);
   }
-  static std::size_t bytes(word w) noexcept { return bytes_of(block_of(w)); }
+  static std::size_t bytes(word w) noexcept {
+    if constexpr (weighed_when_given_up<typename P::element_type>) {
+      return bytes_of(block_of(w)) + weigh(*object(w));
+    } else {
+      return bytes_of(block_of(w));
+    }
+  }
   static typename P::element_type* object(word w) noexcept {
     return object_of<typename P::element_type>(w);
   }
@@ -62,6 +69,13 @@ struct block_units {
   }
 
  private:
+  /// It may own more than when it was made, and no other thread can be changing it.
+  SPOLIA_ALWAYS_INLINE static void weigh_again([[maybe_unused]] const P& p) noexcept {
+    if constexpr (strong && may_weigh<typename P::element_type>) {
+      control* const owner = access::pair_of(p).owner;
+      if (owner != nullptr && owner->is_unshared()) owner->be_weighed();
+    }
+  }
   static P made(const pair& p) noexcept {
     return access::make<P>(static_cast<typename P::element_type*>(p.object), p.owner);
   }

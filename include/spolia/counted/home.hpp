@@ -122,7 +122,7 @@ SPOLIA_ALWAYS_INLINE void end_of_location(word w) noexcept {
   core::end_counted_location(Units::unit(w), helping ? 0 : Units::bytes(w));
 }
 inline bool ends_silently(control* c) noexcept {
-  const bool silent = c->ops->silent;
+  const bool silent = c->ops().silent;
   if (silent) drop_weak(c);
   return silent;
 }

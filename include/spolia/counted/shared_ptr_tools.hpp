@@ -17,8 +17,8 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 template <class D, class T>
 D* get_deleter(const shared_ptr<T>& p) noexcept {
   counted::detail::control* const c = counted::detail::access::owner_of(p);
-  if (c == nullptr || c->ops->deleter == nullptr) return nullptr;
-  return static_cast<D*>(c->ops->deleter(c, counted::detail::type_of<D>()));
+  if (c == nullptr || c->ops().deleter == nullptr) return nullptr;
+  return static_cast<D*>(c->ops().deleter(c, counted::detail::type_of<D>()));
 }
 
 #define SPOLIA_POINTER_CAST(name)                                                \

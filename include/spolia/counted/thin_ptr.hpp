@@ -67,7 +67,9 @@ struct thin_kind {
       deallocate_thin<align, front>(at, sizeof(T));
       throw;
     }
-    counted::detail::tell_traced(made, ::new (static_cast<void*>(head_of(at))) head(kind));
+    auto* const h = ::new (static_cast<void*>(head_of(at))) head(kind);
+    if constexpr (may_weigh<T>) h->weighs(weigh(*made));
+    counted::detail::tell_traced(made, h);
     return made;
   }
 
@@ -151,6 +153,12 @@ thin_ptr<T> make_thin(Args&&... args) {
 template <class T>
 struct thin_units {
   static counted::detail::word take(thin_ptr<T>& p) noexcept {
+    if constexpr (counted::detail::may_weigh<T>) {
+      // It may own more than when it was made, and no other thread can be changing it.
+      if (p && counted::detail::head_of(p.get())->is_unshared()) {
+        counted::detail::head_of(p.get())->weighs(weigh(*p));
+      }
+    }
     return reinterpret_cast<counted::detail::word>(std::exchange(p.object_, nullptr));
   }
   static thin_ptr<T> give_back(counted::detail::word w) noexcept { return thin_ptr<T>(object(w)); }
@@ -166,8 +174,14 @@ struct thin_units {
   static counted::detail::entry unit(counted::detail::word w) noexcept {
     return counted::detail::entry_of(head(w), counted::detail::task::drop_strong);
   }
-  static std::size_t bytes(counted::detail::word) noexcept {
-    return counted::detail::thin_kind<T>::ops.bytes;
+  static std::size_t bytes([[maybe_unused]] counted::detail::word w) noexcept {
+    std::size_t all = counted::detail::thin_kind<T>::ops.bytes;
+    if constexpr (counted::detail::may_weigh<T>) {
+      all += head(w)->owned_bytes();
+    } else if constexpr (counted::detail::weighed_when_given_up<T>) {
+      all += weigh(*object(w));
+    }
+    return all;
   }
 
   static T* object(counted::detail::word w) noexcept { return reinterpret_cast<T*>(w); }

@@ -21,6 +21,7 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
+#include <spolia/base/weight.hpp>
 #include <spolia/counted/detail/control.hpp>
 #include <spolia/counted/detail/pool.hpp>
 #include <spolia/counted/detail/type_of.hpp>
@@ -110,7 +111,10 @@ struct taken final : pointer_control {
       d(p);
       throw;
     }
-    return ::new (at) taken(p, counted::detail::address_of(p), std::move(d), std::move(m));
+    auto* const made =
+        ::new (at) taken(p, counted::detail::address_of(p), std::move(d), std::move(m));
+    made->be_weighed();
+    return made;
   }
 
   static void dispose(control* c) noexcept {
@@ -139,9 +143,22 @@ struct taken final : pointer_control {
     }
     return 0;
   }
+  /// Only where the object is the pointer's alone.
+  static constexpr auto owned_of() noexcept -> std::size_t (*)(const control*) noexcept {
+    if constexpr (requires { requires D::ends_one_object; } && pointee_bytes() != 0) {
+      using pointee = std::remove_cv_t<std::remove_pointer_t<P>>;
+      if constexpr (!weightless<pointee>) {
+        return [](const control* c) noexcept {
+          const auto* const at = static_cast<const taken*>(c)->object;
+          return at == nullptr ? 0 : weigh(*static_cast<const pointee*>(at));
+        };
+      }
+    }
+    return nullptr;
+  }
   SPOLIA_OWN_COPY static constexpr control_ops ops_of{
       &dispose,        &deallocate, &find_deleter, nullptr, sizeof(pointer_control),
-      pointee_bytes(), true,        false};
+      pointee_bytes(), owned_of(),  true,          false};
 
   P pointer;
   [[no_unique_address]] D deleter;
@@ -151,6 +168,7 @@ struct taken final : pointer_control {
 /// std::default_delete of one type, and nothing to look for: shared_ptr(p) has no deleter to get.
 template <class Y, bool Array>
 struct deletes {
+  static constexpr bool ends_one_object = !Array;
   void operator()(Y* p) const noexcept {
     if constexpr (Array) {
       delete[] p;
@@ -230,7 +248,23 @@ struct together {
     } else if constexpr (has_front) {
       ::new (static_cast<void*>(base)) front{std::move(m)};
     }
-    return ::new (static_cast<void*>(c)) control(ops_of);
+    auto* const made = ::new (static_cast<void*>(c)) control(ops_of);
+    if constexpr (!weightless<E>) made->be_weighed();
+    return made;
+  }
+
+  static std::size_t owned(const control* c) noexcept {
+    const E* const at = std::launder(elements_of(const_cast<control*>(c)));
+    std::size_t sum = 0;
+    for (std::size_t i = count_of(c); i-- > 0;) sum += weigh(at[i]);
+    return sum;
+  }
+  static constexpr auto owned_of() noexcept -> std::size_t (*)(const control*) noexcept {
+    if constexpr (weightless<E>) {
+      return nullptr;
+    } else {
+      return &owned;
+    }
   }
 
   static void end_element(M& m, E* at) noexcept {
@@ -269,8 +303,8 @@ struct together {
   static constexpr bool silent =
       std::is_trivially_destructible_v<E> && std::is_same_v<M, own_memory>;
   SPOLIA_OWN_COPY static constexpr control_ops ops_of{
-      &dispose,        &deallocate, nullptr, Array ? &count_of : nullptr,
-      before_elements, sizeof(E),   false,   silent};
+      &dispose,   &deallocate, nullptr, Array ? &count_of : nullptr, before_elements, sizeof(E),
+      owned_of(), false,       silent};
 };
 
 // ---- aliases
@@ -293,7 +327,7 @@ struct aliases {
     deallocate_block<alignof(alias_control)>(self, sizeof(alias_control));
   }
   SPOLIA_OWN_COPY static constexpr control_ops ops_of{
-      &dispose, &deallocate, nullptr, nullptr, sizeof(alias_control), 0, true, false};
+      &dispose, &deallocate, nullptr, nullptr, sizeof(alias_control), 0, nullptr, true, false};
 
   /// The word for p, whose unit it takes over. Throws std::bad_alloc, then p's unit is where it
   /// was; only where an alias is needed.

@@ -59,6 +59,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -129,13 +130,15 @@ class basic_collector final : core::listener, public destruction_queue {
     me.haste = left_.empty() ? 0 : (std::min)(me.haste + 1, 6U);
     const std::uint64_t hasty = options_.help_every >> me.haste;
     me.interval = std::max<std::uint64_t>(1, (std::min)(me.interval, hasty));
+    const bool timely = by_time(me);
     const bool much = me.since_epoch >= options_.wait_at;
     if (much) me.interval = 1;
     me.credit = static_cast<std::int64_t>(me.interval);
     me.owes = me.quiet;
     if (me.helping || me.quiet) return;
     const std::uint64_t waiting = (std::max)(me.since_epoch, by_ended_.load_relaxed());
-    const bool did = step(me, waiting >= options_.epoch_at, options_.step);
+    const bool did = step(me, waiting >= options_.epoch_at || timely, options_.step);
+    if (timely) end_epoch(me);
     if (!did && much) wait_for_others(me);
   }
 
@@ -194,6 +197,32 @@ class basic_collector final : core::listener, public destruction_queue {
     }
     me.since_epoch +=
         static_cast<std::uint64_t>(static_cast<std::int64_t>(me.interval) - me.credit);
+  }
+
+  /// Whether an epoch is due because time has passed. A thread that logs seldom does a task with
+  /// each unit, and asks for an epoch each time: so what it gave up does not wait for the thousands
+  /// that would follow.
+  bool by_time([[maybe_unused]] member& me) noexcept {
+#if defined(SPOLIA_MODEL)
+    return false;  // the model checker knows no time
+#else
+    const std::int64_t now =
+        std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+    const std::int64_t since = now - me.helped_at;
+    me.helped_at = now;
+    const bool seldom = since > static_cast<std::int64_t>(me.pace) * options_.seldom;
+    me.pace = seldom ? 1 : (std::min<std::uint64_t>)(2 * me.pace, options_.help_every);
+    me.interval = (std::min)(me.interval, me.pace);
+    const std::int64_t last = begun_at_.load_relaxed();
+    if (now - last < (seldom ? options_.seldom : options_.epoch_every)) return false;
+    begun_at_.store_relaxed(now);
+    return true;
+#endif
+  }
+  /// Does what is left of the epoch, as far as other threads have not taken it.
+  void end_epoch(member& me) noexcept {
+    constexpr unsigned tasks = 64;
+    for (unsigned i = 0; i < tasks && step(me, false, options_.step); ++i) continue;
   }
 
   // ---- phases
@@ -404,6 +433,7 @@ class basic_collector final : core::listener, public destruction_queue {
   const collector_options options_;
   latest<bool> timed_{false};
   atomic<std::uint64_t> epochs_{0};
+  atomic<std::int64_t> begun_at_{0};              // ns, when time last asked for an epoch
   atomic<std::uint64_t> by_ended_{0};             // units logged by threads that have ended since
   alignas(cache_line) atomic<bool> busy_{false};  // an epoch is on
   atomic<bool> scan_failed_{false};

@@ -28,6 +28,7 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/misuse.hpp>
+#include <spolia/base/weight.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted::detail {
@@ -37,15 +38,16 @@ struct control;
 /// For errors.
 inline constexpr const char* counted_pointer = "what a counted pointer points to";
 
-/// What differs from block to block.
-struct control_ops {
+/// What differs from kind to kind. Its address leaves room for what a single block's object owns.
+struct alignas(spolia::detail::weighing::codes) control_ops {
   void (*dispose)(control*) noexcept;                          ///< ends the object
   void (*deallocate)(control*) noexcept;                       ///< gives the block back
   void* (*deleter)(control*, const std::type_info*) noexcept;  ///< null: has none
   std::size_t (*elements)(const control*) noexcept;            ///< null: one
   std::size_t bytes_around;                                    ///< what it weighs, about, but for
   std::size_t bytes_each;                                      ///< its elements
-  bool holds_pointer;                                          ///< it is a pointer_control
+  std::size_t (*owned)(const control*) noexcept;  ///< what the object owns; null: nothing
+  bool holds_pointer;                             ///< it is a pointer_control
   bool silent;  ///< its end runs no code of the user's, and dispose has nothing to do
   misuse::copy_of_the_library copy{};  ///< that the code is linked with which has made the block
 };
@@ -64,7 +66,26 @@ struct control {
   static constexpr std::uint64_t weak_unit = std::uint64_t{1} << 32U;
   static constexpr std::uint64_t strong_mask = weak_unit - 1;
 
-  explicit control(const control_ops& o) noexcept : ops(&o) {}
+  explicit control(const control_ops& o) noexcept : how_(reinterpret_cast<std::uintptr_t>(&o)) {}
+
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE const control_ops& ops() const noexcept {
+    return *reinterpret_cast<const control_ops*>(how_ & ~code_mask);
+  }
+  /// What the object owns, as was said when it was weighed.
+  [[nodiscard]] std::size_t owned_bytes() const noexcept {
+    return spolia::detail::weighing::bytes_of(static_cast<std::uint32_t>(how_ & code_mask));
+  }
+  /// Weighs the object, which no other thread can reach.
+  void be_weighed() noexcept {
+    if (const auto owned = ops().owned) {
+      how_ = (how_ & ~code_mask) | spolia::detail::weighing::code_of(owned(this));
+    }
+  }
+  /// Whether the caller has all that leads to the object.
+  [[nodiscard]] bool is_unshared() const noexcept {
+    // acquire ← the releases of those that had units before: what they did with the object.
+    return counts.load_acquire() == (strong_unit | weak_unit);
+  }
 
   [[nodiscard]] std::uint64_t strong() const noexcept {
     return counts.load_relaxed() & strong_mask;
@@ -130,7 +151,12 @@ struct control {
     return drop_shared(units) == units;
   }
 
-  const control_ops* const ops;
+ private:
+  static constexpr std::uintptr_t code_mask = spolia::detail::weighing::codes - 1;
+
+  std::uintptr_t how_;  // the kind's address, and in its low bits the code of a weight
+
+ public:
   atomic<std::uint64_t> counts{strong_unit | weak_unit};
 
  private:
@@ -147,19 +173,20 @@ struct pointer_control : control {
   void* const object;
 };
 
-/// What the object weighs. Only an array must be asked.
+/// What the object takes, with what it owns. Only an array must be asked.
 inline std::size_t bytes_of(const control* c) noexcept {
-  const control_ops& o = *c->ops;
-  return o.bytes_around + (o.elements == nullptr ? o.bytes_each : o.elements(c) * o.bytes_each);
+  const control_ops& o = c->ops();
+  return o.bytes_around + (o.elements == nullptr ? o.bytes_each : o.elements(c) * o.bytes_each) +
+         c->owned_bytes();
 }
 
 inline void drop_weak(control* c) noexcept {
-  if (c->drop_weak()) c->ops->deallocate(c);
+  if (c->drop_weak()) c->ops().deallocate(c);
 }
 
 /// Ends the object and drops the weak unit that all strong ones held together.
 inline void end_object(control* c) noexcept {
-  if (!c->ops->silent) c->ops->dispose(c);
+  if (!c->ops().silent) c->ops().dispose(c);
   drop_weak(c);
 }
 

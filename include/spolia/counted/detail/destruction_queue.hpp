@@ -145,13 +145,13 @@ class destruction_queue {
     }
     control* const c = block_of_entry(e);
     const bool strong = task_of(e) == task::drop_strong;
-    if (strong && c->ops->silent) return drop_weak(c);
+    if (strong && c->ops().silent) return drop_weak(c);
     if (me != nullptr && me->work.push(entry_of(c, strong ? task::end_object : task::free_block))) {
       me->doomed.add();
     } else if (strong) {
       end_object(c);
     } else {
-      c->ops->deallocate(c);
+      c->ops().deallocate(c);
     }
   }
 
@@ -222,7 +222,7 @@ class destruction_queue {
           break;
         case task::free_block:
           me.in_hand += in_hand;
-          block_of_entry(e)->ops->deallocate(block_of_entry(e));
+          block_of_entry(e)->ops().deallocate(block_of_entry(e));
           --me.budget;
           me.ended.add();
           me.in_hand -= in_hand;

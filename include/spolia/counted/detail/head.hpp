@@ -11,10 +11,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
+#include <spolia/base/weight.hpp>
 #include <spolia/counted/detail/control.hpp>
 
 namespace spolia::core {
@@ -32,6 +34,23 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted::detail {
 
 struct head;
+
+/// Is an object asked what it owns?
+template <class T>
+consteval bool is_weighed() {
+  if constexpr (requires { sizeof(T); }) {
+    return !weightless<std::remove_cv_t<T>>;
+  } else {
+    return false;
+  }
+}
+/// What the object owns is asked for when a location gives it up: the maps' nodes, which only the
+/// holder of a lock changes, who is also the one that gives them up.
+template <class T>
+concept weighed_when_given_up = requires { requires T::is_weighed_late; };
+/// It is asked for when the object is made, and before a location takes it, if it is unshared then.
+template <class T>
+inline constexpr bool may_weigh = is_weighed<T>() && !weighed_when_given_up<T>;
 
 /// What differs from kind to kind.
 struct head_ops {
@@ -56,13 +75,25 @@ struct head {
   explicit head(std::uint32_t k) noexcept : kind(k) {}
 
   [[nodiscard]] const head_ops& ops() const noexcept {
-    const void* const found = thin_kinds[kind];
+    const void* const found = thin_kinds[kind % one_code];
 #if !defined(SPOLIA_MODEL)
     // Two copies of the library number their kinds from different numbers on.
     if (found == nullptr) [[unlikely]]
       core::report_other_copy(counted_pointer);
 #endif
     return *static_cast<const head_ops*>(found);
+  }
+  /// What the object owns, as was said when it was weighed: while no other thread can reach it.
+  [[nodiscard]] std::size_t owned_bytes() const noexcept {
+    return spolia::detail::weighing::bytes_of(kind / one_code);
+  }
+  void weighs(std::size_t owned) noexcept {
+    kind = kind % one_code + spolia::detail::weighing::code_of(owned) * one_code;
+  }
+  /// Whether the caller has all that leads to the object.
+  [[nodiscard]] bool is_unshared() const noexcept {
+    // acquire ← the releases of those that had units before: what they did with the object.
+    return units.load_acquire() == 1;
   }
   [[nodiscard]] void* object() noexcept { return this + 1; }
 
@@ -98,7 +129,11 @@ struct head {
   }
 
   atomic<std::uint32_t> units{1};
-  const std::uint32_t kind;
+
+ private:
+  static constexpr std::uint32_t one_code = std::uint32_t{1} << 16U;
+
+  std::uint32_t kind;  // and in its upper half the code of a weight
 };
 // No larger than a block: see name in word.hpp.
 static_assert(sizeof(head) % 8 == 0 && sizeof(head) <= sizeof(control));

@@ -82,7 +82,7 @@ inline word plain_word(const pair& p) noexcept {
   if (static_cast<char*>(p.object) == reinterpret_cast<char*>(p.owner) + sizeof(control)) {
     return reinterpret_cast<word>(p.object);
   }
-  if (p.owner->ops->holds_pointer && static_cast<pointer_control*>(p.owner)->object == p.object) {
+  if (p.owner->ops().holds_pointer && static_cast<pointer_control*>(p.owner)->object == p.object) {
     return reinterpret_cast<word>(p.owner) | tag_pointer;
   }
   return 0;
