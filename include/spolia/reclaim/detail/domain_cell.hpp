@@ -75,9 +75,8 @@ struct alignas((std::max)(cache_line, alignof(typename Scheme::local))) domain_c
   static constexpr std::uint64_t press_bytes = std::uint64_t{1} << 20U;
   static constexpr bool scheme_has_room =
       requires(const Scheme s, typename Scheme::local l) { s.room(l); };
-  // What waited here when the thread looked for what had waited too long last: so many blocks, and
-  // so many it had freed by then. All are the owner's.
-  std::uint64_t waited = 0;
+  // For what has waited too long; all are the owner's. So many blocks it had freed when it looked
+  // last:
   std::uint64_t freed_then = 0;
   std::int64_t old_at = 0;     // when it looks again
   std::int64_t looked_at = 0;  // when it has asked for the time last

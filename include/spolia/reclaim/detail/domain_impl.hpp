@@ -417,21 +417,22 @@ void domain<Scheme, Release>::look_at_time(cell& me, std::int64_t alarm) noexcep
   me.countdown = (std::min)(me.countdown, me.stride);
 }
 
-/// What waited here at the last look and waits still is to go. Lists go by age, nearly.
+/// What waits here is to go, unless as much has gone since the last look: lists go by age, nearly.
+/// (Not only what waited here at the last look: blocks may pass from thread to thread.)
 template <class Scheme, class Release>
 void domain<Scheme, Release>::free_old(cell& me, std::int64_t now) noexcept {
-  const std::uint64_t freed = me.release.meter.freed.value();
-  const std::uint64_t since = freed - me.freed_then;
-  const std::uint64_t old = me.waited > since ? me.waited - since : 0;
-  if (old != 0) {
+  const std::uint64_t freed = me.release.meter.freed.value() - me.freed_then;
+  const std::uint64_t waiting = scheme_.waiting(me.local) + release_.backlog(me.release);
+  const bool old = waiting > freed;
+  if (old) {
     collect(me);
-    release_.owe_further(me.release, old);
+    release_.owe_further(me.release, release_.backlog(me.release));
     me.step_due = true;
   }
-  me.waited = scheme_.waiting(me.local) + release_.backlog(me.release);
   me.freed_then = me.release.meter.freed.value();
   // Not all epochs end at once, if threads are inside of them.
-  me.old_at = now + (old != 0 && me.waited != 0 ? within_ / 16 : within_ / 4);
+  const bool again = old && scheme_.waiting(me.local) != 0;
+  me.old_at = now + (again ? within_ / 16 : within_ / 4);
 }
 
 /// What threads have left that have ended, or have retired nothing since the last alarm.
@@ -451,7 +452,6 @@ void domain<Scheme, Release>::free_left(cell& me) noexcept {
   });
   if (!taken) return;
   after_taking_over(me);
-  me.waited = scheme_.waiting(me.local) + release_.backlog(me.release);
   me.freed_then = me.release.meter.freed.value();
   me.old_at = 0;
 }
