@@ -27,10 +27,9 @@
 
 namespace spolia::core {
 #if !defined(SPOLIA_MODEL)
-/// The process's one detail::reclaim::reading_slots.
+/// The process's one detail::reclaim::reading_slots. All that is done with it is done by inline
+/// code, so that a program under a race detector sees it whole.
 SPOLIA_EXPORT void* all_readings() noexcept;
-/// The calling thread's detail::reclaim::reading_row in it. Throws std::bad_alloc.
-SPOLIA_EXPORT void* join_readings();
 #endif
 }  // namespace spolia::core
 
