@@ -197,21 +197,21 @@ TYPED_TEST(updates_by_value, counts_by_many_threads_are_exact) {
   constexpr unsigned threads = 4;
   constexpr std::uint64_t keys = 5;
   constexpr std::uint64_t each = 3000;
-  typename TestFixture::numbers numbers;
-  typename TestFixture::texts texts;
+  typename TestFixture::numbers counts;
+  typename TestFixture::texts tallies;
   std::vector<std::thread> writers;
   for (unsigned t = 0; t < threads; ++t) {
     writers.emplace_back([&] {
       for (std::uint64_t i = 0; i < each; ++i) {
-        numbers.upsert(i % keys, [](std::uint64_t& n) { ++n; }, 1);
-        if (i < 200) texts.upsert(i % keys, [](std::string& s) { s += 'x'; }, "x");
+        counts.upsert(i % keys, [](std::uint64_t& n) { ++n; }, 1);
+        if (i < 200) tallies.upsert(i % keys, [](std::string& s) { s += 'x'; }, "x");
       }
     });
   }
   for (auto& w : writers) w.join();
   for (std::uint64_t k = 0; k < keys; ++k) {
-    EXPECT_EQ(numbers.find(k), threads * each / keys);
-    EXPECT_EQ(texts.find(k)->size(), threads * 200 / keys);
+    EXPECT_EQ(counts.find(k), threads * each / keys);
+    EXPECT_EQ(tallies.find(k)->size(), threads * 200 / keys);
   }
 }
 

@@ -121,7 +121,7 @@ class destruction_queue {
   /// waits, while what ends with the last unit is not yet doomed.
   SPOLIA_ALWAYS_INLINE static void drop_uncounted(member* me, entry e, std::uint32_t n) noexcept {
     // Another copy's threads have pins that are not seen here.
-    if (!is_thin(e)) block_of_entry(e)->ops->copy.expect_own(counted_pointer);
+    if (!is_thin(e)) block_of_entry(e)->ops().copy.expect_own(counted_pointer);
     bool last = false;
     if (is_thin(e)) {
       last = head_of_entry(e)->drop(n);
