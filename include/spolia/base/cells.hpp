@@ -8,7 +8,8 @@
 //              has changed.
 // Cost:        of(n): a bit scan and two loads. for_each: linear in the highest thread number.
 // Progress:    lock-free: two threads that need the same segment both make one, and one wins.
-// Memory:      cells are made eight at a time, then as many again as there are.
+// Memory:      two cells for the first two numbers, then as many again as there are numbers below:
+//              2 n + 2 at most, n the highest number that has one.
 #pragma once
 
 #include <array>
@@ -75,8 +76,8 @@ class cells {
   static constexpr std::uint32_t first_size = 4;  // few locations make many executions
   static constexpr unsigned segments = 2;
 #else
-  static constexpr std::uint32_t first_size = 8;
-  static constexpr unsigned segments = 29;  // 8 · 2^28 numbers: more threads than Linux has
+  static constexpr std::uint32_t first_size = 2;  // most wholes are used by few threads
+  static constexpr unsigned segments = 31;        // 2 · 2^30 numbers: more threads than Linux has
 #endif
 
   static constexpr unsigned segment_number(std::uint32_t n) noexcept {
