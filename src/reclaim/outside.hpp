@@ -108,7 +108,9 @@ class domain<Scheme, Release>::outside {
 
   /// For schemes that know no regions: what is due by time or otherwise.
   void look_around(thread& c) noexcept {
-    if (!tick_now_and_then(c)) return;
+    if (--c.countdown != 0 && c.tick_at.load_relaxed() != 0) [[likely]]
+      return;
+    of_.tick(c);
     presence here(of_, c);
     if (c.depth.freeing_is_due()) of_.free_some(c);
   }
@@ -209,11 +211,9 @@ class domain<Scheme, Release>::outside {
   }
 
   /// Each call counts as an operation.
-  SPOLIA_ALWAYS_INLINE bool tick_now_and_then(thread& c) noexcept {
-    if (--c.countdown != 0 && !of_.wants_tick(c)) [[likely]]
-      return false;
-    of_.tick(c);
-    return true;
+  SPOLIA_ALWAYS_INLINE void tick_now_and_then(thread& c) noexcept {
+    if (--c.countdown == 0 || of_.wants_tick(c)) [[unlikely]]
+      of_.tick(c);
   }
 
   domain& of_;

@@ -499,8 +499,10 @@ TEST(block_pool, trims_among_others) {
 /// to where it was: each time a new number would fill the table, which has no more than 65536.
 TEST(thin_kinds, keep_their_number_however_often_it_is_asked_for) {
   const thin_ptr<std::string> p = make_thin<std::string>("kind");
-  const std::uint32_t number = counted::detail::head_of(p.get())->kind;
   const auto* const ops = &counted::detail::thin_kind<std::string>::ops;
+  ASSERT_EQ(&counted::detail::head_of(p.get())->ops(), ops);
+  const std::uint32_t number = counted::detail::add_thin_kind(ops);
+  ASSERT_EQ(counted::detail::thin_kinds[number], ops);
   for (int i = 0; i < 100; ++i) ASSERT_EQ(counted::detail::add_thin_kind(ops), number);
 }
 

@@ -25,6 +25,8 @@ using namespace spolia::test;
 
 constexpr int objects_of_many = 100;
 
+using version_in_list = spolia::tracked;
+
 template <class Collector>
 struct held_objects : versioned_objects<int, Collector> {
   explicit held_objects(typename Collector::options o) : versioned_objects<int, Collector>(o) {
@@ -65,7 +67,7 @@ TEST(many_snapshots, are_scanned_once_for_many_versions) {
   std::uint64_t most = 0;
   auto& me = tracker.mine();
   for (int i = 0; i < versions; ++i) {
-    auto* const t = new tracked();
+    auto* const t = new version_in_list();
     t->since.store_relaxed(time.now());
     snapshot(time).withdraw();
     tracker.deprecate(me, t, time.now());
@@ -73,7 +75,7 @@ TEST(many_snapshots, are_scanned_once_for_many_versions) {
       ++looks;
       time.scan(found);
     };
-    const auto expire = [](tracked* gone) {
+    const auto expire = [](version_in_list* gone) {
       delete gone;
       return true;
     };
@@ -90,7 +92,7 @@ TEST(many_snapshots, are_scanned_once_for_many_versions) {
   // What the last one has found is worth as much as is looked at again.
   tracker.collect(
       me, [&](scan_times& found) { time.scan(found); },
-      [](tracked* gone) {
+      [](version_in_list* gone) {
         delete gone;
         return true;
       });

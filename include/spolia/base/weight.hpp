@@ -241,28 +241,28 @@ std::size_t bytes([[maybe_unused]] const T& x) noexcept {
 // What is kept of a weight where there are a few bits for it.
 
 inline constexpr std::size_t codes = 512;
-/// The object owns nothing, but is large itself.
-inline constexpr std::uint32_t large_code = 1;
+/// The object owns nothing, but is large itself. More than any other code.
+inline constexpr std::uint32_t large_code = codes - 1;
 /// What is as large as this itself counts for more than one block.
 inline constexpr std::size_t large_from = 1024;
 
-/// 0: owns nothing. Rounded up.
+/// 0: owns nothing. Rounded up; more bytes never have a smaller code.
 constexpr std::uint32_t code_of(std::size_t bytes) noexcept {
   if (bytes == 0) return 0;
   constexpr std::size_t most = std::size_t{1} << 38U;
   const std::size_t x = ((std::min)(bytes, most) - 1) / 16;
-  if (x < 32) return static_cast<std::uint32_t>(2 + x);
+  if (x < 32) return static_cast<std::uint32_t>(1 + x);
   const auto e = static_cast<std::uint32_t>(std::bit_width(x)) - 5;
-  return 2 + 16 + e * 16 + static_cast<std::uint32_t>(x >> e) - 16;
+  return 1 + 16 + e * 16 + static_cast<std::uint32_t>(x >> e) - 16;
 }
 constexpr std::size_t bytes_of(std::uint32_t code) noexcept {
-  if (code <= large_code) return 0;
-  const std::uint32_t x = code - 2;
+  if (code == 0 || code == large_code) return 0;
+  const std::uint32_t x = code - 1;
   if (x < 32) return (std::size_t{x} + 1) * 16;
   const std::uint32_t e = (x - 16) / 16;
   return (std::size_t{x % 16 + 16} + 1) << e << 4U;
 }
-static_assert(code_of(std::size_t{1} << 63U) < codes);
+static_assert(code_of(std::size_t{1} << 63U) < large_code);
 
 }  // namespace detail::weighing
 

@@ -241,7 +241,7 @@ class domain final : private threads::listener {
   // Blocks are retired.
   void note_origin(const header& block) noexcept;
   void retire(cell& me, retired* block) noexcept;
-  SPOLIA_NOINLINE void retire_heavy(cell& me, const retired& block) noexcept;
+  SPOLIA_NOINLINE void retire_weighed(cell& me, const retired& block) noexcept;
 
   // Between operations.
   SPOLIA_ALWAYS_INLINE bool wants_tick(cell& c) noexcept;

@@ -49,10 +49,15 @@ class retired {
   const void* address() const noexcept { return how().address(this); }
   /// With what it owns beyond its own size, as was said when it was retired.
   std::size_t holds_bytes() const noexcept {
-    return how().bytes + how().elsewhere + detail::weighing::bytes_of(code());
+    return code() == 0 ? plain_bytes() : plain_bytes() + bytes_said();
   }
-  /// Does it own anything, or is it large itself? Most blocks do not, and are not.
-  bool heavy() const noexcept { return code() != 0; }
+  /// Was anything said that it owns, or is it large itself?
+  bool weighed() const noexcept { return code() != 0; }
+  /// All that most blocks hold: their own size.
+  std::size_t plain_bytes() const noexcept { return how().bytes + how().elsewhere; }
+  std::size_t bytes_said() const noexcept { return detail::weighing::bytes_of(code()); }
+  /// Does it own much, or is it large itself? Most blocks do not, and are not.
+  bool heavy() const noexcept { return code() >= heavy_from; }
   /// As how many ordinary blocks it counts besides one, where things go by how much waits.
   std::size_t further_blocks() const noexcept {
     return heavy() ? holds_bytes() / bytes_of_block : 0;
@@ -68,6 +73,7 @@ class retired {
 
   static constexpr std::uintptr_t code_mask = detail::weighing::codes - 1;
   static constexpr std::size_t bytes_of_block = 256;
+  static constexpr std::uint32_t heavy_from = detail::weighing::code_of(bytes_of_block);
 
   std::uint32_t code() const noexcept {
     return static_cast<std::uint32_t>(how_.read() & code_mask);
@@ -82,8 +88,8 @@ class retired {
   }
 
   plain<retired*> next_;
-  plain<std::uintptr_t> how_{
-      0};  // the disposer's address and, in its low bits, the code of a weight
+  // The disposer's address and, in its low bits, the code of a weight.
+  plain<std::uintptr_t> how_{0};
 };
 
 /// A retired block with what its scheme keeps in it, as every block of a domain begins.

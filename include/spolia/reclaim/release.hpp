@@ -93,9 +93,9 @@ struct release_queue {
     while (done < most) {
       retired* const r = blocks.pop();
       if (r == nullptr) break;
+      account(r);
       if (r->heavy()) [[unlikely]]  // and counts for more than one
         most -= (std::min)(most - done - 1, r->further_blocks());
-      account(r);
       end_of(r);
       if (++done % poll_period == 0) poll();
     }

@@ -331,15 +331,15 @@ inline void domain<Scheme, Release>::retire(cell& me, retired* block) noexcept {
   }
   if (release_.owe(me.release)) me.depth.set_freeing_due();
   me.retired_blocks.add(1);
-  me.retired_bytes.add(block->holds_bytes());
+  me.retired_bytes.add(block->plain_bytes());
   // light → the heavy fence in be_silent(): either it finds the block counted, or we find silence.
   if constexpr (detail::reclaim::keeps_time) {
     fence::light();
     if (alarm_.load_relaxed() == silent) [[unlikely]]
       set_alarm(me);
   }
-  if (block->heavy()) [[unlikely]]
-    retire_heavy(me, *block);
+  if (block->weighed()) [[unlikely]]
+    retire_weighed(me, *block);
   scheme_.retire(me.local, block, peers{*this}, sink{*this, me});
   if constexpr (cell::scheme_has_room) {
     if (me.retired_blocks.value() >= me.tick_when_retired) [[unlikely]]
@@ -352,7 +352,9 @@ inline void domain<Scheme, Release>::retire(cell& me, retired* block) noexcept {
 
 /// What the block owns counts, too. The schemes go by blocks, and few of these may be much memory.
 template <class Scheme, class Release>
-void domain<Scheme, Release>::retire_heavy(cell& me, const retired& block) noexcept {
+void domain<Scheme, Release>::retire_weighed(cell& me, const retired& block) noexcept {
+  me.retired_bytes.add(block.bytes_said());
+  if (!block.heavy()) return;
   me.pressing += block.holds_bytes();
   release_.owe_further(me.release, block.further_blocks());
   free_when_due(me);
