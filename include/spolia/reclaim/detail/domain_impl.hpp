@@ -391,6 +391,7 @@ void domain<Scheme, Release>::set_alarm(cell& me) noexcept {
   std::int64_t none = silent;
   const std::int64_t alarm = detail::reclaim::pin_watch::now_ns() + within_ / 4;
   if (!alarm_.cas_strong_relaxed(none, alarm)) return;
+  me.old_at = alarm;  // what waits here is this one block
   wake(me);
   cells_.for_each([this](std::uint32_t, cell& other) {
     wake(other);
@@ -413,6 +414,7 @@ void domain<Scheme, Release>::look_at_time(cell& me, std::int64_t alarm) noexcep
     free_left(me);
     be_silent(now + within_ / 4);
   }
+  if (me.old_at == 0) me.old_at = now + within_ / 4;  // nothing can have waited here before
   if (now >= me.old_at) free_old(me, now);
   const biased_gate::word soon = me.gate.own() + me.stride * cell::one_guard;
   if (soon < me.tick_at.load_relaxed()) me.tick_at.store_relaxed(soon);
@@ -455,7 +457,7 @@ void domain<Scheme, Release>::free_left(cell& me) noexcept {
   if (!taken) return;
   after_taking_over(me);
   me.freed_then = me.release.meter.freed.value();
-  me.old_at = 0;
+  me.old_at = 1;  // long ago
 }
 
 /// If nothing waits any more, no thread has to ask for the time.
