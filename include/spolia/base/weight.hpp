@@ -25,6 +25,10 @@
 ///       static std::size_t bytes(const other_image& i) noexcept { return i.size(); }
 ///     };
 ///
+/// Where:       domains and the containers over them, hazard pointers, RCU, counted pointers and
+///              snapshot maps go by it. Read-log-update does not: its logs count copies by their
+///              own sizes, so what large values of rlu_list, rlu_hash and rlu_bst own may wait for
+///              as long as the log has room.
 /// When:        an object is weighed once: when it was made and no other thread knows it, or when
 ///              it is retired. An object that is retired while other threads may still change it
 ///              must say a number that can be read then; or retire it with weight{n}.
