@@ -61,7 +61,7 @@ TYPED_TEST(weights_by_scheme, what_waits_is_told_with_what_it_owns) {
     g.retire(d.template make<blob_block<TypeParam>>(megabyte / 4));
     EXPECT_GE(d.stats().garbage_bytes(), megabyte / 4);
     EXPECT_LE(d.stats().garbage_bytes(), megabyte / 3);
-    g.retire(d.template make<blob_block<TypeParam>>(10), weight{megabyte / 2});
+    g.retire(d.template make<blob_block<TypeParam>>(std::size_t{10}), weight{megabyte / 2});
     EXPECT_GE(d.stats().garbage_bytes(), megabyte * 3 / 4);
     g.retire(new counted_blob(megabyte / 8));
     EXPECT_GE(d.stats().garbage_bytes(), megabyte * 7 / 8);
