@@ -103,7 +103,7 @@ struct lookalike {
   lookalike(const lookalike& other) : number(other.number) {}
   lookalike& operator=(const lookalike& other) = default;
   ~lookalike() {}
-  friend bool operator==(const lookalike&, const lookalike&) { return true; }
+  [[maybe_unused]] friend bool operator==(const lookalike&, const lookalike&) { return true; }
   int number;
 };
 
@@ -175,9 +175,7 @@ struct padded {
   std::uint64_t large;
   friend bool operator==(const padded&, const padded&) = default;
 };
-struct nothing_inside {
-  friend bool operator==(const nothing_inside&, const nothing_inside&) = default;
-};
+struct nothing_inside {};
 
 TYPED_TEST(updates_by_value, padding_is_no_part_of_a_value) {
   typename TypeParam::template of<int, padded> m;

@@ -3,6 +3,7 @@
 // was reported as done is lost, and nothing is done twice.
 #include <spolia/base/backoff.hpp>
 #include <spolia/map/detail/scx.hpp>
+#include <spolia/reclaim/none.hpp>
 #include <spolia/model/engine.hpp>
 
 #include <gtest/gtest.h>
@@ -35,7 +36,7 @@ struct record : thing {
 
 /// Nothing is freed before the end.
 struct no_guard {
-  void announce(const void*, unsigned) const noexcept {}
+  using scheme_type = none;
 };
 
 /// root has a number at 1, and at 0 `middle`, which has two numbers.

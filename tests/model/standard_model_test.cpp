@@ -280,7 +280,7 @@ struct carried : open_home {
     };
     auto* const me = at.me();
     at.enter(*me);
-    at.retire_inside(*me, home::outside::block_in(block.where));
+    at.retire_inside(*me, home::outside::block_in(block.where, 0));
     at.leave(*me);
     me->inflow_seen.store_relaxed(me->inflow());  // as if a thread had looked once
     retired.store_release(true);
@@ -340,7 +340,7 @@ void a_barrier_looks_for_strays(model::scenario& run) {
   s->block.where.end = [](core::place* p) noexcept {
     static_cast<const carried::marked*>(p->object)->ended->store_relaxed(true);
   };
-  s->at.scheme().astray.put(open_home::home::outside::block_in(s->block.where));
+  s->at.scheme().astray.put(open_home::home::outside::block_in(s->block.where, 0));
   run.thread([=] {
     auto* const me = s->at.me();
     s->at.enter(*me);
