@@ -183,13 +183,19 @@ TYPED_TEST(domain_over_budget, may_use_the_domain_and_frees_what_can_be_freed) {
   };
   TypeParam its(o);
   d = &its;
+  std::uint64_t most = 0;
   for (int i = 0; i < 50'000 && calls < 3; ++i) {
-    auto guard = its.enter();
-    for (int n = 0; n < 10; ++n) {
-      guard.retire(its.template make<typename suite::block>());
+    {
+      auto guard = its.enter();
+      for (int n = 0; n < 10; ++n) {
+        guard.retire(its.template make<typename suite::block>());
+      }
     }
+    most = std::max(most, its.stats().garbage_bytes());
   }
-  EXPECT_EQ(calls, 3);
+  // Large blocks are looked for so often that some schemes never have more waiting between two
+  // operations.
+  EXPECT_EQ(calls, most > o.budget_bytes ? 3 : 0);
   EXPECT_EQ(left, 0U) << "no thread held it up";
 }
 
@@ -208,14 +214,20 @@ TYPED_TEST(domain_over_budget, is_told_of_a_few_large_blocks) {
     auto guard = d.enter("stalled");
     self.park();
   });
+  std::uint64_t most = 0;
   for (int i = 0; i < 16 + 2 + 64; ++i) {
-    auto guard = d.enter();
-    guard.retire(d.template make<large>());
+    {
+      auto guard = d.enter();
+      guard.retire(d.template make<large>());
+    }
+    most = std::max(most, d.stats().garbage_bytes());
   }
   {
     auto guard = d.enter();
   }
-  EXPECT_EQ(calls, 1);
+  // Schemes that the reader does not stop keep to the budget: they look for large blocks in time.
+  EXPECT_EQ(calls, most > o.budget_bytes ? 1 : 0);
+  if constexpr (std::is_same_v<typename TypeParam::scheme_type, token>) EXPECT_EQ(calls, 1);
   reader.release();
 }
 

@@ -381,7 +381,7 @@ std::uint64_t domain<Scheme, Release>::press_after(const cell& me) const noexcep
 }
 
 // Time passes. Ticks ask for the time while anything waits: every operation of a slow thread, and
-// every 128th of a fast one. What has waited for half of the time allowed is then looked for: by
+// every 256th of a fast one. What has waited for half of the time allowed is then looked for: by
 // each thread with what is its own, and by one of them with what the others have left. The first
 // block after a while in which nothing waited sets the alarm and makes all threads tick once, for a
 // thread that finds nothing waiting does not ask for the time.
@@ -406,7 +406,7 @@ void domain<Scheme, Release>::wake(cell& other) noexcept {
 
 template <class Scheme, class Release>
 void domain<Scheme, Release>::look_at_time(cell& me, std::int64_t alarm) noexcept {
-  constexpr std::uint32_t most = 128;
+  constexpr std::uint32_t most = 256;
   const std::int64_t now = detail::reclaim::pin_watch::now_ns();
   me.stride = now - me.looked_at > within_ / 16 ? 1 : (std::min)(me.stride * 2, most);
   me.looked_at = now;
