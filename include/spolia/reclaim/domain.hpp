@@ -271,6 +271,7 @@ class domain final : private threads::listener {
   void park_if_idle(cell& other) noexcept;
   bool enough_is_left() const noexcept;
   void take_over_what_is_left(cell& me) noexcept;
+  void hasten_what_was_left(cell& me) noexcept;
   bool take_over(cell& me, cell& other) noexcept;
   void after_taking_over(cell& me) noexcept;
   void adopt_from_others(cell& me) noexcept;

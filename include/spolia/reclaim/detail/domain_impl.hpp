@@ -455,7 +455,7 @@ void domain<Scheme, Release>::free_left(cell& me) noexcept {
     return true;
   });
   if (!taken) return;
-  after_taking_over(me);
+  hasten_what_was_left(me);
   me.freed_then = me.release.meter.freed.value();
   me.old_at = 1;  // long ago
 }
@@ -683,6 +683,10 @@ void domain<Scheme, Release>::take_over_what_is_left(cell& me) noexcept {
     return more != 0;
   });
   if (more == 0) looked_through_at_.set(before);  // there may be others
+  hasten_what_was_left(me);
+}
+template <class Scheme, class Release>
+void domain<Scheme, Release>::hasten_what_was_left(cell& me) noexcept {
   after_taking_over(me);
   // What this thread retires itself would free as many others only, and it may end soon, too.
   release_.hasten(me.release, scheme_.waiting(me.local) + release_.backlog(me.release));
