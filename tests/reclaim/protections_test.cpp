@@ -63,7 +63,7 @@ class protections : public testing::Test {
   Domain d{eager<Domain>()};
   atomic<node_type*> head{nullptr};
 };
-TYPED_TEST_SUITE(protections, first_domains<16>, domain_names);
+TYPED_TEST_SUITE(protections, first_domains<15>, domain_names);
 
 /// It is read as a pointer is, by any scheme, and is no pointer.
 TYPED_TEST(protections, compare_and_are_read_as_pointers) {
