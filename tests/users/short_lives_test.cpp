@@ -71,7 +71,6 @@ TYPED_TEST_SUITE(short_lives, few_domains, domain_names);
 template <class Domain>
 typename Domain::options small() {
   typename Domain::options o;
-  o.free_within_ms = 0;  // what is left is to go by operations, without the clock
   if constexpr (requires { o.scheme.low; }) {
     o.scheme.low = 512;
     o.scheme.high = 2048;

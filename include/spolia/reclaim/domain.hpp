@@ -253,7 +253,9 @@ class domain final : private threads::listener {
 
   // Time passes.
   SPOLIA_NOINLINE void set_alarm(cell& me) noexcept;
-  SPOLIA_NOINLINE void look_at_time(cell& me, std::int64_t alarm) noexcept;
+  SPOLIA_NOINLINE void look_at_time(cell& me) noexcept;
+  void tick_for_time(cell& me) noexcept;
+  static void tick_after(cell& me, biased_gate::word said) noexcept;
   void free_old(cell& me, std::int64_t now) noexcept;
   void free_left(cell& me) noexcept;
   void wake(cell& other) noexcept;

@@ -64,7 +64,9 @@ struct alignas((std::max)(cache_line, alignof(typename Scheme::local))) domain_c
   std::uint32_t countdown = chores_every;
   /// What is said when the next tick is due. The owner's; other threads only make it due.
   atomic<biased_gate::word> tick_at{0};
-  biased_gate::word chores_at = 0;  // where the scheme does not keep the pace; the owner's
+  biased_gate::word paced_at = 0;  // the same, but for what the time asks for; the owner's
+  /// What is said at the next chores, where the scheme does not keep the pace; the owner's.
+  biased_gate::word chores_at = ~biased_gate::word{0};
   /// How many blocks are retired when the next tick is due in any case; the owner's.
   std::uint64_t tick_when_retired = 0;
   std::uint64_t retired_at_look = 0;     // bytes, when this thread last looked at the budget

@@ -88,14 +88,13 @@ auto domain<Scheme, Release>::find_my_cell() -> cell& {
       scheme_.join(found.local, number, peers{*this});
     }
     threads::watch_this_thread(*this);
-    found.tick_at.store_relaxed(0);  // at once
+    tick_after(found, 0);  // at once
     // What the number's last thread has counted stays: else threads that run few operations each
     // would never come to their chores.
-    if (enough_is_left()) {
-      found.countdown = 1;
-      found.chores_at = 0;
-    }
-    found.countdown = (std::min)(found.countdown, pace_of_chores());
+    const std::uint32_t soon = enough_is_left() ? 1 : pace_of_chores();
+    found.countdown = (std::min)(found.countdown, soon);
+    found.chores_at =
+        (std::min)(found.chores_at, (found.operations() + soon - 1) * cell::one_guard);
     found.retired_at_join = found.retired_blocks.value();
     if (budget_bytes_ != 0) found.press_at = (std::min)(found.press_at, budget_bytes_ / 8);
     found.used.store_relaxed(true);
@@ -343,7 +342,7 @@ inline void domain<Scheme, Release>::retire(cell& me, retired* block) noexcept {
   scheme_.retire(me.local, block, peers{*this}, sink{*this, me});
   if constexpr (cell::scheme_has_room) {
     if (me.retired_blocks.value() >= me.tick_when_retired) [[unlikely]]
-      me.tick_at.store_relaxed(0);  // at once, when the operation is over
+      tick_after(me, 0);  // at once, when the operation is over
   }
 }
 
@@ -405,8 +404,10 @@ void domain<Scheme, Release>::wake(cell& other) noexcept {
 }
 
 template <class Scheme, class Release>
-void domain<Scheme, Release>::look_at_time(cell& me, std::int64_t alarm) noexcept {
+void domain<Scheme, Release>::look_at_time(cell& me) noexcept {
   constexpr std::uint32_t most = 256;
+  std::int64_t alarm = alarm_.load_relaxed();
+  if (alarm == silent || alarm == never) return;
   const std::int64_t now = detail::reclaim::pin_watch::now_ns();
   me.stride = now - me.looked_at > within_ / 16 ? 1 : (std::min)(me.stride * 2, most);
   me.looked_at = now;
@@ -418,7 +419,7 @@ void domain<Scheme, Release>::look_at_time(cell& me, std::int64_t alarm) noexcep
   if (now >= me.old_at) free_old(me, now);
   const biased_gate::word soon = me.gate.own() + me.stride * cell::one_guard;
   if (soon < me.tick_at.load_relaxed()) me.tick_at.store_relaxed(soon);
-  me.countdown = (std::min)(me.countdown, me.stride);
+  if constexpr (!cell::scheme_keeps_pace) me.countdown = (std::min)(me.countdown, me.stride);
 }
 
 /// What waits here is to go, unless as much has gone since the last look: lists go by age, nearly.
@@ -489,6 +490,9 @@ inline bool domain<Scheme, Release>::wants_tick(cell& c) noexcept {
 template <class Scheme, class Release>
 void domain<Scheme, Release>::tick(cell& me) noexcept {
   const biased_gate::word said = me.gate.own();
+  if constexpr (cell::scheme_has_pace) {
+    if (said < me.paced_at) return tick_for_time(me);
+  }
   if constexpr (cell::scheme_keeps_pace) --me.countdown;
   bool chores = me.countdown == 0;
   if constexpr (!cell::scheme_keeps_pace) chores = chores || said >= me.chores_at;
@@ -497,7 +501,7 @@ void domain<Scheme, Release>::tick(cell& me) noexcept {
     me.chores_at = said + me.countdown * cell::one_guard;
   }
   if (me.in_tick) return;
-  me.tick_at.store_relaxed(next_tick(me, said));
+  tick_after(me, next_tick(me, said));
   if constexpr (cell::scheme_gains_by_courtesy) {
     if (courtesy_.is_due(me.turn)) step_aside(me);
   }
@@ -505,7 +509,7 @@ void domain<Scheme, Release>::tick(cell& me) noexcept {
   me.in_tick = true;
   // Others may take over what waits here while the thread is not present.
   if constexpr (cell::scheme_has_pace) {
-    me.tick_at.store_relaxed(said + pace_of(me.local) * cell::one_guard);
+    tick_after(me, said + pace_of(me.local) * cell::one_guard);
   }
   scheme_.tick(me.local, peers{*this}, sink{*this, me});
   if (chores) {
@@ -520,14 +524,28 @@ void domain<Scheme, Release>::tick(cell& me) noexcept {
   }
   release_.remind(me.release, me.operations());
   me.in_tick = false;
-  if (const std::int64_t alarm = alarm_.load_relaxed(); alarm != silent && alarm != never) {
-    look_at_time(me, alarm);
-  }
+  look_at_time(me);
   free_when_due(me);
   // Last: the function that is told may use the domain, as between any two operations, and drain
   // it.
   if (budget_bytes_ != 0 && (chores || retired_much(me))) look_at_budget(me);
 }
+/// Only the time asks for this tick. The scheme's own come at its pace: else tokens, say, would go
+/// round as often while few blocks wait as while many do.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::tick_for_time(cell& me) noexcept {
+  if (me.in_tick) return;
+  me.tick_at.store_relaxed(me.paced_at);
+  presence here(*this, me);
+  look_at_time(me);
+  free_when_due(me);
+}
+template <class Scheme, class Release>
+inline void domain<Scheme, Release>::tick_after(cell& me, biased_gate::word said) noexcept {
+  me.paced_at = said;
+  me.tick_at.store_relaxed(said);
+}
+
 template <class Scheme, class Release>
 void domain<Scheme, Release>::look_at_budget(cell& me) noexcept {
   if (budget_bytes_ == 0 || me.telling) return;
