@@ -269,6 +269,18 @@ struct plain_block : Domain::header {
   };
 };
 
+/// The header has a member of that name, and a block's own may hide it.
+TEST(garbage_bound_of_others, holds_for_blocks_with_a_stamp_of_their_own) {
+  struct stamped_block : domain<>::header {
+    int stamp = 0;
+  };
+  domain<> d;
+  stamped_block* const b = d.make<stamped_block>();
+  EXPECT_FALSE(robust_token::unborn(static_cast<domain<>::header&>(*b).stamp));
+  d.enter().retire(b);
+  EXPECT_NE(d.garbage_bound(1), std::nullopt);
+}
+
 /// A stalled reader holds up whatever it might have been made before.
 TEST(garbage_bound_of_others, is_none_once_make_has_not_made_a_block) {
   constexpr int many = 50'000;

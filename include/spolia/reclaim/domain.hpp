@@ -255,10 +255,8 @@ class domain final : private threads::listener {
   SPOLIA_NOINLINE void set_alarm(cell& me) noexcept;
   SPOLIA_NOINLINE void look_at_time(cell& me) noexcept;
   void tick_for_time(cell& me) noexcept;
-  static void tick_after(cell& me, biased_gate::word said) noexcept;
   void free_old(cell& me, std::int64_t now) noexcept;
   void free_left(cell& me) noexcept;
-  void wake(cell& other) noexcept;
   void be_silent(std::int64_t alarm) noexcept;
   void rest(cell& me) noexcept;
   void step_aside(cell& me) noexcept;

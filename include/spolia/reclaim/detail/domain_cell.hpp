@@ -107,6 +107,15 @@ struct alignas((std::max)(cache_line, alignof(typename Scheme::local))) domain_c
   atomic<std::uint64_t> inflow_emptied{0};                // when a visitor took everything
   biased_gate::word question = biased_gate::no_question;  // the barrier's, which stands here
 
+  /// The scheme's next tick is due when so much is said; 0: before the next operation.
+  void tick_when(biased_gate::word so_much) noexcept {
+    paced_at = so_much;
+    tick_at.store_relaxed(so_much);
+  }
+  /// By any thread: the owner looks at the time before its next operation. If it does so just now,
+  /// this may be lost.
+  void wake() noexcept { tick_at.store_relaxed(0); }
+
   /// Is a guard alive? To the owner, or when the owner is not there.
   bool inside() const noexcept { return (gate.own() & guard_alive) != 0; }
   /// The outermost guard that is alive, or was when its thread was present last; 0: not present.

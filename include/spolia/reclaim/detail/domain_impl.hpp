@@ -88,7 +88,7 @@ auto domain<Scheme, Release>::find_my_cell() -> cell& {
       scheme_.join(found.local, number, peers{*this});
     }
     threads::watch_this_thread(*this);
-    tick_after(found, 0);  // at once
+    found.tick_when(0);  // at once
     // What the number's last thread has counted stays: else threads that run few operations each
     // would never come to their chores.
     const std::uint32_t soon = enough_is_left() ? 1 : pace_of_chores();
@@ -117,8 +117,9 @@ inline T* domain<Scheme, Release>::make(Arguments&&... arguments) {
   void* const place = release_.allocate(here.of.release, sizeof(T), alignof(T));
   try {
     T* const made = ::new (place) T(std::forward<Arguments>(arguments)...);
-    if constexpr (requires { scheme_.born(here.of.local, made->stamp); }) {
-      scheme_.born(here.of.local, made->stamp);
+    // The header's: T may have a member of that name.
+    if constexpr (requires(header& h) { scheme_.born(here.of.local, h.stamp); }) {
+      scheme_.born(here.of.local, static_cast<header&>(*made).stamp);
     }
     here.of.made.add(1);
     return made;
@@ -342,7 +343,7 @@ inline void domain<Scheme, Release>::retire(cell& me, retired* block) noexcept {
   scheme_.retire(me.local, block, peers{*this}, sink{*this, me});
   if constexpr (cell::scheme_has_room) {
     if (me.retired_blocks.value() >= me.tick_when_retired) [[unlikely]]
-      tick_after(me, 0);  // at once, when the operation is over
+      me.tick_when(0);  // at once, when the operation is over
   }
 }
 
@@ -391,16 +392,11 @@ void domain<Scheme, Release>::set_alarm(cell& me) noexcept {
   const std::int64_t alarm = detail::reclaim::pin_watch::now_ns() + within_ / 4;
   if (!alarm_.cas_strong_relaxed(none, alarm)) return;
   me.old_at = alarm;  // what waits here is this one block
-  wake(me);
+  me.wake();
   cells_.for_each([this](std::uint32_t, cell& other) {
-    wake(other);
+    other.wake();
     return true;
   });
-}
-/// The thread ticks before its next operation.
-template <class Scheme, class Release>
-void domain<Scheme, Release>::wake(cell& other) noexcept {
-  other.tick_at.store_relaxed(0);  // one that ticks just now asks for the time by itself
 }
 
 template <class Scheme, class Release>
@@ -452,7 +448,7 @@ void domain<Scheme, Release>::free_left(cell& me) noexcept {
     if (unchanged && other.inflow_emptied.load_relaxed() != inflow && take_over(me, other)) {
       taken = true;
     }
-    wake(other);
+    other.wake();
     return true;
   });
   if (!taken) return;
@@ -501,7 +497,7 @@ void domain<Scheme, Release>::tick(cell& me) noexcept {
     me.chores_at = said + me.countdown * cell::one_guard;
   }
   if (me.in_tick) return;
-  tick_after(me, next_tick(me, said));
+  me.tick_when(next_tick(me, said));
   if constexpr (cell::scheme_gains_by_courtesy) {
     if (courtesy_.is_due(me.turn)) step_aside(me);
   }
@@ -509,7 +505,7 @@ void domain<Scheme, Release>::tick(cell& me) noexcept {
   me.in_tick = true;
   // Others may take over what waits here while the thread is not present.
   if constexpr (cell::scheme_has_pace) {
-    tick_after(me, said + pace_of(me.local) * cell::one_guard);
+    me.tick_when(said + pace_of(me.local) * cell::one_guard);
   }
   scheme_.tick(me.local, peers{*this}, sink{*this, me});
   if (chores) {
@@ -539,11 +535,6 @@ void domain<Scheme, Release>::tick_for_time(cell& me) noexcept {
   presence here(*this, me);
   look_at_time(me);
   free_when_due(me);
-}
-template <class Scheme, class Release>
-inline void domain<Scheme, Release>::tick_after(cell& me, biased_gate::word said) noexcept {
-  me.paced_at = said;
-  me.tick_at.store_relaxed(said);
 }
 
 template <class Scheme, class Release>
