@@ -36,6 +36,7 @@
 #include <spolia/map/detail/counted_writer.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/detail/seen_value.hpp>
+#include <spolia/map/detail/stamped_pair.hpp>
 #include <spolia/map/keys.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -52,23 +53,10 @@ class counted_bst
   using location = typename Family::template location<node>;
   using pointer = typename Family::template pointer<node>;
 
-  struct node {
+  struct node : detail::map::stamped_pair<Key, Value> {
     node(const Key& k, const Value& v, detail::map::value_stamp<Value> s, pointer l, pointer r)
-        : key(k), value(v), stamp(s), left(std::move(l)), right(std::move(r)) {}
-    bool has(const detail::map::seen_value<Value>& seen) const noexcept {
-      return seen.is(value, stamp);
-    }
-
-    /// For weight_of.
+        : node::stamped_pair(k, v, s), left(std::move(l)), right(std::move(r)) {}
     static constexpr bool is_weighed_late = !weightless<Key, Value>;
-    [[nodiscard]] std::size_t owned_bytes() const noexcept
-      requires is_weighed_late
-    {
-      return weigh(key, value);
-    }
-    const Key key;
-    const Value value;
-    [[no_unique_address]] const detail::map::value_stamp<Value> stamp;
     location left;
     location right;
   };
@@ -126,7 +114,7 @@ class counted_bst
 
   bool look(const Key& key, detail::map::seen_value<Value>& to) const {
     return detail::map::look_at<Family>(*this, key,
-                                        [&](const node& at) { to.look(at.value, at.stamp); });
+                                        [&](const node& at) { to.look(at.value, at.which); });
   }
 
   template <class F>
@@ -201,9 +189,9 @@ class counted_bst
     way.pop_back();
     for (; !way.empty(); way.pop_back()) {
       const node& n2 = *way.back();
-      rest = made(n2.key, n2.value, n2.stamp, std::move(rest), child(n2.right));
+      rest = made(n2.key, n2.value, n2.which, std::move(rest), child(n2.right));
     }
-    return made(next.key, next.value, next.stamp, child(n.left), std::move(rest));
+    return made(next.key, next.value, next.which, child(n.left), std::move(rest));
   }
 
   static pointer made(const Key& key, const Value& value, detail::map::value_stamp<Value> stamp,

@@ -44,6 +44,7 @@
 #include <spolia/map/detail/counted_writer.hpp>
 #include <spolia/map/detail/hash_spread.hpp>
 #include <spolia/map/detail/seen_value.hpp>
+#include <spolia/map/detail/stamped_pair.hpp>
 #include <spolia/map/hash_seeds.hpp>
 #include <spolia/map/keys.hpp>
 
@@ -62,23 +63,10 @@ class counted_hash
   template <class T>
   using pointer = typename Family::template pointer<T>;
 
-  struct cell {
+  struct cell : detail::map::stamped_pair<Key, Value> {
     cell(const Key& k, const Value& v, detail::map::value_stamp<Value> s, pointer<cell> n)
-        : key(k), value(v), stamp(s), next(std::move(n)) {}
-    bool has(const detail::map::seen_value<Value>& seen) const noexcept {
-      return seen.is(value, stamp);
-    }
-
-    /// For weight_of.
+        : cell::stamped_pair(k, v, s), next(std::move(n)) {}
     static constexpr bool is_weighed_late = !weightless<Key, Value>;
-    [[nodiscard]] std::size_t owned_bytes() const noexcept
-      requires is_weighed_late
-    {
-      return weigh(key, value);
-    }
-    const Key key;
-    const Value value;
-    [[no_unique_address]] const detail::map::value_stamp<Value> stamp;
     location<cell> next;
   };
   struct table {
@@ -180,7 +168,7 @@ class counted_hash
 
   bool look(const Key& key, detail::map::seen_value<Value>& to) const {
     return detail::map::look_at<Family>(*this, key,
-                                        [&](const cell& at) { to.look(at.value, at.stamp); });
+                                        [&](const cell& at) { to.look(at.value, at.which); });
   }
 
   /// A partition at a time, in no order.
@@ -255,7 +243,7 @@ class counted_hash
       for (std::size_t i = 0; i < old.size; ++i) {
         const cell* at = detail::map::peek<Family, cell>(old.chains[i]);
         for (; at != nullptr; at = detail::map::peek<Family, cell>(at->next)) {
-          push(twice->chain(hash_of(at->key)), at->key, at->value, at->stamp);
+          push(twice->chain(hash_of(at->key)), at->key, at->value, at->which);
         }
       }
       if (SPOLIA_FAULT("counted_hash.empties_first")) empty(old);

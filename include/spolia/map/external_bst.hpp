@@ -155,7 +155,7 @@ class external_bst_core {
   bool look(const Key& key, seen& to) const {
     guard g = home().enter();
     const auto p = tree_.search(g, key);
-    if (p.found) to.look(p.low->value, p.low->stamp);
+    if (p.found) to.look(p.low->value, p.low->which);
     return p.found;
   }
 

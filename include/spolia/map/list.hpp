@@ -125,7 +125,7 @@ class list_core {
   bool look(const Key& key, seen& to) const {
     guard g = home().enter();
     const auto* const n = chain_.locate(g, key);
-    if (n != nullptr) to.look(n->value, n->stamp);
+    if (n != nullptr) to.look(n->value, n->which);
     return n != nullptr;
   }
 

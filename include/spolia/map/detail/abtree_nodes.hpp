@@ -151,7 +151,7 @@ struct abtree_nodes {
   struct entry : Domain::header {
     template <class V>
     entry(const Key& k, V&& v, value_stamp<Value> s)
-        : key(k), value(std::forward<V>(v)), stamp(s) {}
+        : key(k), value(std::forward<V>(v)), which(s) {}
 
     /// For weight_of.
     std::size_t owned_bytes() const noexcept
@@ -161,7 +161,7 @@ struct abtree_nodes {
     }
     [[no_unique_address]] const std::conditional_t<key_in_leaf, absent, Key> key;
     const Value value;
-    [[no_unique_address]] const value_stamp<Value> stamp;
+    [[no_unique_address]] const value_stamp<Value> which;
   };
   using payload = std::conditional_t<value_in_leaf, Value, entry*>;
 
@@ -242,7 +242,7 @@ struct abtree_nodes {
       if constexpr (value_in_leaf) {
         return seen.is(contents[i]);
       } else {
-        return seen.is(contents[i]->value, contents[i]->stamp);
+        return seen.is(contents[i]->value, contents[i]->which);
       }
     }
     /// How many keys are before `k`: where it is, or would be.

@@ -108,7 +108,7 @@ class abtree_search {
       });
     } else {
       const hit h = look_up(g, key);
-      if (h.found) to.look(h.content->value, h.content->stamp);
+      if (h.found) to.look(h.content->value, h.content->which);
       return h.found;
     }
   }

@@ -101,7 +101,7 @@ template <class Value, class Domain>
 class avl_content<Value, Domain, false> {
   struct box : Domain::header {
     template <class V>
-    box(V&& v, value_stamp<Value> s) : value(static_cast<Value>(std::forward<V>(v))), stamp(s) {}
+    box(V&& v, value_stamp<Value> s) : value(static_cast<Value>(std::forward<V>(v))), which(s) {}
 
     /// For weight_of.
     std::size_t owned_bytes() const noexcept
@@ -110,7 +110,7 @@ class avl_content<Value, Domain, false> {
       return weigh(value);
     }
     const Value value;
-    [[no_unique_address]] const value_stamp<Value> stamp;
+    [[no_unique_address]] const value_stamp<Value> which;
   };
 
  public:
@@ -140,13 +140,13 @@ class avl_content<Value, Domain, false> {
 
   bool look(seen_value<Value>& to) const {
     const box* const b = boxed();
-    if (b != nullptr) to.look(b->value, b->stamp);
+    if (b != nullptr) to.look(b->value, b->which);
     return b != nullptr;
   }
   /// Under the node's lock, if it is there.
   bool has(const seen_value<Value>& seen) const noexcept {
     const box* const b = box_.load_relaxed();
-    return seen.is(b->value, b->stamp);
+    return seen.is(b->value, b->which);
   }
 
   leftover put(prepared& in) noexcept {

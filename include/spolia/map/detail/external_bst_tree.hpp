@@ -15,7 +15,7 @@
 #include <spolia/map/detail/fresh.hpp>
 #include <spolia/map/detail/marked_ptr.hpp>
 #include <spolia/map/detail/scan.hpp>
-#include <spolia/map/detail/seen_value.hpp>
+#include <spolia/map/detail/stamped_pair.hpp>
 #include <spolia/map/detail/turns.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/domain.hpp>
@@ -39,22 +39,8 @@ class external_bst_tree {
   /// The mark: it leads to a leaf. So a pointer alone tells what it leads to.
   using link = marked_ptr<node>;
 
-  struct leaf : node {
-    template <class K, class V>
-    leaf(K&& k, V&& v, value_stamp<Value> s)
-        : key(std::forward<K>(k)), value(static_cast<Value>(std::forward<V>(v))), stamp(s) {}
-    bool has(const seen_value<Value>& seen) const noexcept { return seen.is(value, stamp); }
-
-    /// For weight_of.
-    std::size_t owned_bytes() const noexcept
-      requires(!weightless<Key, Value>)
-    {
-      return weigh(key, value);
-    }
-
-    const Key key;
-    const Value value;
-    [[no_unique_address]] const value_stamp<Value> stamp;
+  struct leaf : node, stamped_pair<Key, Value> {
+    using leaf::stamped_pair::stamped_pair;
   };
 
   /// A place where the tree forks. Bit `side` of the state: the link on that side is locked, and

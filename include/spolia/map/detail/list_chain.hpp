@@ -15,7 +15,7 @@
 #include <spolia/map/detail/fresh.hpp>
 #include <spolia/map/detail/marked_ptr.hpp>
 #include <spolia/map/detail/scan.hpp>
-#include <spolia/map/detail/seen_value.hpp>
+#include <spolia/map/detail/stamped_pair.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/numbered.hpp>
@@ -36,23 +36,11 @@ class list_chain {
   struct node;
   using link = marked_ptr<node>;
 
-  struct node : Domain::header {
-    template <class K, class V>
-    node(K&& k, V&& v, value_stamp<Value> s)
-        : key(std::forward<K>(k)), value(static_cast<Value>(std::forward<V>(v))), stamp(s) {}
-    bool has(const seen_value<Value>& seen) const noexcept { return seen.is(value, stamp); }
-
-    /// For weight_of.
-    std::size_t owned_bytes() const noexcept
-      requires(!weightless<Key, Value>)
-    {
-      return weigh(key, value);
-    }
-
-    atomic<link> next;
-    const Key key;
-    const Value value;
-    [[no_unique_address]] const value_stamp<Value> stamp;
+  struct joint : Domain::header {
+    atomic<link> next;  // before the pair: a walk looks at both, and values may be large
+  };
+  struct node : joint, stamped_pair<Key, Value> {
+    using node::stamped_pair::stamped_pair;
   };
 
   /// A node that no other thread knows yet.
