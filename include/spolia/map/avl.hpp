@@ -198,7 +198,7 @@ class avl_core {
         const node* n = nullptr;
         const outcome o = tree_.first(rest, n);
         if (o != outcome::done) return o;
-        if (n == nullptr || (rest.to != nullptr && !tree_.less()(n->key, *rest.to))) break;
+        if (n == nullptr || rest.is_over_at(n->key, tree_.less())) break;
         const bool shown =
             n->value.read([&](const Value& value) { batch.emplace_back(n->key, value); });
         if (!shown && !past_routers.goes_on(n->key, tree_.less())) break;

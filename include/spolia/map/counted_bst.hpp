@@ -129,16 +129,14 @@ class counted_bst
     const node* at = peek(root_);
     for (;;) {
       while (at != nullptr) {
-        const bool before =
-            rest.from != nullptr && (rest.with_from ? static_cast<bool>(less_(at->key, *rest.from))
-                                                    : !less_(*rest.from, at->key));
+        const bool before = rest.is_after(at->key, less_);
         if (!before) up.push_back(at);
         at = peek(before ? at->right : at->left);
       }
       if (up.empty() || some.size() == detail::map::scan_batch) return !some.empty();
       at = up.back();
       up.pop_back();
-      if (rest.to != nullptr && !less_(at->key, *rest.to)) return !some.empty();
+      if (rest.is_over_at(at->key, less_)) return !some.empty();
       some.emplace_back(at->key, at->value);
       at = peek(at->right);
     }

@@ -134,11 +134,8 @@ class counted_btree
       const leaf& in = leaf_below(way.back());
       for (const std::size_t i : in.in_order(bound_of(way.back()), less_)) {
         const Key& key = in.key(i);
-        if (rest.to != nullptr && !less_(key, *rest.to)) return !some.empty();
-        const bool before =
-            rest.from != nullptr &&
-            (rest.with_from ? static_cast<bool>(less_(key, *rest.from)) : !less_(*rest.from, key));
-        if (!before) some.emplace_back(key, in.value(i));
+        if (rest.is_over_at(key, less_)) return !some.empty();
+        if (!rest.is_after(key, less_)) some.emplace_back(key, in.value(i));
       }
       const Key* const next = end_of(way);
       if (next == nullptr || !on.goes_on(*next, less_)) break;

@@ -178,7 +178,7 @@ class external_bst_core {
     guard g = home().enter();
     while (batch.size() < scan_batch) {
       const leaf* const l = tree_.first(g, rest);
-      if (l == nullptr || (rest.to != nullptr && !tree_.less()(l->key, *rest.to))) break;
+      if (l == nullptr || rest.is_over_at(l->key, tree_.less())) break;
       batch.emplace_back(l->key, l->value);
       rest = {std::addressof(batch.back().first), false, rest.to};
     }

@@ -108,7 +108,7 @@ class avl_tree {
         if (!still(at, seen)) return outcome::changed;
         return found != nullptr && found->is_unlinked() ? outcome::changed : outcome::done;
       }
-      const unsigned next = is_before(*c, rest) ? 1 : 0;
+      const unsigned next = rest.is_after(c->key, less_) ? 1 : 0;
       const outcome o = step(at, seen, side, c);
       if (o != outcome::done) return o;
       if (at != c) continue;
@@ -197,11 +197,6 @@ class avl_tree {
 
   bool is_damaged(const joint& j) const noexcept {
     return &j != &entry_ && balance::judge(static_cast<const node&>(j)) != balance::damage::none;
-  }
-
-  bool is_before(const node& n, const interval<Key>& rest) const {
-    if (rest.from == nullptr) return false;
-    return rest.with_from ? static_cast<bool>(less_(n.key, *rest.from)) : !less_(*rest.from, n.key);
   }
 
   template <class Leftover>

@@ -307,7 +307,7 @@ class external_bst_tree {
       const leaf* const l = as_leaf(next);
       if (l == nullptr) return true;
       memory::note_access(l);
-      if (!is_before(*l, rest)) {
+      if (!rest.is_after(l->key, less_)) {
         found = l;
         return true;
       }
@@ -328,11 +328,6 @@ class external_bst_tree {
   static unsigned free_slot(const footing& a, const footing& b) noexcept {
     return static_cast<unsigned>(std::countr_one(flag_of(a.slot) | flag_of(a.above_slot) |
                                                  flag_of(b.slot) | flag_of(b.above_slot)));
-  }
-
-  bool is_before(const leaf& l, const interval<Key>& rest) const {
-    if (rest.from == nullptr) return false;
-    return rest.with_from ? static_cast<bool>(less_(l.key, *rest.from)) : !less_(*rest.from, l.key);
   }
 
   /// Lets the link of p.parent lead to `to` instead of `from`.

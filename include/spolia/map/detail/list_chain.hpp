@@ -158,8 +158,8 @@ class list_chain {
     } else {
       for (;;) {
         const position p = walk(g, [&](const node& n) {
-          if (is_before(n, rest)) return false;
-          if (is_behind(n, rest)) return true;
+          if (rest.is_after(n.key, less_)) return false;
+          if (rest.is_over_at(n.key, less_)) return true;
           batch.emplace_back(n.key, n.value);
           return batch.size() == batch_size;
         });
@@ -250,8 +250,8 @@ class list_chain {
       while (at != nullptr && h.count < guard_slots) {
         const link next = numbered::protect(g, at->next, 0);
         memory::note_access(at);
-        if (is_behind(*at, rest)) break;
-        if (!next.marked() && !is_before(*at, rest)) h.at[h.count++] = at;
+        if (rest.is_over_at(at->key, less_)) break;
+        if (!next.marked() && !rest.is_after(at->key, less_)) h.at[h.count++] = at;
         at = next.get();
       }
       for (unsigned i = 0; i < h.count; ++i) numbered::keep(g, h.at[i], i);
@@ -260,14 +260,6 @@ class list_chain {
     for (unsigned i = 0; i < kept.count; ++i) {
       batch.emplace_back(kept.at[i]->key, kept.at[i]->value);
     }
-  }
-
-  bool is_before(const node& n, const interval& rest) const {
-    if (rest.from == nullptr) return false;
-    return rest.with_from ? static_cast<bool>(less_(n.key, *rest.from)) : !less_(*rest.from, n.key);
-  }
-  bool is_behind(const node& n, const interval& rest) const {
-    return rest.to != nullptr && !less_(n.key, *rest.to);
   }
 
   atomic<link>& link_behind(node* prev) const noexcept {

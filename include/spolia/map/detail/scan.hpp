@@ -21,6 +21,17 @@ namespace detail::map {
 /// What comes after `*from`, or at it, and before `*to`; null: no limit.
 template <class Key>
 struct interval {
+  /// Does it begin after the key, or end before the key or at it?
+  template <class Less>
+  [[nodiscard]] bool is_after(const Key& key, const Less& less) const {
+    if (from == nullptr) return false;
+    return with_from ? static_cast<bool>(less(key, *from)) : !less(*from, key);
+  }
+  template <class Less>
+  [[nodiscard]] bool is_over_at(const Key& key, const Less& less) const {
+    return to != nullptr && !less(key, *to);
+  }
+
   const Key* from;
   bool with_from;
   const Key* to;
