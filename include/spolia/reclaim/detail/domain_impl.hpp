@@ -393,7 +393,7 @@ void domain<Scheme, Release>::set_alarm(cell& me) noexcept {
   if (!alarm_.cas_strong_relaxed(none, alarm)) return;
   me.old_at = alarm;  // what waits here is this one block
   me.wake();
-  cells_.for_each([this](std::uint32_t, cell& other) {
+  cells_.for_each([](std::uint32_t, cell& other) {
     other.wake();
     return true;
   });
