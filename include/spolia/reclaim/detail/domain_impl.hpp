@@ -418,22 +418,22 @@ void domain<Scheme, Release>::look_at_time(cell& me) noexcept {
   if constexpr (!cell::scheme_keeps_pace) me.countdown = (std::min)(me.countdown, me.stride);
 }
 
-/// What waits here is to go, unless as much has gone since the last look: lists go by age, nearly.
-/// (Not only what waited here at the last look: blocks may pass from thread to thread.)
+/// What waits here (also what other threads have passed on) is to go, unless as much has gone since
+/// the last look: lists go by age, nearly. No operation frees much: the next ones look again.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::free_old(cell& me, std::int64_t now) noexcept {
+  constexpr std::size_t at_once = 1024;
   const std::uint64_t freed = me.release.meter.freed.value() - me.freed_then;
-  const std::uint64_t waiting = scheme_.waiting(me.local) + release_.backlog(me.release);
-  const bool old = waiting > freed;
-  if (old) {
-    collect(me);
-    release_.owe_further(me.release, release_.backlog(me.release));
-    me.step_due = true;
-  }
+  const bool old = scheme_.waiting(me.local) + release_.backlog(me.release) > freed;
+  if (old && scheme_.waiting(me.local) != 0) collect(me);
+  const std::size_t safe = old ? release_.backlog(me.release) : 0;
+  release_.owe_further(me.release, (std::min)(safe, at_once));
+  me.step_due = me.step_due || old;
   me.freed_then = me.release.meter.freed.value();
+  if (safe > at_once) me.stride = 1;
   // Not all epochs end at once, if threads are inside of them.
   const bool again = old && scheme_.waiting(me.local) != 0;
-  me.old_at = now + (again ? within_ / 16 : within_ / 4);
+  me.old_at = now + (safe > at_once ? 0 : again ? within_ / 16 : within_ / 4);
 }
 
 /// What threads have left that have ended, or have retired nothing since the last alarm.
