@@ -214,6 +214,7 @@ class delta_evacuated final : public delta_between {
   void copy_all();
   void keep_what_follows(std::uint64_t row, const version& v, const delta_partition& p);
   void follow(std::uint64_t row, const version& from, const delta_partition& p);
+  void spend(std::uint64_t work) noexcept { left_ -= (std::min)(left_, work); }
   static const delta_stub& stub_of(const version& v) noexcept {
     return *(reinterpret_cast<const delta_stub*>(&v) - 1);
   }
@@ -253,6 +254,7 @@ class delta_evacuated final : public delta_between {
   std::vector<std::uint64_t> seers_;  // all snapshots, ascending, while it evacuates
   std::vector<noted> to_copy_;        // of this partition; empty but for what had no memory
   delta_partition* copies_of_ = nullptr;
+  std::uint64_t left_ = 0;        // of the work for this call of evacuate()
   std::int64_t more_beyond_ = 0;  // bytes of copies, less those of pieces, since there was room
   std::vector<std::pair<const version*, std::uint64_t>> after_it_;  // follow(): with their ends
 };
@@ -463,8 +465,8 @@ inline void delta_evacuated::let_piece_go(delta_partition& p, std::uint64_t chun
 /// more than is done at once, or than there is room for.
 inline bool delta_evacuated::evacuate(delta_partition& p) {
   const bool all = hurries_.load_relaxed() != 0;
-  std::uint64_t left = all ? ~std::uint64_t{0} : work_left_.load_relaxed();
-  if (left == 0) return false;
+  left_ = all ? ~std::uint64_t{0} : work_left_.load_relaxed();
+  if (left_ == 0) return false;
   list_seers();
   if (seers_.empty() || SPOLIA_FAULT("evacuated.nothing_moved")) return true;
   const std::size_t together = options_.budget == 0 ? copied_together : 1;
@@ -475,17 +477,17 @@ inline bool delta_evacuated::evacuate(delta_partition& p) {
   to_copy_.reserve(together);
   copies_of_ = &p;
   const auto keep = [&](delta_stub& stub, const version& v) {
-    left -= (std::min<std::uint64_t>)(left, 1);
+    spend(1);
     const std::uint64_t until = stub.until();  // 0: it was never linked
     if (until != 0 && is_seen(v.since.read(), until)) {
-      left -= (std::min)(left, copy_work);
+      spend(copy_work);
       to_copy_.push_back({stub.row.read(), until, &stub});
       if (to_copy_.size() >= together) copy_all();
     } else {
       if (until != 0) keep_what_follows(stub.row.read(), v, p);
       stub.set_walked_over();
     }
-    return left != 0 && has_room_for_copies(p);
+    return left_ != 0 && has_room_for_copies(p);
   };
   const auto walked = [&](std::uint64_t chunk) {
     if (!SPOLIA_FAULT("evacuated.pieces_before_copies")) copy_all();
@@ -493,7 +495,7 @@ inline bool delta_evacuated::evacuate(delta_partition& p) {
     return memory_.waiting() <= most_waiting();
   };
   bool whole = false;
-  while (!whole && left != 0 && has_room_for_copies(p)) {
+  while (!whole && left_ != 0 && has_room_for_copies(p)) {
     {
       auto guard = nodes_.enter();  // chunks of other partitions, which follow() reads, stay
       whole = p.walk_on(keep, walked);
@@ -501,7 +503,7 @@ inline bool delta_evacuated::evacuate(delta_partition& p) {
     }
     if (!whole && memory_.waiting() > most_waiting()) drain();
   }
-  if (!all) work_left_.store_relaxed(left);
+  if (!all) work_left_.store_relaxed(left_);
   return whole;
 }
 
@@ -549,12 +551,15 @@ inline void delta_evacuated::follow(std::uint64_t row, const version& from,
     const bool walked_on_from =
         SPOLIA_FAULT("evacuated.links_within_not_followed") || stub_of(*at).is_walked_over();
     if (tagged::partition_of(handle) == p.number && walked_on_from) break;
+    spend(1);
     if (is_seen(at->since.read(), until)) after_it_.push_back({at, until});
   }
   // The oldest first: so each is added after those that are there.
   for (; !after_it_.empty(); after_it_.pop_back()) {
     const auto& [v, until] = after_it_.back();
-    if (kept_.keep(row, *v, stub_of(*v).words(), until, seers_)) copied_ahead_.add(1);
+    if (!kept_.keep(row, *v, stub_of(*v).words(), until, seers_)) continue;
+    copied_ahead_.add(1);
+    spend(copy_work);
   }
 }
 
