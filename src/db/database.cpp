@@ -54,7 +54,7 @@ std::uint64_t cache_bytes_for(const options& o) {
 /// part of the budget.
 std::uint64_t partition_bytes_for(const options& o) {
   if (o.version_budget == 0) return o.partition_bytes;
-  const std::uint64_t most = std::max<std::uint64_t>(o.version_budget / 64, delta_chunks::bytes);
+  const std::uint64_t most = std::max<std::uint64_t>(o.version_budget / 128, delta_chunks::bytes);
   return std::min(o.partition_bytes, most);
 }
 

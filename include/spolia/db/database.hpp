@@ -103,7 +103,7 @@ struct options {
   std::function<slow_reader_action(const slow_reader&)> on_slow_reader{};
   std::chrono::nanoseconds slow_after{0};
   /// One-shot: how many transactions share a partition, and when it is full; with a version_budget
-  /// at the latest when it has a 64th of that, or 128 KiB.
+  /// at the latest when it has a 128th of that, or 128 KiB.
   std::uint32_t partition_transactions = 1024;
   std::uint64_t partition_bytes = 4U << 20U;
   /// One-shot: while few partitions are in use, allocation periods are so short that the partitions

@@ -22,10 +22,10 @@
 //              the snapshots' times for each version that began before the last of them, and a copy
 //              of what is seen. A reader of an old version: a guard, and a look-up in the table; a
 //              walk down the chain if it is not there.
-//              About a millisecond of that at the end of an allocation period; and where half of
-//              the partitions or of the budget is in use, for each version that a commit makes two
-//              that are walked over. So what is left for the one that finds the budget used up,
-//              which does all of it, is a partition or two.
+//              About a millisecond of that at the end of an allocation period; and where that was
+//              not enough, or half of the partitions or of the budget is in use, for each version
+//              that a commit makes two that are walked over. So what is left for the one that finds
+//              the budget used up, which does all of it, is a partition or two.
 // Progress:    as the one-shot storage. Readers wait for no thread.
 // Bound:       with any number of snapshots held: the versions that at least one of them sees, with
 //              24 to some 48 bytes each for the table; and the partitions of the last allocation
@@ -153,10 +153,10 @@ class delta_evacuated final : public delta_between {
   // copies that are looked at when their snapshots have ended: less, since rows and entries are
   // cleaned up at the same time.
   static constexpr std::uint64_t work_in_a_turn = 65536;
-  static constexpr std::uint64_t copy_work = 8;
+  static constexpr std::uint64_t copy_work = 32;
   static constexpr std::uint64_t swept_in_a_turn = 2048;
-  // In a hurry, for so many new versions twice as many old ones are walked over, and copied.
-  static constexpr std::uint64_t owed_at_once = 2048;
+  // Where turns are not enough, for so many new versions twice as many old ones are walked over, and copied.
+  static constexpr std::uint64_t owed_at_once = 512;
   static constexpr std::size_t copied_together = 2048;                 // with a budget one by one
   static constexpr std::uint64_t most_gone = std::uint64_t{1} << 18U;  // bytes: then to the domain
   static constexpr std::uint64_t much = 1000;  // versions, for a look at the census
@@ -360,7 +360,8 @@ inline void delta_evacuated::arrange(bool turn) noexcept {
   const std::uint64_t budget = options_.budget;
   const bool hurry = much_in_use(budget - (std::min)(budget, most_told_.load_relaxed()));
   if (hurry) held_before_.store_relaxed(now);
-  behind_turns_.store_relaxed(hurry);
+  const bool all_used = work_left_.load_relaxed() == 0;
+  behind_turns_.store_relaxed(hurry || all_used);
   work_left_.store_relaxed(work_in_a_turn);
   sweep(swept_in_a_turn);
 }
