@@ -100,11 +100,14 @@ TYPED_TEST(updates_by_value, a_function_may_leave_the_value_as_it_is_or_throw) {
 /// All are equal.
 struct lookalike {
   explicit lookalike(int n) : number(n) {}
-  lookalike(const lookalike& other) : number(other.number) {}
+  lookalike(const lookalike& other) : number(other.number) {
+    if (copies_left-- == 0) throw std::runtime_error("no copy");
+  }
   lookalike& operator=(const lookalike& other) = default;
   ~lookalike() {}
   [[maybe_unused]] friend bool operator==(const lookalike&, const lookalike&) { return true; }
   int number;
+  static inline int copies_left = -1;  // below zero: as many as one likes
 };
 
 template <class F>
@@ -143,6 +146,30 @@ TYPED_TEST(updates_by_value, a_value_that_only_looks_the_same_is_another) {
     EXPECT_EQ(seen, (std::vector<int>{1, 2}));
     EXPECT_FALSE(m.contains(7));
   }
+}
+
+TYPED_TEST(updates_by_value, a_copy_that_fails_changes_nothing) {
+  typename TypeParam::template of<int, lookalike> m;
+  m.insert(7, lookalike(1));
+  // With so many copies, and more each time until that is enough.
+  const auto fails_until_there_are_enough = [&](auto&& f) {
+    for (int copies = 0;; ++copies) {
+      lookalike::copies_left = copies;
+      try {
+        f();
+        lookalike::copies_left = -1;
+        return copies;
+      } catch (const std::runtime_error&) {
+        lookalike::copies_left = -1;
+        EXPECT_EQ(m.find(7).value_or(lookalike(0)).number, 1) << copies;
+      }
+    }
+  };
+  EXPECT_GT(fails_until_there_are_enough([&] { m.update(7, [](auto& v) { v.number = 2; }); }), 0);
+  EXPECT_EQ(m.find(7)->number, 2);
+  m.insert_or_assign(7, lookalike(1));
+  EXPECT_GT(fails_until_there_are_enough([&] { m.extract(7); }), 0);
+  EXPECT_FALSE(m.contains(7));
 }
 
 TYPED_TEST(updates_by_value, what_was_put_in_meanwhile_is_not_lost) {

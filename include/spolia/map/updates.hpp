@@ -34,7 +34,9 @@
 ///              counted block is held, and not copied, if f returns the new one.)
 /// Progress:    as insert_or_assign of the map: an update begins anew only if another has changed
 ///              the key.
-/// Errors:      as insert_or_assign of the map, and what copying the value throws.
+/// Errors:      as insert_or_assign of the map, and what copying the value throws: then nothing has
+///              changed. (A value that has copies and no moves may be copied once more as
+///              get_or_insert returns; if that throws, the key is there.)
 /// Values:      can be copied and moved. In the snapshot maps those that can only be moved, too, by
 ///              the functions that need no copy.
 /// Sections:    in a section of read-log-update an update is a part of it, and f runs inside.
@@ -112,9 +114,11 @@ class value_updates {
     made_by<Make>();
     auto seen = self().nothing_seen();
     for (;;) {
-      if (self().look_at(key, seen)) return {seen.taken(), false};
-      Value fresh = made(make);
-      if (self().put_if_absent(key, Value(fresh))) return {std::move(fresh), true};
+      using answer = value_or_inserted<Value>;
+      // The one that is returned, so that nothing is copied once the key is there.
+      answer result = self().look_at(key, seen) ? answer{seen.taken(), false}  //
+                                                : answer{made(make), true};
+      if (!result.inserted || self().put_if_absent(key, Value(result.value))) return result;
     }
   }
 
@@ -149,9 +153,9 @@ class value_updates {
     std::optional<Value> last;
     auto seen = self().nothing_seen();
     while (self().look_at(key, seen)) {
-      if (!self().erase_seen(key, seen)) continue;
-      last.emplace(seen.taken());
-      break;
+      last.emplace(seen.taken());  // first: it may throw
+      if (self().erase_seen(key, seen)) return last;
+      last.reset();
     }
     return last;
   }
