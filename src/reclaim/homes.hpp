@@ -88,10 +88,11 @@ class region_home {
   using home = domain<regions>;
 
  public:
-  /// Nothing is ever freed at the beginning of a region, also if very much waits.
+  /// Nothing is ever freed at the beginning of a region, also if very much waits, or very few
+  /// blocks do.
   region_home()
       : of_({.scheme = {.scan_every = 64},  // a membarrier for so many retirements
-             .release = {.cap = (std::numeric_limits<std::size_t>::max)()}}),
+             .release = {.cap = (std::numeric_limits<std::size_t>::max)(), .few_at_once = false}}),
         at_(of_) {}
 
   void lock() noexcept {

@@ -16,6 +16,7 @@
 
 #include "support/ledger.hpp"
 #include "support/parked_thread.hpp"
+#include "support/soon.hpp"
 #include "support/stress.hpp"
 
 namespace {
@@ -213,6 +214,25 @@ TEST_P(rcu_test, lock_runs_no_deleters) {
     }
   }
   spolia::rcu_barrier(domain());
+}
+
+TEST_P(rcu_test, lock_runs_no_deleters_when_it_is_time_for_them) {
+  bool opening = false;
+  int ended = 0;
+  const auto end = [&](int* p) {
+    EXPECT_FALSE(opening);
+    ++ended;
+    delete p;
+  };
+  for (int i = 0; i < 5; ++i) spolia::rcu_retire(new int(i), end, domain());
+  EXPECT_TRUE(soon([&] {
+    opening = true;
+    domain().lock();
+    opening = false;
+    domain().unlock();
+    std::this_thread::sleep_for(10ms);
+    return ended == 5;
+  }));
 }
 
 TEST_P(rcu_test, retire_inside_a_region) {

@@ -199,6 +199,9 @@ struct amortized_options {
   std::size_t spread = 4096;    ///< one more a step for so many (rounded down to 2^n) that wait
   std::size_t cap = 1U << 20U;  ///< safe blocks of one thread; what exceeds it is freed at once
   std::size_t pool = 4096;      ///< pooled: pieces of each size kept by a thread, 4 MiB at most
+  /// As few blocks as one step would free go where they are found to be safe, also at the beginning
+  /// of an operation; false: at the end of one only.
+  bool few_at_once = true;
 };
 
 namespace detail::reclaim {
@@ -222,7 +225,7 @@ class spread_over_time {
   void take(local& me, limbo& safe, Poll&& poll) noexcept {
     if (safe.empty()) return;
     // What one step would free goes at once: to come back for it costs more than to free it.
-    if (safe.count() <= every_ && me.safe.empty() && !me.freeing) {
+    if (safe.count() <= every_ && me.safe.empty() && options_.few_at_once && !me.freeing) {
       me.free_from(safe, everything, ending(me), no_poll);
       if (me.safe.empty()) return;  // deleters may have retired more
     }
