@@ -96,6 +96,14 @@ class courtesy {
 #endif
   }
 
+  /// Gives the processor away in any case, and does not judge by that. False: that is not wanted.
+  [[nodiscard]] bool give_way() const noexcept {
+#if !defined(SPOLIA_MODEL)  // whose threads give way at every step
+    if (turn_ns_ != 0) std::this_thread::yield();
+#endif
+    return turn_ns_ != 0;
+  }
+
   /// Judges one turn: how long its thread was away.
   void was_away(std::int64_t now, std::int64_t away_ns, std::uint32_t threads) noexcept {
     const std::int64_t others = threads / processors_ + 1;

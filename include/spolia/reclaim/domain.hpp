@@ -262,6 +262,8 @@ class domain final : private threads::listener {
   void step_aside(cell& me) noexcept;
   void collect(cell& me) noexcept;
   SPOLIA_NOINLINE void press(cell& me) noexcept;
+  void give_way_to_holders(cell& me) noexcept;
+  bool is_held_up(const cell& me) const noexcept;
   std::uint64_t press_after(const cell& me) const noexcept;
   void look_at_budget(cell& me) noexcept;
   void watch_budget() noexcept;
@@ -567,3 +569,4 @@ class domain<Scheme, Release>::guard {
 }  // namespace spolia::inline SPOLIA_FLAVOUR
 
 #include <spolia/reclaim/detail/domain_impl.hpp>
+#include <spolia/reclaim/detail/domain_pace.hpp>
