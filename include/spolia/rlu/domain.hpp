@@ -273,6 +273,8 @@ class basic_domain final : private threads::listener {
   void fast_check_if_enough(session& mine) noexcept;
   bool pass_by_fast_check(session& mine) noexcept;
   void end_pass(session& mine, bool walks) noexcept;
+  SPOLIA_NOINLINE void press(session& mine) noexcept;
+  void pass_twice(session& mine) noexcept;
   void hurry(session& mine, bool helps) noexcept;
   SPOLIA_NOINLINE void come_online(session& mine, const char* label) noexcept;
   bool tend_all();

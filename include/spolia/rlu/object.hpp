@@ -54,6 +54,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
 #include <spolia/base/memory.hpp>
+#include <spolia/base/weight.hpp>
 
 /// After the parameters of a lambda that is called in two places and must be inline in both.
 #define SPOLIA_INLINE_LAMBDA __attribute__((always_inline))
@@ -98,6 +99,8 @@ struct object_kind {
   void (*write_back)(object& to, const record& from) noexcept;
   void (*copy_body)(record& to, const record& from) noexcept;
   void (*destroy)(object& whole) noexcept;
+  /// What the object takes, with all that it owns; null: it is small, and owns nothing.
+  std::size_t (*weigh)(const object& whole) noexcept;
 };
 
 /// object::word is a time and two flags, or the address of an uncommitted copy or a commit word and
@@ -333,7 +336,17 @@ struct whole final : object, whole_parts<T> {
     w->~whole();
     memory::deallocate(w, bytes, alignof(whole));
   }
-  SPOLIA_OWN_COPY static constexpr object_kind how{&write_back, &copy_body, &destroy};
+  /// Are objects weighed when they are freed? A body owns nothing, but may be large.
+  static constexpr bool is_weighed() noexcept {
+    return !weightless<fixed_of<T>> || has_tail<T> ||
+           sizeof(whole) >= spolia::detail::weighing::large_from;
+  }
+  static std::size_t weigh(const object& o) noexcept {
+    const whole& w = static_cast<const whole&>(o);
+    return sizeof(whole) + w.tail.bytes() + spolia::weigh(w.fixed);
+  }
+  SPOLIA_OWN_COPY static constexpr object_kind how{&write_back, &copy_body, &destroy,
+                                                   is_weighed() ? &weigh : nullptr};
 };
 
 /// \throws std::bad_alloc, or what moving the fixed part throws

@@ -229,8 +229,10 @@ class basic_writer : public basic_reader<Clock, Blocks> {
     detail::record* r = here_.own(*o);
     if (r == nullptr)
       r = here_.lock(*o, detail::whole<T>::how, detail_kind::tombstone, detail::record_bytes(0));
-    if (r != nullptr) r->kind.write(detail_kind::tombstone);
-    return r != nullptr;
+    if (r == nullptr) return false;
+    r->kind.write(detail_kind::tombstone);
+    if constexpr (detail::whole<T>::is_weighed()) here_.frees_bytes += detail::whole<T>::weigh(*o);
+    return true;
   }
 
   /// Adds to a counter of this thread's if and when the section commits. \throws std::bad_alloc

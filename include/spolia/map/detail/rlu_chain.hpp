@@ -22,6 +22,12 @@ struct rlu_entry {
   Key key;
   Value value;
   [[no_unique_address]] value_stamp<Value> stamp{};
+
+  [[nodiscard]] std::size_t owned_bytes() const noexcept
+    requires(!weightless<Key, Value>)
+  {
+    return weigh(key, value);
+  }
 };
 
 /// Whether an entry has the value that was seen.

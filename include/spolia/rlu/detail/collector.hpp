@@ -251,6 +251,7 @@ class collector {
   bool bury(piece& s, record& r) noexcept {
     r.state.store_relaxed(record_state::last);
     s.buries = true;
+    if (r.how->weigh != nullptr) s.buried_bytes += r.how->weigh(*r.of);
     log_.at(nullptr);
     return true;
   }

@@ -170,6 +170,7 @@ void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
   if (looks) mine.until_look = look_every;
   if (mine.collecting) return;  // a destructor that a pass has called began this section
   if (looks && enough_is_left()) collect_what_is_left(mine);
+  if (mine.presses()) press(mine);
   const bool gives = looks && courtesy_.is_due(mine.turn_taken);
   const std::uint64_t walks_soon = gives ? mine.walk_step - mine.walk_step / 8 : 0;
   const bool walks = mine.walks.value() + walks_soon >= mine.walks_at;
@@ -207,6 +208,41 @@ void basic_domain<Clock, Blocks>::tend_own(session& mine, bool walks, bool now) 
   hurry(mine, written_back != 0);
   become_exclusive_if_so(mine);
   end_pass(mine, walks);
+}
+
+/// What was freed may own much, and be few bytes of the log: so it is to go whatever these are. If
+/// it is held up, mostly by a section that was interrupted, the thread gives its processor away. A
+/// section that sleeps is not helped by that: the less often it is tried.
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::press(session& mine) noexcept {
+  constexpr std::uint32_t most_turns = 8;
+  constexpr std::size_t much = 4 * session::press_bytes;
+  mine.pressing = 0;
+  mine.written.close();
+  const std::uint64_t before = mine.written_back.value();
+  pass_twice(mine);
+  const auto is_held_up = [&] {
+    return mine.written.held_bytes() + mine.written.buried_bytes() >= much;
+  };
+  for (std::uint32_t turns = most_turns >> mine.futile; turns != 0 && is_held_up(); --turns) {
+    mine.here.go_offline();
+    if (!courtesy_.give_way()) break;
+    pass_twice(mine);
+  }
+  mine.futile = is_held_up() ? (std::min)(mine.futile + 1, 4U) : 0;
+  set_next_pass(mine, mine.written_back.value() - before, false);
+  hurry(mine, true);
+  become_exclusive_if_so(mine);
+  end_pass(mine, false);
+}
+/// One pass finds what no section needs any more, and the next one that no section has found it
+/// meanwhile.
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::pass_twice(session& mine) noexcept {
+  for (int i = 0; i < 2; ++i) {
+    if (!pass_by_fast_check(mine)) pass(mine, &mine, nullptr, false);
+  }
+  graves_.clear();
 }
 
 template <class Clock, class Blocks>
@@ -303,8 +339,8 @@ auto basic_domain<Clock, Blocks>::neighbour_in_need(session& mine, bool walks) n
   ++mine.neighbour;
   mine.neighbour_looks = 0;
   if (!stranger || mine.neighbour_passes != other->written.passes()) return nullptr;
-  const bool needed =
-      other->written.bytes() >= options_.high_watermark || (walks && other->written.has_work());
+  const std::size_t bytes = other->written.bytes() + other->written.held_bytes();
+  const bool needed = bytes >= options_.high_watermark || (walks && other->written.has_work());
   return needed ? other : nullptr;
 }
 
@@ -410,6 +446,7 @@ inline void basic_domain<Clock, Blocks>::retire(typename log::piece& empty) noex
   };
   empty.grave = &graves_;
   auto guard = blocks_.enter();
+  if (empty.buried_bytes != 0) return guard.retire(&empty, ender{}, weight{empty.buried_bytes});
   guard.retire(&empty, ender{});
 }
 
@@ -460,7 +497,9 @@ void basic_domain<Clock, Blocks>::thread_left(std::uint32_t n) noexcept {
   s->written.close();
   s->here.go_offline();
   s->used.store_release(false);  // → the acquire in see_offline: its sections
-  left_behind_.add(s->written.written() - s->written_before);
+  const std::uint64_t pressing = std::exchange(s->pressing, 0);
+  left_behind_.add(s->written.written() - s->written_before +
+                   pressing / (session::press_bytes / options_.low_watermark + 1));
 }
 
 template <class Clock, class Blocks>
@@ -509,6 +548,7 @@ statistics basic_domain<Clock, Blocks>::stats() const noexcept {
     sum.passes += s.written.passes() / 2;  // counts beginnings and ends
     sum.log_bytes += s.written.bytes();
     sum.retired_bytes += s.written.retired_bytes();
+    sum.freed_bytes += s.written.held_bytes() + s.written.buried_bytes();
     return true;
   });
   sum.retired_segments = blocks_.garbage();

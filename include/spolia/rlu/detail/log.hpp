@@ -157,11 +157,18 @@ class log {
     mark_ = 0;
   }
 
+  /// A section that has committed freed objects of so many bytes, with what they own.
+  void holds_more(std::size_t bytes) noexcept { held_bytes_.fetch_add_relaxed(bytes); }
+
   // -- any thread
 
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_.load_relaxed(); }
   /// In segments that are retired and not yet freed.
   [[nodiscard]] std::size_t retired_bytes() const noexcept { return retired_.bytes(); }
+  /// Of objects that were freed and are weighed, with what they own, as long as a section may need
+  /// them; and after that, until they have ended.
+  [[nodiscard]] std::size_t held_bytes() const noexcept { return held_bytes_.load_relaxed(); }
+  [[nodiscard]] std::size_t buried_bytes() const noexcept { return retired_.buried_bytes(); }
   /// Bytes that were ever written.
   [[nodiscard]] std::uint64_t written() const noexcept { return written_.value(); }
   /// Records that the last pass had to leave.
@@ -293,6 +300,7 @@ class log {
     if (&s == graves_) graves_ = nullptr;
     retired_.add(s);
     bytes_.fetch_sub_relaxed(s.bytes());
+    if (s.buried_bytes != 0) held_bytes_.fetch_sub_relaxed(s.buried_bytes);
   }
 
   /// With no other thread about: gives every segment to f, which ends it.
@@ -315,6 +323,7 @@ class log {
     give_up_taken();
     waiting_.set(0);
     bytes_.store_relaxed(0);
+    held_bytes_.store_relaxed(0);
     filled_.store_relaxed(nullptr);
     shown_.store_relaxed(nullptr);
   }
@@ -384,6 +393,7 @@ class log {
   atomic<std::uint64_t> passes_{0};  // begun and ended: odd while one is under way
   atomic<piece*> filled_{nullptr};
   atomic<std::size_t> bytes_{0};
+  atomic<std::size_t> held_bytes_{0};
   typename piece::retired retired_;
   latest<std::uint64_t> waiting_;
   latest<std::uint64_t> looked_at_;  // of what was written

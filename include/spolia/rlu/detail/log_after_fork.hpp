@@ -49,13 +49,16 @@ class log_after_fork {
  private:
   void adopt(object* half_done) noexcept {
     std::size_t bytes = 0;
+    std::size_t held = 0;
     const auto take = [&](piece& s) {
       bytes += s.bytes();
       adopt(s, half_done);
+      held += weigh_freed(s);
     };
     for (piece* s = log_.filled_.load_relaxed(); s != nullptr; s = s->next) take(*s);
     for (piece* s = log_.begun_ ? log_.section() : log_.open_; s != nullptr; s = s->next) take(*s);
     log_.bytes_.store_relaxed(bytes);
+    log_.held_bytes_.store_relaxed(held);
     log_.waiting_.set(bytes == 0 ? 0 : 1);  // more or less
   }
 
@@ -70,6 +73,22 @@ class log_after_fork {
       s.detached = true;
       s.detached_at = detached;
     });
+  }
+
+  /// What the objects take that sections have freed there. Some may be buried.
+  static std::size_t weigh_freed(piece& s) noexcept {
+    std::size_t all = 0;
+    s.buried_bytes = 0;
+    s.for_each(0, [&](const record& r) {
+      const bool freed = r.kind.read() == record_kind::tombstone &&
+                         is_stamped(r.since.load_relaxed()) &&
+                         r.state.load_relaxed() != record_state::done;
+      if (!freed || r.how->weigh == nullptr) return;
+      const std::size_t bytes = r.how->weigh(*r.of);
+      all += bytes;
+      if (r.state.load_relaxed() == record_state::last) s.buried_bytes += bytes;
+    });
+    return all;
   }
 
   /// It was a version, and none has followed it, but it is not the newest any more.

@@ -77,26 +77,33 @@ struct findings {
 /// A piece of a log. `Header` is what the reclamation domain wants before it.
 template <class Header>
 struct alignas(record) segment : Header {
-  /// Counts the bytes of segments that wait for sections in the middle of a walk.
+  /// Counts the bytes of segments that wait for sections in the middle of a walk, and of the
+  /// objects that end with them.
   class retired {
    public:
     [[nodiscard]] std::size_t bytes() const noexcept { return bytes_.load_relaxed(); }
+    [[nodiscard]] std::size_t buried_bytes() const noexcept { return buried_.load_relaxed(); }
     void add(segment& s) noexcept {
       bytes_.fetch_add_relaxed(s.bytes());
+      if (s.buried_bytes != 0) buried_.fetch_add_relaxed(s.buried_bytes);
       s.retired_in = this;
       s.retired_life = life_;
     }
     void subtract(const segment& s) noexcept {
-      if (s.retired_life == life_) bytes_.fetch_sub_relaxed(s.bytes());
+      if (s.retired_life != life_) return;
+      bytes_.fetch_sub_relaxed(s.bytes());
+      if (s.buried_bytes != 0) buried_.fetch_sub_relaxed(s.buried_bytes);
     }
     /// In the child of a fork: it may be that no thread ever frees what was there before.
     void start_over() noexcept {
       ++life_;
       bytes_.store_relaxed(0);
+      buried_.store_relaxed(0);
     }
 
    private:
     atomic<std::size_t> bytes_{0};
+    atomic<std::size_t> buried_{0};
     std::uint32_t life_ = 0;
   };
 
@@ -165,6 +172,7 @@ struct alignas(record) segment : Header {
   bool detached = false;          // has copies that no section finds since this pass
   std::uint64_t detached_at = 0;  // and when that was, or a later one
   bool buries = false;            // objects end with it
+  std::size_t buried_bytes = 0;   // of those that are weighed
   graveyard<segment>* grave = nullptr;
   retired* retired_in = nullptr;
   std::uint32_t retired_life = 0;  // of that

@@ -62,6 +62,7 @@ struct alignas(cache_line) session {
   std::vector<fresh_object> fresh;
   std::vector<std::pair<object*, const object_kind*>> read;  // by a serializable section
   std::vector<fresh_object> ended;                           // by commits in place
+  std::size_t frees_bytes = 0;  // of objects that the section frees, with what they own
   count_on_commit first_count{};
   std::vector<count_on_commit> counts;  // the others
 
@@ -82,7 +83,10 @@ struct alignas(cache_line) session {
   std::uint64_t walk_step = 0;      // since the last pass
   std::uint64_t fast_check_at = 0;  // and when a pass is due that needs only a fast-path check
   std::uint64_t fast_check_walks_at = 0;
-  std::uint32_t haste = 0;      // these come so much sooner: a power of two
+  std::uint32_t haste = 0;     // these come so much sooner: a power of two
+  std::uint64_t pressing = 0;  // bytes of what was freed since the last passes for their sake
+  static constexpr std::uint64_t press_bytes = std::uint64_t{1} << 20U;  // that make them due
+  std::uint32_t futile = 0;     // of these in a row that gave way to others for nothing
   std::uint32_t neighbour = 0;  // whose log is looked at next
   std::uint32_t neighbour_looks = 0;
   std::uint64_t neighbour_passes = 0;  // of its log, as of the first look
@@ -112,6 +116,9 @@ struct alignas(cache_line) session {
     return walks.value() >= fast_check_walks_at || written.written() >= fast_check_at;
   }
 
+  /// So much was freed, with what it owns, that it is to go whatever the log's bytes are.
+  [[nodiscard]] bool presses() const noexcept { return pressing >= press_bytes; }
+
   /// The end of what begin began.
   SPOLIA_ALWAYS_INLINE void leave() noexcept {
     ++turn;
@@ -135,6 +142,7 @@ struct alignas(cache_line) session {
     exclusive.granted.store_relaxed(false);
     std::construct_at(&exclusive.times);
     std::construct_at(&ended);
+    frees_bytes = 0;
     written.forget();
     if (used.load_relaxed()) slot.withdraw();  // perhaps it had begun a section
     here.go_offline();
@@ -225,6 +233,14 @@ struct alignas(cache_line) session {
     // No section begins before it any more, nor one of this thread: see commit_word.hpp.
     if (clock.bound() != 0 && !SPOLIA_FAULT("rlu.ends_too_early")) clock.pass(t);
     fill_in(t);
+    if (frees_bytes != 0) [[unlikely]]
+      note_freed();
+  }
+  /// What the section has freed waits in the log: a pass may be due for it.
+  SPOLIA_NOINLINE void note_freed() noexcept {
+    written.holds_more(frees_bytes);
+    pressing += frees_bytes;
+    if (presses()) fast_check_at = 0;
   }
 
   /// Not above the time of any section that will find what this one has made. After a commit in
@@ -303,6 +319,7 @@ struct alignas(cache_line) session {
     read.clear();
     first_count = {};
     counts.clear();
+    frees_bytes = 0;
     written.end();
     leave();
     if (!ended.empty()) end_objects();
