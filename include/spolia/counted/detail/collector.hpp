@@ -137,7 +137,9 @@ class basic_collector final : core::listener, public destruction_queue {
     me.owes = me.quiet;
     if (me.helping || me.quiet) return;
     const std::uint64_t waiting = (std::max)(me.since_epoch, by_ended_.load_relaxed());
-    const bool did = step(me, waiting >= options_.epoch_at || timely, options_.step);
+    const bool due = waiting >= options_.epoch_at || timely;
+    if (due && waiting >= large_each * backlog) return drop_own(me);
+    const bool did = step(me, due, options_.step);
     if (timely) end_epoch(me);
     if (!did && much) wait_for_others(me);
   }
@@ -244,12 +246,27 @@ class basic_collector final : core::listener, public destruction_queue {
     return did && me.budget != no_memory;
   }
 
+  /// What the thread has logged is few units, and much. So these are dropped before it goes on: by
+  /// the epoch that is on, or the one after it. If others hold that up, it waits as below.
+  SPOLIA_NOINLINE void drop_own(member& me) noexcept {
+    const std::uint64_t first = epochs_.load_relaxed();
+    const auto is_over = [&] {
+      const std::uint64_t now = epochs_.load_relaxed();
+      return me.log.backlog() == 0 || now > first + 1 || (now > first && !busy_.load_relaxed());
+    };
+    backoff wait;
+    for (unsigned pauses = 0; pauses < most_pauses && !is_over();) {
+      if (step(me, true, options_.step)) continue;
+      wait.pause();
+      ++pauses;
+    }
+  }
+
   /// Others have taken all that is left of the epoch, and some of them are kept from running. We
   /// let them, for half a millisecond at most: then one more unit may be logged.
   SPOLIA_NOINLINE void wait_for_others(member& me) noexcept {
-    constexpr unsigned pauses = 204;  // the last few are naps, of 0.3 ms together
     backoff wait;
-    for (unsigned i = 0; i < pauses && busy_.load_relaxed(); ++i) {
+    for (unsigned i = 0; i < most_pauses && busy_.load_relaxed(); ++i) {
       wait.pause();
       if (step(me, false, options_.step)) return;
     }
@@ -429,6 +446,9 @@ class basic_collector final : core::listener, public destruction_queue {
     if (member* const m = members_.find(number)) lose(*m);
     busy_.store_relaxed(false);
   }
+
+  static constexpr unsigned most_pauses = 204;     // the last few are naps, of 0.3 ms together
+  static constexpr std::uint64_t large_each = 16;  // units that an entry counts for, on average
 
   const collector_options options_;
   latest<bool> timed_{false};
