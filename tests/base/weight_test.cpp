@@ -45,6 +45,24 @@ struct weight_not_said {
   std::vector<int> numbers;
 };
 
+/// Has room for one element in itself, as small vectors have.
+struct weight_inside {
+  using value_type = std::string;
+  using allocator_type = std::allocator<std::string>;
+  static std::size_t capacity() noexcept { return 1; }
+  const std::string* data() const noexcept { return &only; }
+  const std::string* begin() const noexcept { return &only; }
+  const std::string* end() const noexcept { return &only + 1; }
+  std::string only;
+};
+/// As std::expected<void, std::string>.
+struct weight_of_void {
+  using value_type = void;
+  static bool has_value() noexcept { return true; }
+  void operator*() const noexcept {}
+  std::string error;
+};
+
 TEST(weight, of_what_owns_nothing_is_nothing) {
   EXPECT_TRUE((weightless<int, double*, std::string_view, std::pair<int, char>, weight_not_said>));
   EXPECT_EQ(weigh(1, std::string_view("abc"), std::array<int, 1000>{}), 0U);
@@ -61,6 +79,7 @@ TEST(weight, of_strings_and_vectors_is_their_room) {
   EXPECT_EQ(weigh(std::vector<bool>(8000)), 1000U);
   EXPECT_EQ(weigh(std::vector<std::string>(3, of_100_bytes)),
             3 * (sizeof(std::string) + weigh(of_100_bytes)));
+  EXPECT_EQ(weigh(weight_inside{of_100_bytes}), weigh(of_100_bytes));
 }
 
 TEST(weight, of_containers_is_their_nodes_and_elements) {
@@ -79,6 +98,8 @@ TEST(weight, of_smart_pointers_is_the_object_and_what_it_owns) {
   EXPECT_EQ(whole, sizeof(std::vector<int>) + 1000 * sizeof(int));
   const auto other = alone;  // NOLINT: each has its part
   EXPECT_EQ(weigh(alone, other), whole / 2 * 2);
+  // How many there are is not known, and there may be none to look at.
+  EXPECT_TRUE((weightless<std::shared_ptr<std::string[]>, std::unique_ptr<std::string[]>>));
 }
 
 TEST(weight, of_pairs_tuples_arrays_and_optionals_is_that_of_their_parts) {
@@ -88,6 +109,7 @@ TEST(weight, of_pairs_tuples_arrays_and_optionals_is_that_of_their_parts) {
   EXPECT_EQ(weigh(std::array<std::string, 2>{of_100_bytes, of_100_bytes}), 2 * one);
   EXPECT_EQ(weigh(std::optional<std::string>(of_100_bytes)), one);
   EXPECT_EQ(weigh(std::optional<std::string>()), 0U);
+  EXPECT_TRUE(weightless<weight_of_void>);
 }
 
 TEST(weight, is_what_a_class_says) {

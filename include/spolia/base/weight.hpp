@@ -9,8 +9,9 @@
 ///
 /// Known are strings, vectors, deques, lists, sets, maps and hash tables of the standard library
 /// and what has their members, std::array, pairs, tuples, optionals, and smart pointers; all with
-/// what their elements own. Of what several std::shared_ptr share each has its part. What can be
-/// copied as bytes weighs nothing, and so does every other class unless it says more: by a member,
+/// what their elements own. Of what several std::shared_ptr share each has its part; of an array
+/// behind a smart pointer it is not known how long it is, and it weighs nothing. What can be copied
+/// as bytes weighs nothing, too, and so does every other class unless it says more: by a member,
 ///
 ///     struct image {
 ///       std::vector<char> pixels;
@@ -116,13 +117,15 @@ consteval kind kind_of() {
   } else if constexpr (requires(const T& x) {
                          typename T::value_type;
                          x.has_value();
+                         requires std::is_object_v<typename T::value_type>;
                          *x;
                        }) {
     return kind::optional;
   } else if constexpr (requires(const T& x) {
                          typename T::element_type;
                          x.use_count();
-                         *x.get();
+                         x.get();
+                         *x;  // not of an array
                        }) {
     return kind::sharer;
   } else if constexpr (requires(const T& x) {
@@ -218,8 +221,8 @@ std::size_t bytes([[maybe_unused]] const T& x) noexcept {
   if constexpr (is == kind::told) {
     return x.owned_bytes();
   } else if constexpr (is == kind::array) {
-    if (lies_inside(x, x.data())) return 0;
-    return x.capacity() * sizeof(typename T::value_type) + of_elements(x);
+    const std::size_t room = lies_inside(x, x.data()) ? 0 : x.capacity();
+    return room * sizeof(typename T::value_type) + of_elements(x);
   } else if constexpr (is == kind::bits) {
     return x.capacity() / 8;
   } else if constexpr (is == kind::nodes) {
