@@ -27,7 +27,8 @@
 //
 // Keys that are equivalent by the comparison, or equality, but differ: the key that is there stays
 // when its value is replaced, in every map of this folder. (Of a type that has no copies the new
-// one comes. If others erase and insert the key during the call, it may be any that was there.)
+// one comes. If others insert or erase the key during the call, it may be the new one, or any that
+// was there.)
 //
 // By an order, for_each and range guarantee: keys come in ascending order, each at most once; a key
 // that is present during the whole call comes, and one that is absent during the whole call does
