@@ -134,6 +134,38 @@ TYPED_TEST(weights_by_scheme, blocks_wait_for_more_where_no_time_is_said) {
   }
 }
 
+TEST(weights, blocks_that_own_much_go_in_time_where_no_more_are_retired) {
+  domain<token>::options o;
+  o.free_within_ms = 100;
+  domain<token> d(o);
+  std::atomic<int> stage{0};
+  std::thread stalled([&] {
+    auto g = d.enter();
+    stage = 1;
+    stage.notify_all();
+    stage.wait(1);
+  });
+  stage.wait(0);
+  for (int i = 0; i < 40; ++i) {
+    auto* const b = d.make<blob_block<domain<token>>>(std::size_t{10});
+    d.enter().retire(b, weight{megabyte});
+  }
+  stage = 2;
+  stage.notify_all();
+  stalled.join();
+  EXPECT_EQ(blobs_alive, 40);
+  int operations = 0;
+  EXPECT_TRUE(soon([&] {
+    {
+      auto g = d.enter();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ++operations;
+    return blobs_alive == 0;
+  }));
+  EXPECT_LT(operations, 400) << "not one for each quarter of the time";
+}
+
 TEST(weights, a_budget_counts_what_blocks_own) {
   int told = 0;
   domain<token>::options o;

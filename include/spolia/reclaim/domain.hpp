@@ -121,7 +121,9 @@ class domain final : private threads::listener {
     /// holds it up, by whichever thread uses the domain: one that only reads, too, and also what
     /// sleeping and ended threads have left. There is no thread for it: where no thread does
     /// anything it waits for the next one, or for drain(). A thread that does less than it did
-    /// before may be late by 256 operations. 0: as long as the pace of scheme and policy makes it.
+    /// before may be late by 256 operations; and each operation frees 1024 blocks at most, or as
+    /// many that own much as have 256 KiB, but one at least. 0: as long as the pace of scheme and
+    /// policy makes it.
     std::uint32_t free_within_ms = 1000;
     /// While threads that were interrupted inside of guards hold epochs up, each thread gives its
     /// processor away after so many microseconds, between two operations; 0: never. Schemes whose

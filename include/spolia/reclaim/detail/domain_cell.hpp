@@ -81,6 +81,7 @@ struct alignas((std::max)(cache_line, alignof(typename Scheme::local))) domain_c
   // For what has waited too long; all are the owner's. So many blocks it had freed when it looked
   // last:
   std::uint64_t freed_then = 0;
+  std::size_t old_left = 0;    // of what it found then, safe blocks that are still here
   std::int64_t old_at = 0;     // when it looks again; 0: it has not looked yet
   std::int64_t looked_at = 0;  // when it has asked for the time last
   std::uint32_t stride = 1;    // operations until it asks again

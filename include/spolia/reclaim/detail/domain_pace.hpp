@@ -110,21 +110,28 @@ void domain<Scheme, Release>::look_at_time(cell& me) noexcept {
 }
 
 /// What waits here (also what other threads have passed on) is to go, unless as much has gone since
-/// the last look: lists go by age, nearly. No operation frees much: the next ones look again.
+/// the last look: lists go by age, nearly. No operation frees much, a thousand blocks or a heavy
+/// one: so the next ones look again until all that was found is gone.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::free_old(cell& me, std::int64_t now) noexcept {
   constexpr std::size_t at_once = 1024;
   const std::uint64_t freed = me.release.meter.freed.value() - me.freed_then;
-  const bool old = scheme_.waiting(me.local) + release_.backlog(me.release) > freed;
-  if (old && scheme_.waiting(me.local) != 0) collect(me);
-  const std::size_t safe = old ? release_.backlog(me.release) : 0;
-  release_.owe_further(me.release, (std::min)(safe, at_once));
-  me.step_due = me.step_due || old;
+  const auto safe = [&] { return release_.backlog(me.release); };
+  const bool goes_on = me.old_left != 0;
+  const bool old = goes_on || scheme_.waiting(me.local) + safe() > freed;
+  if (goes_on) {
+    me.old_left = (std::min)(me.old_left - (std::min<std::size_t>)(me.old_left, freed), safe());
+  } else if (old) {
+    if (scheme_.waiting(me.local) != 0) collect(me);
+    me.old_left = safe();
+  }
+  release_.owe_further(me.release, (std::min)(me.old_left, at_once));
+  me.step_due = me.step_due || me.old_left != 0;
   me.freed_then = me.release.meter.freed.value();
-  if (safe > at_once) me.stride = 1;
+  if (me.old_left != 0) me.stride = 1;
   // Not all epochs end at once, if threads are inside of them.
   const bool again = old && scheme_.waiting(me.local) != 0;
-  me.old_at = now + (safe > at_once ? 0 : again ? within_ / 16 : within_ / 4);
+  me.old_at = now + (me.old_left != 0 ? 0 : again ? within_ / 16 : within_ / 4);
 }
 
 /// What threads have left that have ended, or have retired nothing since the last alarm.
