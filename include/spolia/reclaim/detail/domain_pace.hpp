@@ -150,7 +150,9 @@ void domain<Scheme, Release>::free_left(cell& me) noexcept {
     return true;
   });
   if (!taken) return;
+  me.in_tick = true;  // deleters may run, as in collect()
   hasten_what_was_left(me);
+  me.in_tick = false;
   me.freed_then = me.release.meter.freed.value();
   me.old_at = 1;  // long ago
 }
