@@ -124,8 +124,8 @@ consteval kind kind_of() {
   } else if constexpr (requires(const T& x) {
                          typename T::element_type;
                          x.use_count();
-                         x.get();
-                         *x;  // not of an array
+                         *x.get();
+                         requires(!requires { x[0]; });  // not of an array
                        }) {
     return kind::sharer;
   } else if constexpr (requires(const T& x) {
