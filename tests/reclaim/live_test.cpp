@@ -304,7 +304,8 @@ TEST(live_value, watches_hear_of_the_last_change_whoever_makes_it) {
 
 /// What a configuration is: much memory, which the value owns.
 struct live_config {
-  explicit live_config(ledger& book) : alive(book), text(std::size_t{4} << 20U, 'x') {}
+  static constexpr std::size_t bytes = std::size_t{sanitized ? 1U : 64U} << 16U;
+  explicit live_config(ledger& book) : alive(book), text(bytes, 'x') {}
   tracked alive;
   std::vector<char> text;
 };

@@ -15,6 +15,7 @@
 
 #include "support/all_domains.hpp"
 #include "support/parked_thread.hpp"
+#include "support/sanitized.hpp"
 
 namespace {
 
@@ -119,7 +120,7 @@ TYPED_TEST(domain_pins, a_guard_of_an_ended_thread_undoes_no_bound) {
   const auto guard = left_behind(d);
   std::uint64_t most = 0;
   const auto work = [&] {
-    for (int i = 0; i < 100; ++i) {
+    for (int i = 0; i < (sanitized ? 50 : 100); ++i) {
       this->churn(d, static_cast<int>(*bound / 50));
       most = std::max(most, d.garbage());
     }
@@ -184,7 +185,7 @@ TYPED_TEST(domain_over_budget, may_use_the_domain_and_frees_what_can_be_freed) {
   TypeParam its(o);
   d = &its;
   std::uint64_t most = 0;
-  for (int i = 0; i < 50'000 && calls < 3; ++i) {
+  for (int i = 0; i < tries(50'000) && calls < 3; ++i) {
     {
       auto guard = its.enter();
       for (int n = 0; n < 10; ++n) {
