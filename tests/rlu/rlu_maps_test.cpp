@@ -10,10 +10,12 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/linearizability.hpp"
@@ -213,6 +215,31 @@ TYPED_TEST(rlu_maps, end_beside_others) {
       if (self.random().chance(1, 4)) this->home.collect();
     }
   });
+}
+
+TEST(rlu_weights, what_freed_values_own_is_told_until_they_have_ended) {
+  constexpr std::size_t megabyte = std::size_t{1} << 20U;
+  rlu::domain home;
+  rlu_list<int, std::string> m(home);
+  for (int i = 0; i < 5; ++i) m.insert(i, std::string(megabyte, 'x'));
+  std::atomic<int> stage{0};
+  std::thread sleeper([&] {
+    home.read([&](auto&) {
+      stage = 1;
+      stage.notify_all();
+      stage.wait(1);
+    });
+  });
+  stage.wait(0);
+  for (int i = 0; i < 5; ++i) m.insert_or_assign(i, "small");
+  m.insert_or_assign(1, "and weighs nothing");
+  EXPECT_GE(home.stats().freed_bytes, 5 * megabyte);
+  EXPECT_LE(home.stats().freed_bytes, 6 * megabyte);
+  stage = 2;
+  stage.notify_all();
+  sleeper.join();
+  for (int i = 0; i < 3; ++i) home.collect();
+  EXPECT_EQ(home.stats().freed_bytes, 0U);
 }
 
 TEST(rlu_bst_shape, is_torn_down_however_deep) {

@@ -26,10 +26,15 @@
 ///       static std::size_t bytes(const other_image& i) noexcept { return i.size(); }
 ///     };
 ///
-/// Where:       domains and the containers over them, hazard pointers, RCU, counted pointers and
-///              snapshot maps go by it. Read-log-update does not: its logs count copies by their
-///              own sizes, so what large values of rlu_list, rlu_hash and rlu_bst own may wait for
-///              as long as the log has room.
+/// Where:       domains and the containers over them, hazard pointers, RCU, counted pointers,
+///              snapshot maps and read-log-update go by it.
+/// Bound:       large blocks, which own 256 bytes or are 1024 bytes themselves, are looked after
+///              whenever a thread has given up 1 MiB of them, or a quarter of that through counted
+///              pointers. So what waits, while no thread is kept from running in the midst of an
+///              operation, is about 1 MiB, or the largest block, for each thread, and what the
+///              thread has at hand. If 4 MiB wait that an interrupted thread holds up, the others
+///              give it their processors, for a few turns each time; what a thread holds up that
+///              sleeps in a guard, a section or with a pin comes on top.
 /// When:        an object is weighed once: when it was made and no other thread knows it, or when
 ///              it is retired. An object that is retired while other threads may still change it
 ///              must say a number that can be read then; or retire it with weight{n}.

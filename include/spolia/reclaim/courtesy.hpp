@@ -49,6 +49,7 @@ class courtesy {
     std::int64_t began_ns = 0;  // when it was last seen to begin anew
     std::uint64_t epoch = 0;    // at its last look
     std::uint64_t hurried = 0;  // the last epoch for whose sake its turn ended early
+    std::uint32_t futile = 0;  // how often in a row it gave way while much was held up, for nothing
     tally given;
   };
 
@@ -96,12 +97,21 @@ class courtesy {
 #endif
   }
 
-  /// Gives the processor away in any case, and does not judge by that. False: that is not wanted.
-  [[nodiscard]] bool give_way() const noexcept {
+  /// Much is held up: mostly since a thread was interrupted in the midst of an operation, and waits
+  /// for a processor. So this one gives its own away, and calls again(), a few times at most and
+  /// whatever period it is. That does not help against a thread that sleeps in the midst of one:
+  /// the less often it is tried.
+  template <class HeldUp, class Again>
+  void give_way_while(turn& mine, HeldUp&& is_held_up, Again&& again) const noexcept {
+    constexpr std::uint32_t most = 8;
+    for (std::uint32_t left = most >> mine.futile; left != 0 && is_held_up(); --left) {
+      if (turn_ns_ == 0) return;
 #if !defined(SPOLIA_MODEL)  // whose threads give way at every step
-    if (turn_ns_ != 0) std::this_thread::yield();
+      std::this_thread::yield();
 #endif
-    return turn_ns_ != 0;
+      again();
+    }
+    mine.futile = is_held_up() ? (std::min)(mine.futile + 1, 4U) : 0;
   }
 
   /// Judges one turn: how long its thread was away.

@@ -264,8 +264,9 @@ class domain final : private threads::listener {
   void step_aside(cell& me) noexcept;
   void collect(cell& me) noexcept;
   SPOLIA_NOINLINE void press(cell& me) noexcept;
-  void give_way_to_holders(cell& me) noexcept;
-  bool is_held_up(const cell& me) const noexcept;
+  bool is_held_up(const cell& me) const noexcept {
+    return scheme_.waiting(me.local) != 0 && sums().garbage_bytes() >= 4 * cell::press_bytes;
+  }
   std::uint64_t press_after(const cell& me) const noexcept;
   void look_at_budget(cell& me) noexcept;
   void watch_budget() noexcept;
@@ -286,7 +287,9 @@ class domain final : private threads::listener {
   void thread_left(std::uint32_t n) noexcept override;
   bool keeps(std::uint32_t n) noexcept override;
   void thread_lost(std::uint32_t n) noexcept override;
-  void forked() noexcept override;
+  void forked() noexcept override {
+    if constexpr (requires { scheme_.forget_strangers(); }) scheme_.forget_strangers();
+  }
   void forget(cell& c) noexcept;
   void release_everything();
 
@@ -571,4 +574,3 @@ class domain<Scheme, Release>::guard {
 }  // namespace spolia::inline SPOLIA_FLAVOUR
 
 #include <spolia/reclaim/detail/domain_impl.hpp>
-#include <spolia/reclaim/detail/domain_pace.hpp>

@@ -30,7 +30,9 @@
 //              bound(); a section's beginning may wait for one commit of a thread in exclusive mode
 //              (exclusive_mode.hpp). Locks never wait for sections; a section that conflicts starts
 //              over after a pause, so one of those that conflict gets on, and which is chance.
-// Bound:       each thread's log holds `log_cap` bytes at most, in all versions, needed or not.
+// Bound:       each thread's log holds `log_cap` bytes at most, in all versions, needed or not; and
+//              freed objects that are large or own much about 1 MiB, or one of them: then passes
+//              are made for their sake.
 //              What a sleeping section holds up: the versions whose interval has its time, and the
 //              write-back of objects whose master it may read.
 // Errors:      std::bad_alloc from anything that begins, locks or makes; the section is abandoned,

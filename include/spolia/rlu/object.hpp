@@ -99,7 +99,7 @@ struct object_kind {
   void (*write_back)(object& to, const record& from) noexcept;
   void (*copy_body)(record& to, const record& from) noexcept;
   void (*destroy)(object& whole) noexcept;
-  /// What the object takes, with all that it owns; null: it is small, and owns nothing.
+  /// What the object takes, with all that it owns, if that is much; null: it never is.
   std::size_t (*weigh)(const object& whole) noexcept;
 };
 
@@ -338,13 +338,19 @@ struct whole final : object, whole_parts<T> {
   }
   /// Are objects weighed when they are freed? A body owns nothing, but may be large.
   static constexpr bool is_weighed() noexcept {
-    return !weightless<fixed_of<T>> || has_tail<T> ||
-           sizeof(whole) >= spolia::detail::weighing::large_from;
+    return !weightless<fixed_of<T>> || has_tail<T> || is_large();
   }
+  static constexpr bool is_large() noexcept {
+    return sizeof(whole) >= spolia::detail::weighing::large_from;
+  }
+  /// What the object takes, with all that it owns, if that is much; else 0: then the log's bytes
+  /// say enough.
   static std::size_t weigh(const object& o) noexcept {
     const whole& w = static_cast<const whole&>(o);
-    return sizeof(whole) + w.tail.bytes() + spolia::weigh(w.fixed);
+    const std::size_t owned = w.tail.bytes() + spolia::weigh(w.fixed);
+    return is_large() || owned >= much_owned ? sizeof(whole) + owned : 0;
   }
+  static constexpr std::size_t much_owned = 256;
   SPOLIA_OWN_COPY static constexpr object_kind how{&write_back, &copy_body, &destroy,
                                                    is_weighed() ? &weigh : nullptr};
 };

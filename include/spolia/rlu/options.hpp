@@ -50,8 +50,8 @@ struct statistics {
   std::uint64_t log_bytes = 0;         ///< in all logs
   std::uint64_t retired_segments = 0;  ///< that wait for readers in the middle of a walk
   std::uint64_t retired_bytes = 0;     ///< theirs
-  std::uint64_t freed_bytes = 0;  ///< of freed objects that have not ended, and own or are much
-  std::uint64_t turns = 0;        ///< that threads have given away, see options::turn_us
+  std::uint64_t freed_bytes = 0;       ///< of large objects that wait, with what they own
+  std::uint64_t turns = 0;             ///< that threads have given away, see options::turn_us
 };
 
 namespace detail {

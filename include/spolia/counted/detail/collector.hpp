@@ -22,7 +22,9 @@
 //              objects are left over from the task before. If others hold the epoch up, it waits
 //              from `wait_at` units in that epoch on, and then logs one for each half millisecond
 //              that they are kept from running. What waits was logged in this epoch or in the one
-//              before: so of each thread 2 · `wait_at` units at most, and those slow ones. Not
+//              before: so of each thread 2 · `wait_at` units at most, and those slow ones. Few
+//              units of large objects are not left to tasks: the thread that has logged them drops
+//              all before it goes on, if no other one that is at work holds that up for long. Not
 //              counted are units that destructors log within a task, those that a thread logs while
 //              it is quiet (see no_destructors), and one of each kind for each pinned object.
 //              A reader that stalls with pins holds up the objects it names, two a pin at most, and
@@ -137,9 +139,9 @@ class basic_collector final : core::listener, public destruction_queue {
     me.owes = me.quiet;
     if (me.helping || me.quiet) return;
     const std::uint64_t waiting = (std::max)(me.since_epoch, by_ended_.load_relaxed());
-    const bool due = waiting >= options_.epoch_at || timely;
-    if (due && waiting >= large_each * backlog) return drop_own(me);
-    const bool did = step(me, due, options_.step);
+    if (backlog != 0 && me.since_epoch >= (std::max)(options_.epoch_at, large_each * backlog))
+      return drop_own(me);
+    const bool did = step(me, waiting >= options_.epoch_at || timely, options_.step);
     if (timely) end_epoch(me);
     if (!did && much) wait_for_others(me);
   }

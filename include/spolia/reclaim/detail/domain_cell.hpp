@@ -75,7 +75,6 @@ struct alignas((std::max)(cache_line, alignof(typename Scheme::local))) domain_c
   /// So many bytes a thread retires before it looks for what is safe by now, whatever the pace of
   /// its scheme.
   static constexpr std::uint64_t press_bytes = std::uint64_t{1} << 20U;
-  std::uint32_t futile = 0;  // presses in a row that gave way to others for nothing; the owner's
   static constexpr bool scheme_has_room =
       requires(const Scheme s, typename Scheme::local l) { s.room(l); };
   // For what has waited too long; all are the owner's. So many blocks it had freed when it looked

@@ -347,6 +347,137 @@ inline void domain<Scheme, Release>::retire(cell& me, retired* block) noexcept {
   }
 }
 
+// Bytes and time make a domain look for what is safe, too. The schemes go by blocks and operations:
+// few blocks may be much memory, and few operations may take long.
+
+/// What the block owns counts, too. Twice as much is freed: what was held up is soon gone then.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::retire_weighed(cell& me, const retired& block) noexcept {
+  me.retired_bytes.add(block.bytes_said());
+  if (!block.heavy()) return;
+  me.pressing += block.holds_bytes();
+  release_.owe_further(me.release, 2 * block.further_blocks());
+  free_when_due(me);
+}
+
+/// Between operations, by a thread that is present: finds what is safe by now.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::press(cell& me) noexcept {
+  if (me.in_tick || me.release.freeing || me.inside()) return;
+  me.pressing = 0;
+  collect(me);
+  courtesy_.give_way_while(me.turn, [&] { return is_held_up(me); }, [&] { collect(me); });
+  me.press_at = press_after(me);
+  release_.step(me.release);
+  look_at_budget(me);
+}
+template <class Scheme, class Release>
+std::uint64_t domain<Scheme, Release>::press_after(const cell& me) const noexcept {
+  std::uint64_t few = cell::press_bytes;
+  if (budget_bytes_ != 0) few = (std::min)(few, budget_bytes_ / 8);
+  // Schemes may look at each block that waits: so much is retired for each such look.
+  constexpr std::uint64_t bytes_a_look = 64;
+  return (std::max)(few, bytes_a_look * scheme_.waiting(me.local));
+}
+
+// Time passes. Ticks ask for the time while anything waits: every operation of a slow thread, and
+// every 256th of a fast one. What has waited for half of the time allowed is then looked for: by
+// each thread with what is its own, and by one of them with what the others have left. The first
+// block after a while in which nothing waited sets the alarm and makes all threads tick once, for a
+// thread that finds nothing waiting does not ask for the time.
+
+template <class Scheme, class Release>
+void domain<Scheme, Release>::set_alarm(cell& me) noexcept {
+  std::int64_t none = silent;
+  const std::int64_t alarm = detail::reclaim::pin_watch::now_ns() + within_ / 4;
+  if (!alarm_.cas_strong_relaxed(none, alarm)) return;
+  me.old_at = alarm;  // what waits here is this one block
+  me.wake();
+  cells_.for_each([](std::uint32_t, cell& other) {
+    other.wake();
+    return true;
+  });
+}
+
+template <class Scheme, class Release>
+void domain<Scheme, Release>::look_at_time(cell& me) noexcept {
+  constexpr std::uint32_t most = 256;
+  std::int64_t alarm = alarm_.load_relaxed();
+  if (alarm == silent || alarm == never) return;
+  const std::int64_t now = detail::reclaim::pin_watch::now_ns();
+  me.stride = now - me.looked_at > within_ / 16 ? 1 : (std::min)(me.stride * 2, most);
+  me.looked_at = now;
+  if (now >= alarm && alarm_.cas_strong_relaxed(alarm, now + within_ / 4)) {
+    free_left(me);
+    be_silent(now + within_ / 4);
+  }
+  if (me.old_at == 0) me.old_at = now + within_ / 4;  // nothing can have waited here before
+  if (now >= me.old_at) free_old(me, now);
+  const biased_gate::word soon = me.gate.own() + me.stride * cell::one_guard;
+  if (soon < me.tick_at.load_relaxed()) me.tick_at.store_relaxed(soon);
+  if constexpr (!cell::scheme_keeps_pace) me.countdown = (std::min)(me.countdown, me.stride);
+}
+
+/// What waits here (also what other threads have passed on) is to go, unless as much has gone since
+/// the last look: lists go by age, nearly. No operation frees much, a thousand blocks or a heavy
+/// one: so the next ones look again until all that was found is gone.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::free_old(cell& me, std::int64_t now) noexcept {
+  constexpr std::size_t at_once = 1024;
+  const std::uint64_t freed = me.release.meter.freed.value() - me.freed_then;
+  const auto safe = [&] { return release_.backlog(me.release); };
+  const bool goes_on = me.old_left != 0;
+  const bool old = goes_on || scheme_.waiting(me.local) + safe() > freed;
+  if (old && !goes_on && scheme_.waiting(me.local) != 0) collect(me);
+  const std::uint64_t found = goes_on ? me.old_left - (std::min<std::uint64_t>)(me.old_left, freed)
+                              : old   ? safe()
+                                      : 0;
+  me.old_left = (std::min<std::size_t>)(found, safe());
+  release_.owe_further(me.release, (std::min)(me.old_left, at_once));
+  me.step_due = me.step_due || me.old_left != 0;
+  me.freed_then = me.release.meter.freed.value();
+  if (me.old_left != 0) me.stride = 1;
+  // Not all epochs end at once, if threads are inside of them.
+  const bool again = old && scheme_.waiting(me.local) != 0;
+  me.old_at = now + (me.old_left != 0 ? 0 : again ? within_ / 16 : within_ / 4);
+}
+
+/// What threads have left that have ended, or have retired nothing since the last alarm.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::free_left(cell& me) noexcept {
+  bool taken = false;
+  cells_.for_each([&](std::uint32_t, cell& other) {
+    if (&other == &me) return true;
+    const std::uint64_t inflow = other.inflow();
+    const bool unchanged = other.inflow_then.load_relaxed() == inflow;
+    other.inflow_then.store_relaxed(inflow);
+    if (unchanged && other.inflow_emptied.load_relaxed() != inflow && take_over(me, other)) {
+      taken = true;
+    }
+    other.wake();
+    return true;
+  });
+  if (!taken) return;
+  me.in_tick = true;  // deleters may run, as in collect()
+  hasten_what_was_left(me);
+  me.in_tick = false;
+  me.freed_then = me.release.meter.freed.value();
+  me.old_at = 1;  // long ago
+}
+
+/// If nothing waits any more, no thread has to ask for the time.
+template <class Scheme, class Release>
+void domain<Scheme, Release>::be_silent(std::int64_t alarm) noexcept {
+  if (sums().garbage() != 0) return;
+  std::int64_t there = alarm;
+  if (!alarm_.cas_strong_relaxed(there, silent)) return;
+  // heavy → the light fence in retire(): a block that is counted too late finds silence.
+  fence::heavy();
+  if (sums().garbage() == 0) return;
+  there = silent;
+  alarm_.cas_strong_relaxed(there, alarm);
+}
+
 // Between operations.
 
 template <class Scheme, class Release>
@@ -678,11 +809,6 @@ void domain<Scheme, Release>::thread_lost(std::uint32_t n) noexcept {
   });
 }
 
-template <class Scheme, class Release>
-void domain<Scheme, Release>::forked() noexcept {
-  if constexpr (requires { scheme_.forget_strangers(); }) scheme_.forget_strangers();
-}
-
 /// In a fork's child: the lists may be half-written. The thread, if there is one, joins anew.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::forget(cell& c) noexcept {
@@ -718,8 +844,6 @@ void domain<Scheme, Release>::release_everything() {
   }
 }
 
-// Figures.
-
 template <class Scheme, class Release>
 domain_statistics domain<Scheme, Release>::stats() const {
   const auto all = detail::reclaim::sum_of(cells_);
@@ -742,7 +866,6 @@ template <class Scheme, class Release>
 inline detail::reclaim::cell_sums domain<Scheme, Release>::sums() const noexcept {
   return detail::reclaim::sum_of(cells_);
 }
-
 template <class Scheme, class Release>
 inline std::uint64_t domain<Scheme, Release>::garbage() const noexcept {
   return held_at_once(

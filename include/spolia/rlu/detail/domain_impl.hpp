@@ -210,12 +210,9 @@ void basic_domain<Clock, Blocks>::tend_own(session& mine, bool walks, bool now) 
   end_pass(mine, walks);
 }
 
-/// What was freed may own much, and be few bytes of the log: so it is to go whatever these are. If
-/// it is held up, mostly by a section that was interrupted, the thread gives its processor away. A
-/// section that sleeps is not helped by that: the less often it is tried.
+/// What was freed may own much, and be few bytes of the log: so it is to go whatever these are.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::press(session& mine) noexcept {
-  constexpr std::uint32_t most_turns = 8;
   constexpr std::size_t much = 4 * session::press_bytes;
   mine.pressing = 0;
   mine.written.close();
@@ -224,12 +221,7 @@ void basic_domain<Clock, Blocks>::press(session& mine) noexcept {
   const auto is_held_up = [&] {
     return mine.written.held_bytes() + mine.written.buried_bytes() >= much;
   };
-  for (std::uint32_t turns = most_turns >> mine.futile; turns != 0 && is_held_up(); --turns) {
-    mine.here.go_offline();
-    if (!courtesy_.give_way()) break;
-    pass_twice(mine);
-  }
-  mine.futile = is_held_up() ? (std::min)(mine.futile + 1, 4U) : 0;
+  courtesy_.give_way_while(mine.turn_taken, is_held_up, [&] { pass_twice(mine); });
   set_next_pass(mine, mine.written_back.value() - before, false);
   hurry(mine, true);
   become_exclusive_if_so(mine);

@@ -86,7 +86,6 @@ struct alignas(cache_line) session {
   std::uint32_t haste = 0;     // these come so much sooner: a power of two
   std::uint64_t pressing = 0;  // bytes of what was freed since the last passes for their sake
   static constexpr std::uint64_t press_bytes = std::uint64_t{1} << 20U;  // that make them due
-  std::uint32_t futile = 0;     // of these in a row that gave way to others for nothing
   std::uint32_t neighbour = 0;  // whose log is looked at next
   std::uint32_t neighbour_looks = 0;
   std::uint64_t neighbour_passes = 0;  // of its log, as of the first look
