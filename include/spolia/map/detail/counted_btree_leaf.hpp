@@ -16,6 +16,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/base/weight.hpp>
+#include <spolia/map/detail/leaf_value.hpp>
 #include <spolia/map/detail/seen_value.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -112,6 +113,8 @@ class stamps_of_slots<Value, Many, true> {
 /// one store takes a pair in, out, or for another one.
 template <class Key, class Value>
 class counted_leaf {
+  using kept = leaf_value<Value>;
+
  public:
 #if defined(SPOLIA_MODEL)
   static constexpr std::size_t most = 2;
@@ -167,10 +170,10 @@ class counted_leaf {
     }
     return absent;
   }
-  [[nodiscard]] const Value& value(std::size_t i) const noexcept { return values_[i]; }
-  void look(std::size_t i, seen_value<Value>& to) const { to.look(values_[i], stamps_.of(i)); }
+  [[nodiscard]] const Value& value(std::size_t i) const noexcept { return values_[i].value(); }
+  void look(std::size_t i, seen_value<Value>& to) const { to.look(value(i), stamps_.of(i)); }
   [[nodiscard]] bool has(std::size_t i, const seen_value<Value>& seen) const noexcept {
-    return seen.is(values_[i], stamps_.of(i));
+    return seen.is(value(i), stamps_.of(i));
   }
 
   // What follows is for the writer.
@@ -223,10 +226,11 @@ class counted_leaf {
   void fill(const counted_leaf& from, const std::uint8_t* begin, const std::uint8_t* end,
             const Key& key, const Value& value, value_stamp<Value> stamp) {
     for (; begin != end; ++begin, ++ascending_) {
-      const bool fresh = *begin == absent;
-      state_.store_relaxed(with_one_more(state_.load_relaxed(), fresh ? key : from.keys_[*begin],
-                                         fresh ? value : from.values_[*begin],
-                                         fresh ? stamp : from.stamps_.of(*begin)));
+      const std::uint64_t before = state_.load_relaxed();
+      state_.store_relaxed(*begin == absent
+                               ? with_one_more(before, key, value, stamp)
+                               : with_one_more(before, from.keys_[*begin], from.values_[*begin],
+                                               from.stamps_.of(*begin)));
     }
   }
 
@@ -242,7 +246,8 @@ class counted_leaf {
     SPOLIA_FAULT("counted_btree.publish_relaxed") ? state_.store_relaxed(state)
                                                   : state_.store_release(state);
   }
-  std::uint64_t with_one_more(std::uint64_t state, const Key& key, const Value& value,
+  template <class V>  // of the user's, or as another leaf has it
+  std::uint64_t with_one_more(std::uint64_t state, const Key& key, const V& value,
                               value_stamp<Value> stamp) {
     const std::size_t i = used(state);
     std::construct_at(std::addressof(keys_[i]), key);
@@ -269,7 +274,7 @@ class counted_leaf {
   atomic<std::uint64_t> state_{0};
   std::size_t ascending_ = 0;  // never changes once others see the leaf
   places<Key, most> keys_;
-  places<Value, most> values_;
+  places<kept, most> values_;
   [[no_unique_address]] stamps_of_slots<Value, most> stamps_;
 };
 
