@@ -41,7 +41,7 @@ struct tenant {
   /// Reads and changes the one of a kind, so often that what it gives up is gone over.
   void (*use_thing)(void* thing, int kind);
 };
-inline constexpr int kinds_of_things = 4;
+inline constexpr int kinds_of_things = 5;
 inline constexpr int kinds_ended = 6;
 
 }  // namespace spolia::test::inline SPOLIA_FLAVOUR

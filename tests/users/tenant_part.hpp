@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -227,6 +228,7 @@ long count_prices(const prices& p, const spolia::snapshot& now) {
 
 struct thing {
   spolia::live<int> value{1};
+  std::optional<spolia::live<int>::reading> held{};
   spolia::atomic_shared_ptr<int> shared{spolia::make_shared<int>(1)};
   spolia::atomic_thin_ptr<int> thin{spolia::make_thin<int>(1)};
   spolia::rlu::domain bank;
@@ -245,6 +247,17 @@ void use_thing(void* given, int kind) {
       break;
     case 2:
       for (int i = 0; i < 50'000; ++i) it.thin.store(spolia::make_thin<int>(i));
+      break;
+    case 3:
+      if (it.held) {
+        // Of a thread that has read one of this copy's, and does nothing but read.
+        const spolia::live<int> own{*it.held.value()};
+        static_cast<void>(own.copy());
+        it.held.reset();
+      } else {
+        it.held.emplace(it.value.read());
+        it.value.store(2);
+      }
       break;
     default:
       it.bank.read([](auto&) {});

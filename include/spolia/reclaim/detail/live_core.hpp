@@ -249,6 +249,7 @@ inline void live_core::retire(node* replaced) noexcept {
 }
 
 inline void live_core::end_what_is_unread() const noexcept {
+  copy_.expect_own(whole);  // here where join() has not asked, for a thread that reads others, too
   const std::uint64_t self = threads::passing_identity();
   const auto how = work_.begin_or_ask(self);
   if (how != shared_work::begun::left_to_another) end_what_is_unread(how, self);
