@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -101,13 +102,16 @@ TYPED_TEST(updates_by_value, a_function_may_leave_the_value_as_it_is_or_throw) {
 struct lookalike {
   explicit lookalike(int n) : number(n) {}
   lookalike(const lookalike& other) : number(other.number) {
-    if (copies_left-- == 0) throw std::runtime_error("no copy");
+    if (copies_left-- != 0) return;
+    if (!instead_of_a_copy) throw std::runtime_error("no copy");
+    std::exchange(instead_of_a_copy, nullptr)();
   }
   lookalike& operator=(const lookalike& other) = default;
   ~lookalike() {}
   [[maybe_unused]] friend bool operator==(const lookalike&, const lookalike&) { return true; }
   int number;
   static inline int copies_left = -1;  // below zero: as many as one likes
+  static inline std::function<void()> instead_of_a_copy{};
 };
 
 template <class F>
@@ -168,8 +172,44 @@ TYPED_TEST(updates_by_value, a_copy_that_fails_changes_nothing) {
   EXPECT_GT(fails_until_there_are_enough([&] { m.update(7, [](auto& v) { v.number = 2; }); }), 0);
   EXPECT_EQ(m.find(7)->number, 2);
   m.insert_or_assign(7, lookalike(1));
-  EXPECT_GT(fails_until_there_are_enough([&] { m.extract(7); }), 0);
+  const int copies = fails_until_there_are_enough([&] { m.extract(7); });
+  EXPECT_GT(copies, 0);
   EXPECT_FALSE(m.contains(7));
+  // And what comes in the place of the value before it has gone is what is taken out.
+  m.insert(7, lookalike(1));
+  lookalike::copies_left = copies - 1;
+  lookalike::instead_of_a_copy = [&] {
+    elsewhere_meanwhile([&] { m.insert_or_assign(7, lookalike(2)); });
+  };
+  EXPECT_EQ(m.extract(7)->number, 2);
+  EXPECT_FALSE(m.contains(7));
+  lookalike::copies_left = -1;
+}
+
+TYPED_TEST(updates_by_value, a_value_is_known_wherever_its_map_has_moved_it) {
+  typename TypeParam::template of<int, lookalike> m;
+  const auto others = [&](int from, int to) {
+    for (int n = from; n < to; ++n) m.insert(n * 37 % 2048 * 2 + 1, lookalike(0));
+    for (int n = from; n < to; n += 2) m.erase(n * 37 % 2048 * 2 + 1);
+  };
+  m.insert(2000, lookalike(1));
+  m.insert_or_assign(2000, lookalike(1));
+  others(0, 500);
+  std::vector<int> seen;
+  EXPECT_EQ(m.update(2000,
+                     [&](lookalike& v) {
+                       seen.push_back(v.number);
+                       if (seen.size() == 1) {
+                         elsewhere_meanwhile([&] {
+                           m.insert_or_assign(2000, lookalike(2));
+                           others(500, 1500);
+                         });
+                       }
+                       v.number += 10;
+                     }),
+            updated);
+  EXPECT_EQ(seen, (std::vector<int>{1, 2}));
+  EXPECT_EQ(m.find(2000)->number, 12);
 }
 
 TYPED_TEST(updates_by_value, what_was_put_in_meanwhile_is_not_lost) {

@@ -349,6 +349,18 @@ TYPED_TEST(pointer_slotted, a_link_in_a_block_that_is_not_protected_any_more_is_
   EXPECT_EQ(reported([&] { static_cast<void>(guard.step(gone->next, again, linked)); }), lost);
 }
 
+TYPED_TEST(pointer_slotted, a_step_from_a_block_that_is_no_longer_linked_leads_nowhere) {
+  auto guard = this->d.enter();
+  auto at = guard.protect(this->head);
+  if constexpr (std::is_same_v<TypeParam, hazard_pointers>) {  // others ask if the era has changed
+    EXPECT_FALSE(guard.step(at->next, at, [] { return false; }));
+    EXPECT_EQ(at, nullptr);
+    at = guard.protect(this->head);
+  }
+  EXPECT_TRUE(guard.step(at->next, at, [] { return true; }));
+  EXPECT_NE(at, nullptr);
+}
+
 TYPED_TEST(pointer_slotted, another_guard_of_the_thread_protects_as_well) {
   auto outer = this->d.enter();
   auto* const first = outer.protect(this->head).get();

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -89,6 +90,7 @@ TYPED_TEST(weights_by_scheme, a_slow_reader_frees_in_time_what_a_sleeping_thread
   typename TypeParam::options o;
   o.free_within_ms = 100;
   TypeParam d(o);
+  for (int i = 0; i < 10; ++i) static_cast<void>(d.enter());  // so its first look is over
   std::atomic<int> stage{0};
   std::thread sleeper([&] {
     for (int i = 0; i < 3; ++i) retire_one(d, 10);
@@ -97,17 +99,65 @@ TYPED_TEST(weights_by_scheme, a_slow_reader_frees_in_time_what_a_sleeping_thread
     stage.wait(1);
   });
   stage.wait(0);
+  int operations = 0;
   const bool freed = soon([&] {
     {
       auto g = d.enter();
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    ++operations;
     return blobs_alive == 0;
   });
   stage = 2;
   stage.notify_all();
   sleeper.join();
   EXPECT_TRUE(freed);
+  EXPECT_LT(operations, 200) << "not at the pace of the scheme";
+}
+
+TEST(weights, what_goes_from_one_sleeping_thread_to_the_next_is_freed_in_time) {
+  domain<token>::options o;
+  o.free_within_ms = 100;
+  domain<token> d(o);
+  std::atomic<int> stage{0};
+  const auto next_stage = [&] {
+    ++stage;
+    stage.notify_all();
+  };
+  const auto sleeps = [&] {
+    for (int now = stage; now < 5; now = stage) stage.wait(now);
+  };
+  std::thread stalled([&] {
+    auto g = d.enter();
+    next_stage();
+    for (int now = stage; now < 4; now = stage) stage.wait(now);
+  });
+  stage.wait(0);
+  std::thread first([&] {
+    for (int i = 0; i < 3; ++i) retire_one(d, 10);
+    next_stage();
+    sleeps();
+  });
+  stage.wait(1);
+  std::thread second([&] {
+    d.drain(1);  // takes them over, and frees nothing
+    next_stage();
+    sleeps();
+  });
+  stage.wait(2);
+  EXPECT_EQ(blobs_alive, 3);
+  next_stage();
+  stalled.join();
+  EXPECT_TRUE(soon([&] {
+    {
+      auto g = d.enter();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return blobs_alive == 0;
+  }));
+  next_stage();
+  first.join();
+  second.join();
 }
 
 TYPED_TEST(weights_by_scheme, a_thread_frees_in_time_what_it_has_retired_itself) {
@@ -120,6 +170,59 @@ TYPED_TEST(weights_by_scheme, a_thread_frees_in_time_what_it_has_retired_itself)
     auto g = d.enter();
     return blobs_alive == 0;
   }));
+  // And where it does little.
+  retire_one(d, 10);
+  int operations = 0;
+  EXPECT_TRUE(soon([&] {
+    {
+      auto g = d.enter();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ++operations;
+    return blobs_alive == 0;
+  }));
+  EXPECT_LT(operations, 500);
+}
+
+TEST(weights, time_goes_before_what_a_release_policy_waits_for) {
+  using domain_type = domain<token, batch>;
+  domain_type::options o;
+  o.free_within_ms = 100;
+  o.release.at_least = 1000;
+  domain_type d(o);
+  for (int i = 0; i < 10; ++i) retire_one(d, 10);
+  EXPECT_TRUE(soon([&] {
+    auto g = d.enter();
+    return blobs_alive == 0;
+  }));
+}
+
+TEST(weights, what_is_safe_is_looked_for_with_each_megabyte_and_not_more_often) {
+  domain<hazard_pointers>::options o;
+  o.free_within_ms = 0;
+  domain<hazard_pointers> d(o);
+  for (int i = 0; i < 256; ++i) {
+    auto* const b = d.make<blob_block<domain<hazard_pointers>>>(std::size_t{10});
+    d.enter().retire(b, weight{megabyte / 16});
+  }
+  EXPECT_GE(d.stats().epochs, 10U);
+  EXPECT_LE(d.stats().epochs, 40U) << "scans";
+}
+
+TEST(weights, few_blocks_wait_that_are_large_themselves) {
+  using domain_type = domain<hazard_pointers>;
+  struct large : domain_type::header, counted_blob {
+    large() : counted_blob(0) {}
+    std::array<char, megabyte / 16> room;
+  };
+  domain_type d;
+  std::int64_t most = 0;
+  for (int i = 0; i < 300; ++i) {
+    auto* const b = d.make<large>();
+    d.enter().retire(b);
+    most = std::max(most, blobs_alive.load());
+  }
+  EXPECT_LE(most, 64);
 }
 
 TYPED_TEST(weights_by_scheme, blocks_wait_for_more_where_no_time_is_said) {
@@ -134,7 +237,13 @@ TYPED_TEST(weights_by_scheme, blocks_wait_for_more_where_no_time_is_said) {
   }
 }
 
-TEST(weights, blocks_that_own_much_go_in_time_where_no_more_are_retired) {
+struct way_of_freeing {
+  int operations = 0;
+  std::int64_t most = 0;  // freed by one of them
+};
+
+/// How so many blocks go that become safe at one time, and are not followed by others.
+way_of_freeing freed_after_a_stall(int blocks, weight of_each) {
   domain<token>::options o;
   o.free_within_ms = 100;
   domain<token> d(o);
@@ -146,24 +255,35 @@ TEST(weights, blocks_that_own_much_go_in_time_where_no_more_are_retired) {
     stage.wait(1);
   });
   stage.wait(0);
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < blocks; ++i) {
     auto* const b = d.make<blob_block<domain<token>>>(std::size_t{10});
-    d.enter().retire(b, weight{megabyte});
+    d.enter().retire(b, of_each);
   }
   stage = 2;
   stage.notify_all();
   stalled.join();
-  EXPECT_EQ(blobs_alive, 40);
-  int operations = 0;
+  EXPECT_EQ(blobs_alive, blocks);
+  way_of_freeing found;
   EXPECT_TRUE(soon([&] {
+    const std::int64_t before = blobs_alive;
     {
       auto g = d.enter();
     }
+    found.most = std::max(found.most, before - blobs_alive);
+    ++found.operations;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    ++operations;
     return blobs_alive == 0;
   }));
-  EXPECT_LT(operations, 400) << "not one for each quarter of the time";
+  return found;
+}
+
+TEST(weights, what_is_old_goes_in_time_and_not_by_one_operation) {
+  const way_of_freeing heavy = freed_after_a_stall(40, weight{megabyte});
+  EXPECT_LT(heavy.operations, 400) << "not one for each quarter of the time";
+  EXPECT_LE(heavy.most, 4);
+  const way_of_freeing light = freed_after_a_stall(10'000, weight{});
+  EXPECT_LT(light.operations, 400);
+  EXPECT_LE(light.most, 3000);
 }
 
 TEST(weights, a_budget_counts_what_blocks_own) {
@@ -218,9 +338,10 @@ TEST(weights_of_faces, few_large_objects_wait_for_regions) {
 }
 
 TEST(weights_of_faces, readers_free_in_time_what_a_sleeping_thread_has_left) {
+  static_cast<void>(make_hazard_pointer());  // so this thread's first look is over
   std::atomic<int> stage{0};
   std::thread sleeper([&] {
-    for (int i = 0; i < 3; ++i) {
+    for (int i = 0; i < 40; ++i) {
       (new hazard_blob(10))->retire();
       rcu_retire(new counted_blob(10));
     }
@@ -229,8 +350,10 @@ TEST(weights_of_faces, readers_free_in_time_what_a_sleeping_thread_has_left) {
     stage.wait(1);
   });
   stage.wait(0);
-  EXPECT_EQ(blobs_alive, 6);
+  EXPECT_EQ(blobs_alive, 80);
+  int operations = 0;
   const bool freed = soon([&] {
+    ++operations;
     {
       auto h = make_hazard_pointer();
     }
@@ -243,6 +366,7 @@ TEST(weights_of_faces, readers_free_in_time_what_a_sleeping_thread_has_left) {
   stage.notify_all();
   sleeper.join();
   EXPECT_TRUE(freed);
+  EXPECT_LT(operations, 500);
 }
 
 }  // namespace
