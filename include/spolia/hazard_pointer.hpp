@@ -20,8 +20,8 @@
 /// When: retire, and now and then make_hazard_pointer, may run deleters of other objects, in their
 /// caller: hold no lock there that a deleter takes. About 1024 objects wait for each thread, or a
 /// second is over, before it looks at the hazard pointers; the bound is
-/// hazard_pointer_garbage_bound(). What a deleter retires comes on top of it until its thread's next
-/// call of retire returns.
+/// hazard_pointer_garbage_bound(). What a deleter retires comes on top of it until its thread's
+/// next call of retire returns.
 /// Handing on: a protected object is handed on by moving or swapping its hazard_pointer. Naming it
 /// in a second one by reset_protection(p) helps against retirements that come after that, only.
 /// Unloading: the code of a deleter must stay: call hazard_pointer_clean_up() before a plugin goes,

@@ -13,7 +13,6 @@
 
 #include "map/every_map.hpp"
 #include "support/resident.hpp"
-#include "support/sanitized.hpp"
 
 namespace {
 
@@ -53,7 +52,6 @@ class large_values : public testing::Test {};
 TYPED_TEST_SUITE(large_values, every_map, every_map_name);
 
 TYPED_TEST(large_values, do_not_pile_up_where_they_are_replaced) {
-  if (sanitized) GTEST_SKIP() << "a sanitizer's heap takes more";
   for (const int threads : {1, 4}) {
     const std::size_t size = threads == 1 ? megabyte_of_values / 4 : megabyte_of_values;
     typename TypeParam::template of<int, std::vector<char>> map;
@@ -64,7 +62,6 @@ TYPED_TEST(large_values, do_not_pile_up_where_they_are_replaced) {
 }
 
 TEST(large_values_of_pointers, do_not_pile_up_where_they_are_replaced) {
-  if (sanitized) GTEST_SKIP() << "a sanitizer's heap takes more";
   for (const int threads : {1, 4}) {
     const std::size_t size = threads == 1 ? megabyte_of_values / 4 : megabyte_of_values;
     std::vector<atomic_shared_ptr<std::vector<char>>> at(large_values_alive);

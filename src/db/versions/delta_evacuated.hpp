@@ -155,7 +155,8 @@ class delta_evacuated final : public delta_between {
   static constexpr std::uint64_t work_in_a_turn = 65536;
   static constexpr std::uint64_t copy_work = 32;
   static constexpr std::uint64_t swept_in_a_turn = 2048;
-  // Where turns are not enough, for so many new versions twice as many old ones are walked over, and copied.
+  // Where turns are not enough, for so many new versions twice as many old ones are walked over,
+  // and copied.
   static constexpr std::uint64_t owed_at_once = 512;
   static constexpr std::size_t copied_together = 2048;                 // with a budget one by one
   static constexpr std::uint64_t most_gone = std::uint64_t{1} << 18U;  // bytes: then to the domain
