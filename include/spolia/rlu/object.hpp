@@ -99,8 +99,7 @@ struct object_kind {
   void (*write_back)(object& to, const record& from) noexcept;
   void (*copy_body)(record& to, const record& from) noexcept;
   void (*destroy)(object& whole) noexcept;
-  /// What the object takes, with all that it owns, if that is much; null: it never is.
-  std::size_t (*weigh)(const object& whole) noexcept;
+  bool weighed;  ///< tombstones say what their objects weigh
 };
 
 /// object::word is a time and two flags, or the address of an uncommitted copy or a commit word and
@@ -199,6 +198,13 @@ struct alignas(16) record {
 
   [[nodiscard]] std::uint64_t base() const noexcept { return base_of(ended.load_relaxed()); }
 
+  /// Of a tombstone: what its object takes with all that it owns, as it was weighed when it was
+  /// freed; 0: that is not much. It stands where copies have their bodies.
+  [[nodiscard]] std::size_t freed_bytes() const noexcept {
+    return how->weighed ? *std::launder(static_cast<const std::size_t*>(body())) : 0;
+  }
+  void frees(std::size_t weighed) noexcept { ::new (body()) std::size_t(weighed); }
+
   atomic<record*> older{nullptr};
   atomic<std::uint64_t> since;
   atomic<std::uint64_t> ended{unended(0)};
@@ -216,6 +222,8 @@ inline bool is_linked(const record& r) noexcept {
   while (v != nullptr && v != &r) v = v->older.load_relaxed();
   return v != nullptr;
 }
+
+static_assert(record_line - sizeof(record) >= sizeof(std::size_t), "room for record::freed_bytes");
 
 /// Of a record with a body, or none. Most are a cache line, so each of those that follow is one.
 constexpr std::uint32_t record_bytes(std::size_t body) noexcept {
@@ -351,8 +359,7 @@ struct whole final : object, whole_parts<T> {
     return is_large() || owned >= much_owned ? sizeof(whole) + owned : 0;
   }
   static constexpr std::size_t much_owned = 256;
-  SPOLIA_OWN_COPY static constexpr object_kind how{&write_back, &copy_body, &destroy,
-                                                   is_weighed() ? &weigh : nullptr};
+  SPOLIA_OWN_COPY static constexpr object_kind how{&write_back, &copy_body, &destroy, is_weighed()};
 };
 
 /// \throws std::bad_alloc, or what moving the fixed part throws

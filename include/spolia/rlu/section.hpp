@@ -227,11 +227,15 @@ class basic_writer : public basic_reader<Clock, Blocks> {
     if (!usable(o)) return false;
     if (here_.is_fresh(*o)) return drop(*o);
     detail::record* r = here_.own(*o);
+    if (r != nullptr && r->kind.read() == detail_kind::tombstone) return true;  // once is enough
     if (r == nullptr)
       r = here_.lock(*o, detail::whole<T>::how, detail_kind::tombstone, detail::record_bytes(0));
     if (r == nullptr) return false;
     r->kind.write(detail_kind::tombstone);
-    if constexpr (detail::whole<T>::is_weighed()) here_.frees_bytes += detail::whole<T>::weigh(*o);
+    if constexpr (detail::whole<T>::is_weighed()) {
+      r->frees(detail::whole<T>::weigh(*o));
+      here_.frees_bytes += r->freed_bytes();
+    }
     return true;
   }
 

@@ -251,7 +251,7 @@ class collector {
   bool bury(piece& s, record& r) noexcept {
     r.state.store_relaxed(record_state::last);
     s.buries = true;
-    if (r.how->weigh != nullptr) s.buried_bytes += r.how->weigh(*r.of);
+    s.buried_bytes += r.freed_bytes();
     log_.at(nullptr);
     return true;
   }
@@ -308,7 +308,11 @@ class collector {
     void* const place = log_.survivor_space(r.kind.read(), r.bytes, segment_bytes_, cap_);
     if (place == nullptr) return;
     record& twin = *::new (place) record(r);
-    if (r.kind.read() == record_kind::copy) r.how->copy_body(twin, r);
+    if (r.kind.read() == record_kind::copy) {
+      r.how->copy_body(twin, r);
+    } else if (r.how->weighed) {
+      twin.frees(r.freed_bytes());
+    }
     if (SPOLIA_FAULT("rlu.twin_relaxed")) {
       o.newest.store_relaxed(&twin);
     } else {

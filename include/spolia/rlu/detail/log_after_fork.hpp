@@ -83,10 +83,9 @@ class log_after_fork {
       const bool freed = r.kind.read() == record_kind::tombstone &&
                          is_stamped(r.since.load_relaxed()) &&
                          r.state.load_relaxed() != record_state::done;
-      if (!freed || r.how->weigh == nullptr) return;
-      const std::size_t bytes = r.how->weigh(*r.of);
-      all += bytes;
-      if (r.state.load_relaxed() == record_state::last) s.buried_bytes += bytes;
+      if (!freed) return;
+      all += r.freed_bytes();
+      if (r.state.load_relaxed() == record_state::last) s.buried_bytes += r.freed_bytes();
     });
     return all;
   }
