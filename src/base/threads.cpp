@@ -94,6 +94,13 @@ class registry {
     if (l.next_ != nullptr) l.next_->previous_ = l.previous_;
   }
 
+  bool if_free(std::uint32_t number, void (*f)(void*), void* argument) noexcept {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock() || number >= high_water() || in_use(number)) return false;
+    f(argument);
+    return true;
+  }
+
   std::uint32_t high_water() const noexcept { return high_water_.load(std::memory_order_acquire); }
 
   /// Of a thread from before the last fork: whether it is not the one that forked.
@@ -222,6 +229,9 @@ std::uint32_t join() {
   return number;
 }
 std::uint32_t high_water() noexcept { return registry::get().high_water(); }
+bool if_free(std::uint32_t number, void (*f)(void*), void* argument) noexcept {
+  return registry::get().if_free(number, f, argument);
+}
 void listen(listener& l) noexcept { registry::get().listen(l); }
 void unlisten(listener& l) noexcept { registry::get().unlisten(l); }
 bool lost(std::uint64_t identity) noexcept { return registry::get().lost(identity); }

@@ -3,6 +3,7 @@
 #include <spolia/base/backoff.hpp>
 #include <spolia/base/cells.hpp>
 #include <spolia/base/made_once.hpp>
+#include <spolia/base/memory.hpp>
 #include <spolia/base/threads.hpp>
 #include <spolia/counted/detail/pool.hpp>
 
@@ -38,14 +39,14 @@ static_assert(sizeof(slab) <= 56);
 /// Free blocks of one size that no thread has at hand.
 class depot {
  public:
-  /// Throws std::bad_alloc.
-  block_chain take(unsigned size) {
+  /// Some that have come back together, or so many fresh ones. Throws std::bad_alloc.
+  block_chain take(unsigned size, std::size_t fresh) {
     const hold lock(*this);
     if (chains_ != nullptr) {
       free_block* const first = std::exchange(chains_, chains_->next_chain);
       return {first, first->count};
     }
-    return carve(size);
+    return carve(size, fresh);
   }
 
   void give(block_chain c) noexcept {
@@ -195,9 +196,8 @@ class depot {
     return slab_ == huge_page ? huge_page : line;
   }
 
-  block_chain carve(unsigned size) {
+  block_chain carve(unsigned size, std::size_t wanted) {
     const std::size_t stride = block_cache::stride_of(size);
-    const std::size_t wanted = block_cache::batch_of(size);
     if (!fits(size)) {
       // Where a large slab is not to be had, a smaller one may be.
       void* at = nullptr;
@@ -250,7 +250,9 @@ class block_pool final : listener {
   void* take(unsigned size) {
     block_cache& mine = cache();
     mine.turn(size);
-    if (mine.at_hand(size).first == nullptr) mine.at_hand(size) = depots_[size].take(size);
+    if (mine.at_hand(size).first == nullptr) {
+      mine.at_hand(size) = depots_[size].take(size, mine.next_batch(size));
+    }
     return mine.take(size);
   }
 
@@ -279,8 +281,12 @@ class block_pool final : listener {
   ~block_pool() = default;  // never called: blocks may be given back after static destructors
 
   block_cache& cache() {
-    if (own_blocks == nullptr) own_blocks = &caches_.of(threads::number());
-    return *own_blocks;
+    if (own_blocks != nullptr) return *own_blocks;
+    block_cache*& mine = caches_.of(threads::number()).of_thread;
+    if (mine == nullptr) {
+      mine = ::new (memory::allocate(sizeof(block_cache), alignof(block_cache))) block_cache;
+    }
+    return *(own_blocks = mine);
   }
   /// Null for a thread that has left, or if there is no memory for a cache.
   block_cache* known_cache() noexcept {
@@ -295,7 +301,10 @@ class block_pool final : listener {
 
   void thread_left(std::uint32_t number) noexcept override {
     own_blocks = nullptr;
-    if (block_cache* const left = caches_.find(number)) leave(*left);
+    kept* const left = caches_.find(number);
+    if (left == nullptr || left->of_thread == nullptr) return;
+    leave(*left->of_thread);
+    end(*left);
   }
   void leave(block_cache& all) noexcept {
     for (unsigned size = 0; size < block_cache::sizes; ++size) {
@@ -304,14 +313,24 @@ class block_pool final : listener {
     }
   }
   void thread_lost(std::uint32_t number) noexcept override {
-    if (block_cache* const lost = caches_.find(number)) *lost = {};
+    kept* const lost = caches_.find(number);
+    if (lost != nullptr && lost->of_thread != nullptr) *lost->of_thread = {};
   }
   /// A thread that trims, or has no memory for a cache, need not have a number.
   void forked() noexcept override {
     for (depot& d : depots_) d.recover();
   }
 
-  cells<block_cache> caches_;
+  /// A thread's cache has room for blocks of each size, four kilobytes, and goes with the thread.
+  struct kept {
+    block_cache* of_thread = nullptr;
+  };
+  static void end(kept& k) noexcept {
+    memory::deallocate(std::exchange(k.of_thread, nullptr), sizeof(block_cache),
+                       alignof(block_cache));
+  }
+
+  cells<kept> caches_;
   std::array<depot, block_cache::sizes> depots_;
 };
 

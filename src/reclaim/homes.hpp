@@ -45,7 +45,7 @@ class hazard_home {
     if (auto* const me = at_.me()) {
       at_.scheme().give_back(me->local, s);
     } else {
-      handed_slots::give_back(s);
+      at_.scheme().give_back(s);
     }
   }
 

@@ -103,7 +103,7 @@ void a_slot_changes_its_owner(model::scenario& run) {
   run.thread([=] {
     auto& mine = s->take();
     if (const bare_node* const n = hazards::protect(mine, s->source[0])) n->look();
-    handed_slots::give_back(mine);  // as a thread whose hands are full does
+    s->d.scheme.give_back(mine);  // as a thread whose hands are full does
   });
   run.thread([=] {
     auto& mine = s->take();

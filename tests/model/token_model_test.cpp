@@ -71,10 +71,44 @@ void rounds_run_ahead_of_an_operation(model::scenario& run) {
   run.finally([=] { s->clear(); });
 }
 
+/// Cells are occupied and vacated one by one, while this lives.
+struct cells_one_by_one {
+  cells_one_by_one() { scenario_occupies_cells = true; }
+  cells_one_by_one(const cells_one_by_one&) = delete;
+  cells_one_by_one& operator=(const cells_one_by_one&) = delete;
+  ~cells_one_by_one() { scenario_occupies_cells = false; }
+};
+
 TEST(token_model, readers_are_safe) {
   expect_clean(a_reader_comes_late, at_most(2));
   expect_clean(the_round_moves_on_before_the_unlinking, at_most(1));
   expect_clean(the_round_moves_on_before_the_unlinking, at_most_in_order(2));
+}
+/// The same where its cell is the last one, which is occupied while the token goes round, and
+/// vacated when its thread ends.
+void a_reader_comes_to_the_last_cell(model::scenario& run) {
+  auto s = eager_token();
+  run.name(s->source, "source");
+  run.thread([=] {
+    s->take_away();
+    s->run_on(4);
+  });
+  run.thread([=] { s->look(); });
+  run.finally([=] { s->clear(); });
+}
+TEST(token_model, a_reader_whose_cell_is_occupied_late_is_safe) {
+  const cells_one_by_one here;
+  expect_clean(a_reader_comes_to_the_last_cell, at_most_in_order(2));
+  expect_clean(a_reader_comes_to_the_last_cell, in_random_orders(2000));
+}
+TEST(token_model, a_cell_is_occupied_before_its_gate_is_opened) {
+  const cells_one_by_one here;
+  expect_found(a_reader_comes_to_the_last_cell, "domain.occupied_late", at_most(1), "data race");
+}
+TEST(token_model, a_vacated_cell_tells_that_its_thread_has_ended) {
+  const cells_one_by_one here;
+  expect_found(a_reader_comes_to_the_last_cell, "cells.vacated_relaxed", at_most_in_order(1),
+               "data race");
 }
 TEST(token_model, readers_are_safe_though_rounds_run_ahead) {
   expect_clean(rounds_run_ahead_of_an_operation, at_most_in_order(2));

@@ -231,7 +231,7 @@ TEST(era_request_model, the_block_of_the_source_stays_until_no_helper_reads) {
       asked = request.ask(rows, holder->next);
     }
     detail::reclaim::era_clock clock;
-    atomic<std::uint64_t> count{0};
+    detail::reclaim::row_count count;
     detail::reclaim::era_rows rows;
     detail::reclaim::era_row* row = nullptr;
     detail::reclaim::era_request request;

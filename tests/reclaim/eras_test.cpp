@@ -518,7 +518,7 @@ TEST_F(era_request, keeps_its_answer_when_the_helper_vanishes_in_a_fork) {
 TEST_F(era_request, announces_what_its_threads_slots_hold) {
   request_.take_back(asked_);
   EXPECT_EQ(request_.floor(), detail::reclaim::no_era) << "the slots were empty";
-  atomic<std::uint64_t> count{0};
+  detail::reclaim::row_count count;
   detail::reclaim::era_row& row = rows_.take(count);
   row.at[3].store_relaxed(7);
   row.at[5].store_relaxed(4);

@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks from a memory resource: every one comes from it and goes back to it, whichever scheme,
-// policy, thread or error ends it.
+// policy, thread or error ends it. And what is left of many threads that have come and gone.
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <ctime>
+#include <latch>
+#include <limits>
 #include <memory_resource>
 #include <new>
 #include <stdexcept>
@@ -14,11 +25,16 @@
 #include <thread>
 #include <vector>
 
+#include <spolia/hazard_pointer.hpp>
 #include <spolia/map/abtree.hpp>
 #include <spolia/map/list.hpp>
+#include <spolia/memory.hpp>
+#include <spolia/rcu.hpp>
 #include <spolia/reclaim.hpp>
 
 #include "support/all_domains.hpp"
+#include "support/resident.hpp"
+#include "support/sanitized.hpp"
 
 namespace {
 
@@ -175,6 +191,128 @@ TEST(amortized_release, frees_as_many_together_as_the_allocator_takes) {
     guard.retire(nodes.make<counted_block>(ended));
   }
   EXPECT_EQ(ended, dlsym(RTLD_DEFAULT, "tc_malloc") != nullptr ? 64 : 16);
+}
+
+/// One operation of each kind that looks at all threads now and then.
+class all_kinds {
+ public:
+  static constexpr std::size_t count = 4;
+
+  void operate(std::size_t kind) {
+    switch (kind) {
+      case 0: {
+        auto guard = tokens_.enter();
+        return guard.retire(tokens_.make<block>());
+      }
+      case 1: {
+        const hazard_pointer h = make_hazard_pointer();
+        return (new named)->retire();
+      }
+      case 2:
+        return (new in_region)->retire();
+      default: {
+        // The location in it ends with it: for each of these all private pointers are looked at.
+        auto made = make_shared<link>();
+        made->next.store(make_shared<link>());
+        return head_.store(std::move(made));
+      }
+    }
+  }
+
+  /// What waits is not what is asked for.
+  void drain() {
+    EXPECT_TRUE(tokens_.drain());
+    EXPECT_TRUE(hazard_pointer_clean_up());
+    rcu_barrier();
+    EXPECT_TRUE(counted::drain());
+  }
+
+ private:
+  struct named : hazard_pointer_obj_base<named> {
+    std::array<char, 48> weight{};
+  };
+  struct in_region : rcu_obj_base<in_region> {
+    std::array<char, 48> weight{};
+  };
+  struct link {
+    atomic_shared_ptr<link> next;
+  };
+  struct block : domain<>::header {
+    std::array<char, 48> weight{};
+  };
+
+  domain<> tokens_;
+  atomic_shared_ptr<link> head_;
+};
+
+/// The processor time of an operation, in the quietest of some short rounds: as many as it takes to
+/// see one of `limit` or less, `most` at most.
+double nanoseconds_each(all_kinds& all, std::size_t kind, int most, double limit = 0) {
+  constexpr int operations = 4096;
+  const auto now = [] {
+    timespec t{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return static_cast<double>(t.tv_sec) * 1e9 + static_cast<double>(t.tv_nsec);
+  };
+  double least = std::numeric_limits<double>::max();
+  for (int round = 0; round < most && least > limit; ++round) {
+    const double begin = now();
+    for (int i = 0; i < operations; ++i) all.operate(kind);
+    least = std::min(least, (now() - begin) / operations);
+  }
+  return least;
+}
+
+/// All are there at one time, and use everything.
+void come_and_go(all_kinds& all, int threads) {
+  struct meeting {
+    all_kinds& all;
+    std::latch there;
+  } met{all, std::latch(threads)};
+  pthread_attr_t small;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, std::size_t{1} << 20U);
+  std::vector<pthread_t> ids(static_cast<std::size_t>(threads));
+  for (pthread_t& id : ids) {
+    const int wrong = pthread_create(
+        &id, &small,
+        [](void* m) -> void* {
+          auto& here = *static_cast<meeting*>(m);
+          for (std::size_t kind = 0; kind < all_kinds::count; ++kind) {
+            for (int i = 0; i < 3; ++i) here.all.operate(kind);
+          }
+          here.there.arrive_and_wait();
+          return nullptr;
+        },
+        &met);
+    ASSERT_EQ(wrong, 0);
+  }
+  for (const pthread_t id : ids) pthread_join(id, nullptr);
+  pthread_attr_destroy(&small);
+}
+
+TEST(a_burst_of_threads, leaves_operations_and_memory_as_they_were) {
+#if defined(__GLIBC__)
+  mallopt(M_ARENA_MAX, 1);  // what free memory the allocator keeps is not what this asks for
+#endif
+  all_kinds all;
+  std::array<double, all_kinds::count> before{};
+  come_and_go(all, 1);  // from now on malloc takes locks
+  for (std::size_t kind = 0; kind < before.size(); ++kind) {
+    before[kind] = nanoseconds_each(all, kind, sanitized ? 1 : 24);
+  }
+  all.drain();
+  const std::uint64_t resident = resident_when_trimmed();
+  come_and_go(all, sanitized ? 100 : 1500);
+  for (std::size_t kind = 0; kind < before.size(); ++kind) {
+    if (sanitized) continue;
+    const double limit = 1.3 * before[kind];
+    EXPECT_LE(nanoseconds_each(all, kind, 400, limit), limit) << "kind " << kind;
+  }
+  all.drain();
+  if (!sanitized) {
+    EXPECT_LE(resident_when_trimmed(), resident + (std::uint64_t{16} << 20U));
+  }
 }
 
 }  // namespace

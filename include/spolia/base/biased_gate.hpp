@@ -108,6 +108,10 @@ class biased_gate {
 #endif
   }
 
+  /// Is it parked? Then what the owner did before, and the thread that parked it, happens before.
+  // acquire ← the releases in visit_and_leave() and leave_parked().
+  bool is_parked() const noexcept { return state_of(closed_.load_acquire()) == parked; }
+
   /// Calls f() if the owner is not present and no other thread is visiting, and keeps the owner out
   /// meanwhile. Returns whether it did.
   template <class F>

@@ -24,6 +24,7 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
@@ -82,6 +83,7 @@ extern SPOLIA_EXPORT constinit std::uint32_t forks;
 SPOLIA_EXPORT std::uint32_t join();
 SPOLIA_EXPORT bool lost(std::uint64_t identity) noexcept;
 SPOLIA_EXPORT std::uint32_t high_water() noexcept;
+SPOLIA_EXPORT bool if_free(std::uint32_t number, void (*f)(void*), void* argument) noexcept;
 SPOLIA_EXPORT void listen(listener&) noexcept;
 SPOLIA_EXPORT void unlisten(listener&) noexcept;
 SPOLIA_EXPORT void begin_making();
@@ -105,6 +107,10 @@ inline bool is_this(std::uint32_t n) noexcept { return n == model::current_threa
 inline long os_id() noexcept { return 0; }
 inline std::string os_name(long) { return {}; }
 inline std::uint32_t high_water() noexcept { return model::thread_count(); }
+template <class F>
+bool if_free(std::uint32_t, F&&) noexcept {
+  return false;  // no number is given out again
+}
 inline void listen(listener&) noexcept {}
 inline void unlisten(listener&) noexcept {}
 
@@ -157,6 +163,16 @@ inline std::uint64_t passing_identity() noexcept {
 
 /// All numbers given out so far are below this.
 inline std::uint32_t high_water() noexcept { return core::high_water(); }
+
+/// Calls f() if no thread has the number; then no thread is given it, and none leaves, before f has
+/// returned. All that the number's threads did happens before. False: it was not called, because a
+/// thread has the number or is just being given one. Not for listeners, when they are called; f is
+/// to be short, throws nothing and runs no code of the user. Never waits.
+template <class F>
+bool if_free(std::uint32_t number, F&& f) noexcept {
+  return core::if_free(
+      number, [](void* g) { (*static_cast<std::remove_reference_t<F>*>(g))(); }, &f);
+}
 
 inline void listen(listener& who) noexcept { core::listen(who); }
 /// After the return no call to the listener is running or will come.

@@ -102,6 +102,7 @@ class debra : public region_reads {
     std::uint32_t next = 0;        // whose announcement is looked at next
     std::uint32_t looks = 0;       // at announcements, found current in this epoch
     std::uint32_t certain = 0;     // the last so many of them without need of a fence
+    std::uint32_t all = 0;         // so many threads there were at the last look
     detail::reclaim::epoch_bags bags;
   };
 
@@ -220,6 +221,9 @@ class debra : public region_reads {
   template <class Peers>
   void look_at_one(local& me, Peers peers) noexcept {
     const std::uint32_t all = peers.high_water();
+    // Else those that were found current last might be threads that are gone, and not all.
+    if (all < me.all) start_over(me);
+    me.all = all;
     const finding found = look(me.next, me, peers);
     if (found == finding::behind) return;
     me.certain = found == finding::current ? me.certain + 1 : 0;

@@ -250,7 +250,12 @@ class domain final : private threads::listener {
   SPOLIA_NOINLINE void tick(cell& me) noexcept;
   biased_gate::word next_tick(const cell& me, biased_gate::word said) const noexcept;
   std::uint32_t pace_of(const typename Scheme::local& me) noexcept;
-  std::uint32_t pace_of_chores() const noexcept;
+  /// Where a budget is watched, schemes that do not tick regularly are made to, every few dozen
+  /// operations: large blocks would pass it long before the usual chores.
+  std::uint32_t pace_of_chores() const noexcept {
+    if constexpr (cell::scheme_keeps_pace) return cell::chores_every;
+    return budget_bytes_ == 0 ? cell::chores_every : cell::chores_every / 16;
+  }
   bool retired_much(const cell& me) const noexcept;
 
   // Time passes.
@@ -274,12 +279,19 @@ class domain final : private threads::listener {
   // Blocks of other threads.
   void visit_next_neighbour(cell& me) noexcept;
   void park_if_idle(cell& other) noexcept;
-  bool enough_is_left() const noexcept;
+  /// Threads that have ended had retired many blocks since what such threads leave was looked for.
+  /// That is counted for the domain: what is counted for a number comes to nothing where the thread
+  /// that has the number next does not use the domain.
+  bool enough_is_left() const noexcept {
+    constexpr std::uint64_t enough = 1024;
+    return retired_by_ended_.value() - looked_through_at_.value() >= enough;
+  }
   void take_over_what_is_left(cell& me) noexcept;
   void hasten_what_was_left(cell& me) noexcept;
-  bool take_over(cell& me, cell& other) noexcept;
+  bool take_over(cell& me, std::uint32_t n, cell& other) noexcept;
   void after_taking_over(cell& me) noexcept;
   void adopt_from_others(cell& me) noexcept;
+  void leave_vacant(std::uint32_t n, cell& other) noexcept;
   void adopt(cell& me, cell& other) noexcept;
   void hand_over(cell& me) noexcept;
 

@@ -170,7 +170,9 @@ class hazard_pointers {
   void abandon(local& me, limbo& all) noexcept { all.append(me.list); }
 
   template <class Peers>
-  void exited(local&, Peers) noexcept {}  // its guards have cleared its slots
+  void exited(local& me, Peers) noexcept {
+    me.rows.leave(rows_);  // its guards have cleared its slots
+  }
 
   template <class Peers>
   void forked(local& lost, Peers) noexcept {
@@ -189,7 +191,7 @@ class hazard_pointers {
     // that is half the limit at most. Adopted lists are some thread's lists still, so the sum
     // stays.
     return detail::reclaim::saturating_product(
-        threads, limit(std::max<std::uint64_t>(threads, rows_.load_relaxed())));
+        threads, limit(std::max<std::uint64_t>(threads, rows_.made())));
   }
 
  protected:
@@ -207,11 +209,11 @@ class hazard_pointers {
   }
 
   void make_room(local& me) const noexcept {
-    me.room = static_cast<std::int64_t>(limit(rows_.load_relaxed())) -
+    me.room = static_cast<std::int64_t>(limit(rows_.in_use())) -
               static_cast<std::int64_t>(me.list.count());
   }
 
-  alignas(cache_line) atomic<std::uint64_t> rows_{0};  // made so far, by any thread
+  alignas(cache_line) detail::reclaim::row_count rows_;
 
  private:
   static void name(hold& h, unsigned slot, const void* address) noexcept {
@@ -227,7 +229,7 @@ class hazard_pointers {
   SPOLIA_NOINLINE void scan(local& me, Peers peers, Sink sink) noexcept {
     limbo bag;
     bag.append(me.list);
-    const auto room = detail::reclaim::room_for(rows_.load_relaxed() * guard_slots, me.names);
+    const auto room = detail::reclaim::room_for(rows_.in_use() * guard_slots, me.names);
     // heavy → the light fence in name(). It orders the unlinking of every block in the bag (by us,
     // or known to us by the gate's acquire when it was adopted) before the reading of the slots.
     if (!SPOLIA_FAULT("hp.no_heavy")) fence::heavy();

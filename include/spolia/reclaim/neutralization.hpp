@@ -226,7 +226,9 @@ class neutralizing {
   }
 
   template <class Peers>
-  void exited(local&, Peers) noexcept {}  // it reads no more, and its guards have cleared its slots
+  void exited(local& me, Peers) noexcept {
+    me.rows.leave(rows_);  // it reads no more, and its guards have cleared its slots
+  }
 
   template <class Peers>
   void forked(local& lost, Peers) noexcept {
@@ -247,7 +249,7 @@ class neutralizing {
     // At `high` blocks a thread waits for its round, which covers `low` of them at least; half of
     // these at least are in no slot. Adopted lists are some thread's lists still, so the sum stays.
     return detail::reclaim::saturating_product(
-        threads, high(std::max<std::uint64_t>(threads, rows_.load_relaxed())));
+        threads, high(std::max<std::uint64_t>(threads, rows_.made())));
   }
 
  private:
@@ -290,7 +292,7 @@ class neutralizing {
   SPOLIA_NOINLINE void work(local& me, Peers peers, Sink sink) noexcept {
     round_part& round = me.round;
     if (round.stage != round_stage::none && rounds_.over(round)) settle(me);
-    const std::uint64_t rows = rows_.load_relaxed();
+    const std::uint64_t rows = rows_.in_use();
     const bool enough = pending(me) >= (Plus ? middle(rows) : low(rows));
     if (round.stage != round_stage::begun && enough) {
       if (rounds_.begin(round, me.fresh, peers) && rounds_.over(round)) settle(me);
@@ -324,7 +326,7 @@ class neutralizing {
   template <class Peers>
   void pass_on(local& me, Peers peers, std::size_t most, limbo& safe) noexcept {
     if (most == 0 || me.settled.empty()) return;
-    const std::uint64_t slot_count = rows_.load_relaxed() * guard_slots;
+    const std::uint64_t slot_count = rows_.in_use() * guard_slots;
     const auto room = room_for(slot_count, me.names);
     limbo some;
     me.settled.split(std::max<std::size_t>(most, slot_count),
@@ -353,7 +355,7 @@ class neutralizing {
 
   /// When to look again. At once, if a list was adopted that is too long.
   void make_room(local& me) const noexcept {
-    const std::uint64_t rows = rows_.load_relaxed();
+    const std::uint64_t rows = rows_.in_use();
     const round_stage at = me.round.stage;
     const std::uint64_t next = at == round_stage::none         ? low(rows)
                                : at == round_stage::bookmarked ? middle(rows)
@@ -370,7 +372,7 @@ class neutralizing {
 
   options options_;
   rounds<Plus> rounds_;
-  atomic<std::uint64_t> rows_{0};  // made so far, by any thread
+  detail::reclaim::row_count rows_;
 };
 
 }  // namespace detail::reclaim

@@ -22,6 +22,7 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/counters.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/detail/slot_owners.hpp>
@@ -42,8 +43,42 @@ template <class Name>
 struct alignas(row_bytes) basic_slot_row {
   std::array<atomic<Name>, guard_slots> at{};
   atomic<basic_slot_row*> next{nullptr};
-  slot_owners owners;            // the thread's own
-  atomic<std::uint32_t> out{0};  // bit i: slot i was handed out by itself (handed_slots.hpp)
+  slot_owners owners;  // the thread's own
+  // Where slots are handed out by themselves (handed_slots.hpp). Bit i: slot i is out. And of its
+  // bundle, in the first row: how many rows have slots that are out.
+  atomic<std::uint32_t> out{0};
+  atomic<std::uint32_t> rows_out{0};
+  std::uint16_t at_in_bundle = 0;
+  std::uint16_t bundle = 1;  // how many rows
+};
+
+/// How many rows there are, of all threads: a scan reads them, and so many blocks are to wait for
+/// one that it pays. Of threads that have ended none are in use, so that after a burst of threads
+/// no more wait than before.
+class row_count {
+ public:
+  /// Rows were made, and are in use.
+  void make(std::uint64_t n = 1) noexcept {
+    made_.add(n);
+    use(n);
+  }
+  /// So many rows that were made before are in use again.
+  void use(std::uint64_t n) noexcept { used_.add(n); }
+  /// So many are in use no more.
+  void leave(std::uint64_t n) noexcept { left_.add(n); }
+
+  /// So far. More were never in use.
+  std::uint64_t made() const noexcept { return made_.value(); }
+  std::uint64_t in_use() const noexcept {
+    const std::uint64_t left = left_.value();
+    const std::uint64_t used = used_.value();
+    return used > left ? used - left : 0;
+  }
+
+ private:
+  shared_tally made_;
+  shared_tally used_;
+  shared_tally left_;
 };
 
 /// The rows of one thread.
@@ -66,15 +101,32 @@ class basic_slot_rows {
   }
 
   const slot_row& first() const noexcept { return first_; }
-
-  /// Counts the first row, once.
-  void join(atomic<std::uint64_t>& rows) noexcept {
-    if (!counted_) rows.fetch_add_relaxed(1);
-    counted_ = true;
+  /// For gather(): whether it is known that nothing is named there; and the next row.
+  static bool is_unused(const slot_row&) noexcept { return false; }
+  static const slot_row* after(const slot_row& row) noexcept {
+    // acquire ← the release in take_further(): we see the row constructed.
+    return row.next.load_acquire();
   }
 
-  /// A row for a new guard; `rows` counts the rows made. Throws std::bad_alloc.
-  slot_row& take(atomic<std::uint64_t>& rows) {
+  /// A thread comes: its rows are in use from now on.
+  void join(row_count& rows) noexcept {
+    if (in_use_) return;
+    if (length_ == 0) {
+      rows.make();
+      length_ = 1;
+    } else {
+      rows.use(length_);
+    }
+    in_use_ = true;
+  }
+  /// It has ended, without a guard.
+  void leave(row_count& rows) noexcept {
+    if (in_use_) rows.leave(length_);
+    in_use_ = false;
+  }
+
+  /// A row for a new guard. Throws std::bad_alloc.
+  slot_row& take(row_count& rows) {
     if (first_.owners.in_use()) [[unlikely]]
       return take_further(rows);
     first_.owners.guard_begins();
@@ -105,13 +157,14 @@ class basic_slot_rows {
   }
 
  private:
-  SPOLIA_NOINLINE slot_row& take_further(atomic<std::uint64_t>& rows) {
+  SPOLIA_NOINLINE slot_row& take_further(row_count& rows) {
     slot_row* row = &first_;
     while (row->owners.in_use()) {
       slot_row* after = row->next.load_relaxed();
       if (after == nullptr) {
         after = ::new (memory::allocate(sizeof(slot_row), alignof(slot_row))) slot_row;
-        rows.fetch_add_relaxed(1);
+        rows.make();
+        ++length_;
 #if SPOLIA_CHECKS
         after->owners.is_after(first_.owners, row->owners);
 #endif
@@ -126,7 +179,8 @@ class basic_slot_rows {
   }
 
   slot_row first_;
-  bool counted_ = false;
+  std::uint32_t length_ = 0;  // how many there are, once the first thread has joined
+  bool in_use_ = false;
 };
 
 using slot_row = basic_slot_row<const void*>;
@@ -189,6 +243,7 @@ std::size_t gather(Peers peers, slot_position<Name>& at, std::span<Name> names) 
     const basic_slot_row<Name>* row = resumed ? at.row : &local.rows.first();
     std::size_t slot_count = resumed ? at.slot_count : guard_slots;
     while (row != nullptr) {
+      if (local.rows.is_unused(*row)) slot_count = 0;
       for (; slot_count > 0; --slot_count) {
         const std::size_t i =
             SPOLIA_FAULT("slots.upwards") ? guard_slots - slot_count : slot_count - 1;
@@ -204,8 +259,7 @@ std::size_t gather(Peers peers, slot_position<Name>& at, std::span<Name> names) 
         }
         names[found++] = name;
       }
-      // acquire ← the release in take_further(): we see the row constructed.
-      row = row->next.load_acquire();
+      row = local.rows.after(*row);
       slot_count = guard_slots;
     }
     return true;

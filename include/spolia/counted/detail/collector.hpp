@@ -93,7 +93,11 @@ class basic_collector final : core::listener, public destruction_queue {
   ~basic_collector() { threads::unlisten(*this); }
 
   /// The calling thread's. Throws std::bad_alloc.
-  member& here() { return members_.of(threads::number()); }
+  member& here() {
+    member& mine = members_.occupy(threads::number());
+    mine.left.set(false);
+    return mine;
+  }
 
   /// A unit that was just taken out of a location. Room was reserved.
   SPOLIA_ALWAYS_INLINE static bool log(member& me, entry e, std::size_t bytes) noexcept {
@@ -306,9 +310,10 @@ class basic_collector final : core::listener, public destruction_queue {
     // acquire ← the release in thread_left(): what is counted here is captured below.
     by_ended_.exchange_acquire(0);
     bool any = false;
-    members_.for_each([&](std::uint32_t, member& m) {
-      any |= m.log.capture() != 0;
-      any |= have_count_caches() && m.cache.holds();
+    members_.for_each_occupied([&](std::uint32_t n, member& m) {
+      const bool waits = m.log.capture() != 0 || (have_count_caches() && m.cache.holds());
+      any |= waits;
+      if (!waits && m.left.value()) leave_vacant(n, m);
       return true;
     });
     if (!any) {
@@ -324,7 +329,7 @@ class basic_collector final : core::listener, public destruction_queue {
     if (!SPOLIA_FAULT("counted.no_heavy") && !SPOLIA_FAULT("counted.late_capture")) fence::heavy();
     if (late) shut_count_caches();
     // A thread that joins later makes its light fences later.
-    const std::uint32_t end = threads::high_water();
+    const std::uint32_t end = (std::max)(members_.occupied_end(), 1U);
     const std::uint64_t all = ~std::uint64_t{0} >> (64 - (std::min)(end, Router::inputs));
     scan_failed_.store_relaxed(false);
     unscanned_.open(all);
@@ -332,11 +337,24 @@ class basic_collector final : core::listener, public destruction_queue {
     return true;
   }
 
+  /// No scan or sweep looks at a member that an ended thread has left with nothing in it, until the
+  /// number's next thread comes. To be called where an epoch begins.
+  void leave_vacant(std::uint32_t n, member& m) noexcept {
+    threads::if_free(n, [&] {
+      // What is logged now belongs to the epoch: only another thread with the number could log it.
+      if (!m.left.value() || m.log.capture() != 0 || !m.is_empty()) return;
+      m.log.give_up_memory();
+      m.work.give_up_memory();
+      members_.vacate(n);
+    });
+  }
+
   template <class F>
   void each_of(unsigned input, F f) noexcept {
-    const std::uint32_t end = threads::high_water();
+    const std::uint32_t end = members_.occupied_end();
     for (std::uint32_t n = input; n < end; n += Router::inputs) {
-      if (member* const m = members_.find(n)) f(*m);
+      member* const m = members_.find(n);
+      if (m != nullptr && members_.is_occupied(n)) f(*m);
     }
   }
 
@@ -353,7 +371,7 @@ class basic_collector final : core::listener, public destruction_queue {
   void end_scan() noexcept {
     std::size_t names = 0;
     std::uint64_t work = 0;
-    members_.for_each([&](std::uint32_t n, const member& m) {
+    members_.for_each_occupied([&](std::uint32_t n, const member& m) {
       names += m.names.size();
       if (m.log.waiting() > 0) work |= std::uint64_t{1} << n % Router::inputs;
       return true;
@@ -363,7 +381,7 @@ class basic_collector final : core::listener, public destruction_queue {
       busy_.store_release(false);  // release → the acquire in begin
       return;
     }
-    members_.for_each([&](std::uint32_t, const member& m) {
+    members_.for_each_occupied([&](std::uint32_t, const member& m) {
       for (std::size_t i = 0; i < m.names.size(); ++i) pinned_.add(m.names[i]);
       return true;
     });
@@ -430,6 +448,7 @@ class basic_collector final : core::listener, public destruction_queue {
       m->told_of = m->since_epoch;
       m->interval = 0;
       m->credit = 0;  // the number's next thread helps with its first unit
+      m->left.set(true);
     }
     forget_this_thread();
   }

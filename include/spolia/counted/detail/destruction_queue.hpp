@@ -83,12 +83,10 @@ class destruction_queue {
   }
 
   /// Calls f(word) for each name of all threads' pins. A thread whose names matter to the caller
-  /// got its number before it named anything, and so before the call.
+  /// occupied its cell before it named anything, and so before the call.
   template <class F>
   void each_pin(F&& f) const {
-    const std::uint32_t end = threads::high_water();
-    members_.for_each([&](std::uint32_t number, const member& m) {
-      if (number >= end) return false;
+    members_.for_each_occupied([&](std::uint32_t, const member& m) {
       m.pins.visit(f);
       return true;
     });
@@ -186,7 +184,7 @@ class destruction_queue {
 
   void shut_count_caches() noexcept {
     if (!have_count_caches()) return;
-    members_.for_each([](std::uint32_t, member& m) {
+    members_.for_each_occupied([](std::uint32_t, member& m) {
       m.cache.shut();
       return true;
     });

@@ -87,6 +87,7 @@ struct alignas(cache_line) member {
   std::uint64_t told_of = 0;  // so many of these a thread that has ended has told of
   std::uint64_t epoch = 0;    // the last one that the thread has heard of
   latest<long> os_thread;     // the thread's, for people
+  latest<bool> left;          // the number's last thread has ended
   work_stack work;
   tally unlogged;  // units that went to `work` at once
   tally kept;      // entries that were logged a second time
@@ -110,6 +111,13 @@ struct alignas(cache_line) member {
   void count_begun(collector_counts& sum) const noexcept {
     sum.doomed += doomed.value();
     sum.logged += log.appended() + unlogged.value();
+  }
+
+  /// Of a thread that has ended, whose log was captured by the caller: whether there is anything.
+  [[nodiscard]] bool is_empty() const noexcept {
+    bool names_something = false;
+    pins.visit([&](word) { names_something = true; });
+    return !names_something && !cache.holds() && log.waiting() == 0 && work.empty();
   }
 
   /// The thread was lost in a fork.

@@ -108,6 +108,14 @@ class block_cache {
     return true;
   }
 
+  /// How many blocks to take at a time: few at first, since many threads need few.
+  std::size_t next_batch(unsigned size) noexcept {
+    constexpr unsigned doublings = 3;
+    const std::size_t now = batch_of(size) >> (doublings - times_[size]);
+    if (times_[size] < doublings) ++times_[size];
+    return now == 0 ? 1 : now;
+  }
+
   /// The other chain comes to hand.
   void turn(unsigned size) noexcept { std::swap(of_[size].now, of_[size].spare); }
   [[nodiscard]] block_chain& at_hand(unsigned size) noexcept { return of_[size].now; }
@@ -123,6 +131,7 @@ class block_cache {
     block_chain spare;
   };
   std::array<pair, sizes> of_{};
+  std::array<std::uint8_t, sizes> times_{};  // that a batch was asked for; three at most
 };
 
 #if !defined(SPOLIA_MODEL)

@@ -207,6 +207,14 @@ class unit_log {
     return head_->at[head_->taken++].read();
   }
 
+  /// Gives back the memory of a log from which all was taken, and whose owner has ended.
+  void give_up_memory() noexcept {
+    if (waiting_ != 0 || head_ == nullptr || head_ != tail_) return;
+    end(std::exchange(head_, nullptr));
+    mark_ = tail_ = nullptr;
+    first_.store_relaxed(nullptr);  // the next owner comes after us, and so do later helpers
+  }
+
   /// All that is in it, when no other thread is about.
   [[nodiscard]] std::uint64_t entries() const noexcept {
     std::uint64_t sum = 0;

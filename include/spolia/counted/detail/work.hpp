@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <utility>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
@@ -154,6 +155,11 @@ class work_stack {
     chain->next = nullptr;
     top_ = chain;
     return true;
+  }
+
+  /// Of a thread that has ended: the chunk that is kept for later goes.
+  void give_up_memory() noexcept {
+    if (spare_ != nullptr) work_chunk::end(std::exchange(spare_, nullptr));
   }
 
   [[nodiscard]] std::uint64_t entries() const noexcept {

@@ -29,6 +29,7 @@
 #include <spolia/reclaim/detail/domain_cell.hpp>
 #include <spolia/reclaim/detail/pins.hpp>
 #include <spolia/reclaim/detail/saturating.hpp>
+#include <spolia/reclaim/detail/vacancy.hpp>
 #include <spolia/reclaim/limbo.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -37,13 +38,13 @@ struct domain<Scheme, Release>::peers {
   domain& of;
   template <class F>
   void for_each(F&& f) const {
-    of.cells_.for_each([&](std::uint32_t n, cell& c) { return f(n, c.local); });
+    of.cells_.for_each_occupied([&](std::uint32_t n, cell& c) { return f(n, c.local); });
   }
   typename Scheme::local* find(std::uint32_t n) const noexcept {
     cell* const c = of.cells_.find(n);
     return c == nullptr ? nullptr : &c->local;
   }
-  std::uint32_t high_water() const noexcept { return threads::high_water(); }
+  std::uint32_t high_water() const noexcept { return of.cells_.occupied_end(); }
   std::uint64_t existing() const noexcept {
     const auto sum = detail::reclaim::sum_of(of.cells_);
     return sum.made > sum.ended ? sum.made - sum.ended : 0;
@@ -81,7 +82,11 @@ auto domain<Scheme, Release>::find_my_cell() -> cell& {
   const std::uint32_t number = threads::number();
   cell& found = cells_.of(number);
   if (!found.used.load_relaxed()) {
+    // First: what makes this thread known to others, at the gate or in its first operation, makes
+    // known that there is something to look at.
+    if (!SPOLIA_FAULT("domain.occupied_late")) cells_.occupy(number);
     presence here(*this, found);  // its last owner's blocks may be under adoption
+    if (SPOLIA_FAULT("domain.occupied_late")) cells_.occupy(number);
     found.release.meter.time_one_in = time_pauses_one_in_;
     found.watch.os_thread.set(threads::os_id());
     if constexpr (requires { scheme_.join(found.local, number, peers{*this}); }) {
@@ -393,7 +398,7 @@ void domain<Scheme, Release>::set_alarm(cell& me) noexcept {
   if (!alarm_.cas_strong_relaxed(none, alarm)) return;
   me.old_at = alarm;  // what waits here is this one block
   me.wake();
-  cells_.for_each([](std::uint32_t, cell& other) {
+  cells_.for_each_occupied([](std::uint32_t, cell& other) {
     other.wake();
     return true;
   });
@@ -446,12 +451,12 @@ void domain<Scheme, Release>::free_old(cell& me, std::int64_t now) noexcept {
 template <class Scheme, class Release>
 void domain<Scheme, Release>::free_left(cell& me) noexcept {
   bool taken = false;
-  cells_.for_each([&](std::uint32_t, cell& other) {
+  cells_.for_each_occupied([&](std::uint32_t n, cell& other) {
     if (&other == &me) return true;
     const std::uint64_t inflow = other.inflow();
     const bool unchanged = other.inflow_then.load_relaxed() == inflow;
     other.inflow_then.store_relaxed(inflow);
-    if (unchanged && other.inflow_emptied.load_relaxed() != inflow && take_over(me, other)) {
+    if (unchanged && other.inflow_emptied.load_relaxed() != inflow && take_over(me, n, other)) {
       taken = true;
     }
     other.wake();
@@ -576,14 +581,6 @@ inline std::uint32_t domain<Scheme, Release>::pace_of(const typename Scheme::loc
   return scheme_.pace();
 }
 
-/// Where a budget is watched, schemes that do not tick regularly are made to, every few dozen
-/// operations: large blocks would pass it long before the usual chores.
-template <class Scheme, class Release>
-std::uint32_t domain<Scheme, Release>::pace_of_chores() const noexcept {
-  if constexpr (cell::scheme_keeps_pace) return cell::chores_every;
-  return budget_bytes_ == 0 ? cell::chores_every : cell::chores_every / 16;
-}
-
 /// Has this thread alone retired a good part of the budget since it looked last? So a look at all
 /// threads is paid for by that many bytes.
 template <class Scheme, class Release>
@@ -617,7 +614,7 @@ void domain<Scheme, Release>::step_aside(cell& me) noexcept {
     scheme_.step_aside(me.local, peers{*this});
     rest(me);
   }
-  courtesy_.give(me.turn, threads::high_water());
+  courtesy_.give(me.turn, cells_.occupied_end());
 }
 
 /// Tells the user, once, when too much waits. Updates call it: so it asks for sums and not for
@@ -663,40 +660,31 @@ bool domain<Scheme, Release>::drain(int rounds) {
 /// between two looks, are taken over, so that nothing waits for a thread that does not come back.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::visit_next_neighbour(cell& me) noexcept {
-  const std::uint32_t all = threads::high_water();
+  const std::uint32_t all = cells_.occupied_end();
   const std::uint32_t n = next_visit_.load_relaxed();
   next_visit_.store_relaxed(n + 1 < all ? n + 1 : 0);  // a lost update: a cell is visited twice
+  if (n >= all || !cells_.is_occupied(n)) return;
   cell* const other = cells_.find(n);
-  if (other == nullptr || other == &me) return;
-  other->watch.look(other->guard_seen(), detail::reclaim::pin_watch::now_ns(),
-                    detail::reclaim::sum_of(cells_).retired_bytes);
+  if (other == &me) return;
+  detail::reclaim::watch_guard(cells_, *other);
   if constexpr (cell::scheme_parks) park_if_idle(*other);
   const std::uint64_t inflow = other->inflow();
   const bool unchanged = other->inflow_seen.load_relaxed() == inflow;
   other->inflow_seen.store_relaxed(inflow);
-  if (!unchanged || other->inflow_emptied.load_relaxed() == inflow) return;
-  if (take_over(me, *other)) after_taking_over(me);
+  if (other->inflow_emptied.load_relaxed() == inflow) return leave_vacant(n, *other);
+  if (unchanged && take_over(me, n, *other)) after_taking_over(me);
 }
 
-/// Threads that have ended had retired many blocks since what such threads leave was looked for.
-/// That is counted for the domain: what is counted for a number comes to nothing where the thread
-/// that has the number next does not use the domain.
-template <class Scheme, class Release>
-bool domain<Scheme, Release>::enough_is_left() const noexcept {
-  constexpr std::uint64_t enough = 1024;
-  return retired_by_ended_.value() - looked_through_at_.value() >= enough;
-}
-
-/// Takes over the blocks of threads that have ended, of a few at a time: each is a heavy fence.
+/// Takes over the blocks of threads that have ended, of a few at a time: each may be a heavy fence.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::take_over_what_is_left(cell& me) noexcept {
   const std::uint64_t before = looked_through_at_.value();
   looked_through_at_.set(retired_by_ended_.value());  // first: one thread will do
   int more = 16;
-  cells_.for_each([&](std::uint32_t, cell& other) {
+  cells_.for_each_occupied([&](std::uint32_t n, cell& other) {
     const bool left =
         !other.used.load_relaxed() && other.inflow_emptied.load_relaxed() != other.inflow();
-    if (left && take_over(me, other)) --more;
+    if (left && take_over(me, n, other)) --more;
     return more != 0;
   });
   if (more == 0) looked_through_at_.set(before);  // there may be others
@@ -711,9 +699,11 @@ void domain<Scheme, Release>::hasten_what_was_left(cell& me) noexcept {
 
 /// If the other thread has ended or is between two operations. Returns whether it was.
 template <class Scheme, class Release>
-bool domain<Scheme, Release>::take_over(cell& me, cell& other) noexcept {
+bool domain<Scheme, Release>::take_over(cell& me, std::uint32_t n, cell& other) noexcept {
   if (!other.gate.looks_idle() || barred_.load_relaxed()) return false;
-  return other.gate.visit([&] { adopt(me, other); });
+  if (!other.gate.visit([&] { adopt(me, other); })) return false;
+  leave_vacant(n, other);
+  return true;
 }
 template <class Scheme, class Release>
 void domain<Scheme, Release>::after_taking_over(cell& me) noexcept {
@@ -731,10 +721,15 @@ void domain<Scheme, Release>::park_if_idle(cell& other) noexcept {
 
 template <class Scheme, class Release>
 void domain<Scheme, Release>::adopt_from_others(cell& me) noexcept {
-  cells_.for_each([&](std::uint32_t, cell& other) {
-    if (&other != &me) other.gate.insist([&] { adopt(me, other); });
+  cells_.for_each_occupied([&](std::uint32_t n, cell& other) {
+    if (&other != &me && other.gate.insist([&] { adopt(me, other); })) leave_vacant(n, other);
     return true;
   });
+}
+
+template <class Scheme, class Release>
+inline void domain<Scheme, Release>::leave_vacant(std::uint32_t n, cell& other) noexcept {
+  detail::reclaim::leave_vacant(cells_, n, other, scheme_, barred_.load_relaxed());
 }
 
 /// Takes over the blocks of a thread that has ended or is between two operations: inside its gate.
@@ -776,6 +771,10 @@ void domain<Scheme, Release>::thread_left(std::uint32_t n) noexcept {
   c->used.store_relaxed(false);
   retired_by_ended_.add(c->retired_blocks.value() - c->retired_at_join +
                         release_.unpaid(c->release));
+  // Where its last guard has ended on another thread, only a visitor knows when.
+  if (cells_are_occupied() && threads::is_this(n)) {
+    detail::reclaim::leave_own_vacant(cells_, n, *c, scheme_, release_);
+  }
 }
 
 /// Where a guard was left behind, the cell is its thread's: guards of another one would be inner
@@ -887,7 +886,7 @@ std::vector<pin> domain<Scheme, Release>::pins() {
   std::vector<pin> found;
   const std::int64_t now = detail::reclaim::pin_watch::now_ns();
   const std::uint64_t retired = detail::reclaim::sum_of(cells_).retired_bytes;
-  cells_.for_each([&](std::uint32_t n, cell& c) {
+  cells_.for_each_occupied([&](std::uint32_t n, cell& c) {
     if (c.watch.look(c.guard_seen(), now, retired)) {
       found.push_back(c.watch.describe(n, now, retired));
     }

@@ -46,6 +46,7 @@ class era_slots : public retiring_by_era<Scheme> {
   };
 
   void join(auto& me, std::uint32_t, auto) noexcept { me.rows.join(rows_); }
+  void exited(auto& me, auto) noexcept { me.rows.leave(rows_); }  // its guards have cleared them
 
   void enter(auto&) noexcept {}
   void leave(auto&) noexcept {}
@@ -97,7 +98,7 @@ class era_slots : public retiring_by_era<Scheme> {
     if (!SPOLIA_FAULT("he.no_light")) fence::light();
   }
 
-  std::uint64_t slot_count() const noexcept { return guard_slots * rows_.load_relaxed(); }
+  std::uint64_t slot_count() const noexcept { return guard_slots * rows_.in_use(); }
 
   /// So many dated blocks are scanned. Twice the slots, so that reading these does not cost more
   /// than freeing.
@@ -108,7 +109,7 @@ class era_slots : public retiring_by_era<Scheme> {
  private:
   static constexpr std::uint64_t several = ~std::uint64_t{0};
 
-  alignas(cache_line) atomic<std::uint64_t> rows_{0};  // made so far, by any thread
+  alignas(cache_line) row_count rows_;
 };
 
 }  // namespace detail::reclaim

@@ -11,10 +11,10 @@
 //              source that still held it after it was named.
 // Cost:        try_protect: a store, a load, a compiler barrier. Retiring: as hazard_pointers.
 // Progress:    try_protect is wait-free, a scan too.
-// Bound:       threads · max(scan_at, 16 · rows), where rows is an eighth of the most hazard
-//              pointers that were in use at one time; and what is retired while there is no memory
-//              for a thread's first cell. What deleters retire comes on top until their
-//              thread's next retirement is over.
+// Bound:       threads · max(scan_at, 16 · rows), where rows is a quarter of the most hazard
+//              pointers that were in use, or kept by threads, at one time; and what is retired
+//              while there is no memory for a thread's first cell. What deleters retire comes on
+//              top until their thread's next retirement is over.
 //
 // Departures from hazard_pointers:
 //   D1  A slot's owner changes. What the one owner read happens before the other one's first name
@@ -49,12 +49,17 @@ class handed_hazards : public hazard_pointers {
   };
 
   explicit handed_hazards(const options& o) noexcept : hazard_pointers(o) {
-    rows_.store_relaxed(1);
+    rows_.make();  // the first row, which no thread uses yet
+    rows_.leave(1);
   }
 
   /// Throws std::bad_alloc.
   SPOLIA_ALWAYS_INLINE slot& take(local& me) { return slots_.take(me.free, rows_); }
-  SPOLIA_ALWAYS_INLINE void give_back(local& me, slot& s) noexcept { slots_.give_back(me.free, s); }
+  SPOLIA_ALWAYS_INLINE void give_back(local& me, slot& s) noexcept {
+    slots_.give_back(me.free, s, rows_);
+  }
+  /// The same by a thread without a cell.
+  void give_back(slot& s) noexcept { handed_slots::give_back(s, rows_); }
 
   /// One attempt to protect `p`, which was read from `source` before. False: `p` is what stands
   /// there now, and the slot names nothing.
@@ -103,7 +108,7 @@ class handed_hazards : public hazard_pointers {
   }
   template <class Peers>
   void exited(local& me, Peers) noexcept {
-    handed_slots::give_back_down_to(me.free, 0);
+    handed_slots::give_back_down_to(me.free, 0, rows_);
   }
   template <class Peers>
   void forked(local& lost, Peers peers) noexcept {

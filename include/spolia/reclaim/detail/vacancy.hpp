@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// vacancy.hpp: cells of a domain in which ended threads have left nothing.
+//
+// They are vacated (base/cells.hpp), so that what is done for all threads costs as much after a
+// burst of them as before it. Where the scheme parks threads the cell is parked: for the others
+// that is the same as not to be there.
+#pragma once
+
+#include <cstdint>
+
+#include <spolia/base/cells.hpp>
+#include <spolia/base/config.hpp>
+#include <spolia/base/threads.hpp>
+#include <spolia/reclaim/detail/domain_cell.hpp>
+#include <spolia/reclaim/detail/pins.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail::reclaim {
+
+/// After a visitor has taken over all that was in it. `barred`: no cell may be visited now.
+template <class Cell, class Scheme>
+void leave_vacant(cells<Cell>& all, std::uint32_t n, Cell& left, Scheme& scheme,
+                  bool barred) noexcept {
+  if (left.used.load_relaxed()) return;
+  if constexpr (Cell::scheme_parks) {
+    const auto park = [&] { scheme.park(left.local); };
+    if (!left.gate.is_parked() && (barred || !left.gate.park(park))) return;
+  }
+  threads::if_free(n, [&] {
+    const bool parked = !Cell::scheme_parks || left.gate.is_parked();
+    const bool empty = left.inflow_emptied.load_relaxed() == left.inflow();
+    if (parked && empty && !left.used.load_relaxed() && !left.watch.ended.value()) all.vacate(n);
+  });
+}
+
+/// The thread that ends does it itself, and without a fence, if it leaves nothing; else it parks
+/// the cell, so that visitors need none.
+template <class Cell, class Scheme, class Release>
+void leave_own_vacant(cells<Cell>& all, std::uint32_t n, Cell& mine, Scheme& scheme,
+                      const Release& release) noexcept {
+  if constexpr (Cell::scheme_parks) {
+    if (!mine.gate.leave_parked([&] { scheme.park(mine.local); })) return;
+  }
+  if (scheme.waiting(mine.local) + release.backlog(mine.release) == 0) all.vacate(n);
+}
+
+/// For pins(). What all threads have retired is asked for only where a guard is seen that was not
+/// there at the last look: it is a look at every cell that there ever was.
+template <class Cell>
+void watch_guard(const cells<Cell>& all, Cell& other) noexcept {
+  const std::uint64_t seen = other.guard_seen();
+  if (seen == other.watch.seen.value()) return;
+  const bool alive = seen != 0;
+  other.watch.look(seen, alive ? pin_watch::now_ns() : 0, alive ? sum_of(all).retired_bytes : 0);
+}
+
+}  // namespace detail::reclaim
+}  // namespace spolia::inline SPOLIA_FLAVOUR
