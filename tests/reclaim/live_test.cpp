@@ -3,6 +3,7 @@
 // are called.
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <array>
 #include <atomic>
@@ -264,6 +265,33 @@ TEST(live_value, what_a_watch_throws_goes_on_when_all_have_heard) {
   EXPECT_EQ(value.copy(), 1);
   EXPECT_THROW(value.update([](int& n) { ++n; }), std::runtime_error);
   EXPECT_EQ(heard, 2);
+}
+
+/// By pthread_exit, which unwinds as pthread_cancel does.
+TEST(live_value, a_thread_may_end_in_the_function_of_a_watch) {
+  live<int> value(1);
+  std::atomic<bool> ends{true};
+  int heard = 0;
+  const auto first = value.on_change([&](const int&, std::uint64_t) {
+    if (ends) pthread_exit(nullptr);
+  });
+  const auto second = value.on_change([&](const int& now, std::uint64_t) { heard = now; });
+  pthread_t id{};
+  ASSERT_EQ(pthread_create(
+                &id, nullptr,
+                [](void* v) -> void* {
+                  static_cast<live<int>*>(v)->store(2);
+                  return nullptr;
+                },
+                &value),
+            0);
+  pthread_join(id, nullptr);
+  EXPECT_EQ(value.copy(), 2);
+  EXPECT_EQ(heard, 0) << "it ended before";
+  ends = false;
+  EXPECT_TRUE(value.store(3));
+  EXPECT_EQ(heard, 3) << "no thread is taken for one that calls functions";
+  EXPECT_EQ(value.waiting(), 0U);
 }
 
 TEST(live_value, the_end_of_a_watch_waits_for_its_function) {

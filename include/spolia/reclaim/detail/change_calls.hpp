@@ -14,6 +14,7 @@
 #include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/threads.hpp>
+#include <spolia/base/unwind.hpp>
 #include <spolia/reclaim/detail/turns.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -72,16 +73,19 @@ class change_calls {
     delete gone;
   }
 
-  /// Calls each; `self` is the calling thread's identity. Returns what was thrown first.
-  std::exception_ptr call_all(const void* value, std::uint64_t version,
-                              std::uint64_t self) noexcept {
+  /// Calls each; `self` is the calling thread's identity. Returns what was thrown first. Where a
+  /// function ends its thread (pthread_exit, pthread_cancel), the later ones are not called.
+  std::exception_ptr call_all(const void* value, std::uint64_t version, std::uint64_t self) {
     std::exception_ptr thrown;
-    for (entry* at = next_to_call(nullptr, self); at != nullptr; at = next_to_call(at, self)) {
+    running at{*this, next_to_call(nullptr, self)};
+    while (at.now != nullptr) {
       try {
-        at->call(value, version);
+        at.now->call(value, version);
       } catch (...) {
+        let_unwinding_pass();
         if (!thrown) thrown = std::current_exception();
       }
+      at.now = next_to_call(at.now, self);
     }
     return thrown;
   }
@@ -95,6 +99,15 @@ class change_calls {
     turn& of;
   };
 
+  /// The function that is being called: it is not running any more when the thread ends within it.
+  struct running {
+    change_calls& of;
+    entry* now;
+    ~running() {
+      if (now != nullptr) of.stop(now);
+    }
+  };
+
   entry* next_to_call(entry* done, std::uint64_t self) noexcept {
     entry* gone = nullptr;
     entry* next = nullptr;
@@ -103,13 +116,25 @@ class change_calls {
       next = done == nullptr ? first_.load_relaxed() : done->next;
       while (next != nullptr && next->removed) next = next->next;
       if (next != nullptr) next->running = self;
-      if (done != nullptr) {
-        done->running = 0;
-        if (done->left_to_caller) unlink(gone = done);
-      }
+      if (done != nullptr) gone = finish(done);
     }
     delete gone;  // outside of the lock: what it holds is the user's
     return next;
+  }
+  void stop(entry* done) noexcept {
+    entry* gone = nullptr;
+    {
+      const locked here(lock_);
+      gone = finish(done);
+    }
+    delete gone;
+  }
+  /// Under the lock. Returns it if it was removed meanwhile, by itself.
+  entry* finish(entry* done) noexcept {
+    done->running = 0;
+    if (!done->left_to_caller) return nullptr;
+    unlink(done);
+    return done;
   }
 
   void unlink(entry* gone) noexcept {

@@ -326,14 +326,26 @@ template <class ValueOf>
 void live_core::telling::tell(ValueOf value_of) {
   using begun = shared_work::begun;
   if (hold_.slot == nullptr || of_.tellers_.begin_or_ask(self_) == begun::left_to_another) return;
+  // A function may end this thread. What others have asked for meanwhile is told of at the next
+  // change.
+  struct at_work {
+    shared_work& of;
+    std::uint64_t self;
+    bool over = false;
+    ~at_work() {
+      while (!over) over = of.end(self);
+    }
+  } here{of_.tellers_, self_};
   std::exception_ptr thrown;
   do {
     hold_.value = of_.read_in(*hold_.slot, of_.current_.load_relaxed());
-    if (hold_.value->version <= of_.told_) continue;
-    of_.told_ = hold_.value->version;
-    const auto first = of_.calls_.call_all(value_of(hold_.value), of_.told_, self_);
-    if (!thrown) thrown = first;
-  } while (!of_.tellers_.end(self_));
+    if (hold_.value->version > of_.told_) {
+      of_.told_ = hold_.value->version;
+      const auto first = of_.calls_.call_all(value_of(hold_.value), of_.told_, self_);
+      if (!thrown) thrown = first;
+    }
+    here.over = of_.tellers_.end(self_);
+  } while (!here.over);
   if (thrown) std::rethrow_exception(thrown);
 }
 
