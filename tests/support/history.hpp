@@ -153,6 +153,18 @@ class alignas(128) map_lane {
     scans_.push({start, end, low, high, first, items_.size()});
   }
 
+  /// `f()` returns the first pair at `low` or after it, if there is any: as a scan shows it that
+  /// ends there.
+  template <class F>
+  void nearest_up(std::uint64_t low, F&& f) {
+    nearest(low, ~std::uint64_t{0}, &scan_record::high, std::forward<F>(f));
+  }
+  /// `f()` returns the last pair before `high` or at it.
+  template <class F>
+  void nearest_down(std::uint64_t high, F&& f) {
+    nearest(0, high, &scan_record::low, std::forward<F>(f));
+  }
+
   [[nodiscard]] bool full() const noexcept { return events_.full(); }
   void append_events(std::vector<map_event>& to) const {
     to.insert(to.end(), events_.begin(), events_.end());
@@ -173,6 +185,22 @@ class alignas(128) map_lane {
     std::uint64_t start, end, low, high;
     std::size_t first, last;  // its part of items_
   };
+
+  template <class F>
+  void nearest(std::uint64_t low, std::uint64_t high, std::uint64_t scan_record::* end_of_it,
+               F&& f) {
+    scans_.require_room();
+    items_.require_room();
+    scan_record s{clock_.before(), 0, low, high, items_.size(), items_.size()};
+    const auto found = std::forward<F>(f)();
+    s.end = clock_.after();
+    if (found) {
+      items_.push({found->first, found->second});
+      s.*end_of_it = found->first;
+      s.last = items_.size();
+    }
+    scans_.push(s);
+  }
 
   template <class F>
   bool note(map_op op, std::uint64_t key, std::uint64_t value, F&& f) {

@@ -203,53 +203,28 @@ class abtree_core {
     return search_.look(g, key, to);
   }
 
-  template <class F>
-  void scan(const Key* from, const Key* to, F& f) const {
-    if (from != nullptr && to != nullptr && !search_.less()(*from, *to)) return;
-    typename search::chunk c;
-    copies all;
-    std::optional<Key> at;
-    if (from != nullptr) at.emplace(*from);
-    bool behind = false;
-    progress<Key, std::optional<Key>, 8> way;  // a step is one leaf
-    for (bool last = false; !last;) {
-      run batch;
-      {
-        guard g = home().enter();
-        search_.next_chunk(g, at ? std::addressof(*at) : nullptr, behind, to, c);
-        batch = all.of(c);
-        behind = c.more;
-        last = !c.more && (c.limit == nullptr || (to != nullptr && !search_.less()(*c.limit, *to)));
-        if (!c.more && !last) at.emplace(*c.limit);
-      }
-      if (behind) at.emplace(batch.back().first);
-      if (!last && !way.goes_on(*at, search_.less())) return;
-      if (!detail::map::show(batch, f)) return;
-    }
+  template <class Within, class F>
+  void scan(const Within& within, F& f) const {
+    if (within.is_empty(search_.less())) return;
+    scanning on;
+    scan_on<false>(within, on, f);
   }
-
-  /// The same, from above to below.
-  template <class F>
-  void scan_down(const Key* from, const Key* to, F& f) const {
-    typename search::chunk c;
-    copies all;
-    std::optional<Key> at;
-    if (to != nullptr) at.emplace(*to);
-    progress<Key, std::optional<Key>, 8> way;  // a step is one leaf
-    for (bool last = false; !last;) {
-      if (from != nullptr && at && !search_.less()(*from, *at)) return;
-      run batch;
-      {
-        guard g = home().enter();
-        search_.previous_chunk(g, from, at ? std::addressof(*at) : nullptr, c);
-        batch = all.of(c);
-        last = !c.more && c.limit == nullptr;
-        if (!c.more && !last) at.emplace(*c.limit);
-        if (c.more) at.emplace(batch.back().first);
-      }
-      if (!last && !way.template goes_on<true>(*at, search_.less())) return;
-      if (!detail::map::show(batch, f)) return;
-    }
+  template <class Within, class F>
+  void scan_down(const Within& within, F& f) const {
+    if (within.is_empty(search_.less())) return;
+    scanning on;
+    scan_on<true>(within, on, f);
+  }
+  template <bool Down, class Within>
+  auto outermost(const Within& within) const {
+    std::optional<std::pair<Key, Value>> found;
+    const auto take = [&](const Key& key, const Value& value) {
+      found.emplace(key, value);
+      return false;
+    };
+    scanning on{.most = 1};
+    scan_on<Down>(within, on, take);
+    return found;
   }
 
   std::size_t size_approx() const noexcept {
@@ -351,12 +326,12 @@ class abtree_core {
   /// The pairs of a chunk: those that do not lie in leaves are copied.
   class copies {
    public:
-    run of(const typename search::chunk& c) {
+    run of(const typename search::chunk& c, unsigned most) {
       if constexpr (nodes::value_in_leaf) {
         return {c.items.data(), c.count};
       } else {
         copied_.clear();
-        copied_.reserve(search::chunk_size);
+        copied_.reserve(most);
         for (unsigned i = 0; i < c.count; ++i) {
           const auto& from = c.items[i];
           if constexpr (nodes::key_in_leaf) {
@@ -373,6 +348,43 @@ class abtree_core {
     struct none {};
     [[no_unique_address]] std::conditional_t<nodes::value_in_leaf, none, pairs<Key, Value>> copied_;
   };
+
+  /// How far a scan is.
+  struct scanning {
+    unsigned most = search::chunk_size;  // pairs at a time
+    typename search::chunk c{};
+    copies all{};
+    std::optional<Key> at{};
+    progress<Key, std::optional<Key>, 8> way{};  // a step is one leaf
+  };
+  template <bool Down, class Rest, class F>
+  void scan_on(Rest rest, scanning& on, F& f) const {
+    for (;;) {
+      run batch;
+      bool last = false;
+      bool within_leaf = false;
+      {
+        guard g = home().enter();
+        search_.template next_chunk<Down>(g, rest, on.most, on.c);
+        const typename search::chunk& c = on.c;
+        batch = on.all.of(c, on.most);
+        within_leaf = c.more;
+        last = !c.more &&
+               (c.limit == nullptr || rest.template is_left_at<Down>(*c.limit, search_.less()));
+        if (!c.more && !last) on.at.emplace(*c.limit);
+      }
+      if (within_leaf) on.at.emplace(batch.back().first);
+      if (!last && !on.way.template goes_on<Down>(*on.at, search_.less())) return;
+      if (!detail::map::show(batch, f) || last) return;
+      auto others = rest.template beyond<Down>(*on.at);
+      if constexpr (!Down) others.with_from = !within_leaf;
+      if constexpr (std::is_same_v<Rest, decltype(others)>) {
+        rest = others;
+      } else {
+        return scan_on<Down>(others, on, f);
+      }
+    }
+  }
 
   /// Ends all nodes below and with `n`. As deep as the tree is high.
   void fell(typename nodes::node* n) noexcept {
@@ -419,12 +431,6 @@ class abtree
  public:
   using face::face;
 
-  /// As range(), in descending order.
-  template <std::invocable<const Key&, const Value&> F>
-    requires std::copy_constructible<Key> && std::copy_constructible<Value>
-  void range_down(const Key& lo, const Key& hi, F&& f) const {
-    this->core().scan_down(std::addressof(lo), std::addressof(hi), f);
-  }
   /// As range(), but calls f(run) for the pairs of one leaf after the other, which are a run of
   /// neighbours, read at one moment: a std::span of std::pair<Key, Value>, never empty. f returns
   /// false to stop.
@@ -432,20 +438,14 @@ class abtree
     requires std::copy_constructible<Key> && std::copy_constructible<Value>
   void runs(const Key& lo, const Key& hi, F&& f) const {
     const detail::map::in_runs<std::remove_reference_t<F>> all{f};
-    this->core().scan(std::addressof(lo), std::addressof(hi), all);
+    this->core().scan(detail::map::from_to(lo, hi), all);
   }
   /// The same in descending order.
   template <std::predicate<std::span<const std::pair<Key, Value>>> F>
     requires std::copy_constructible<Key> && std::copy_constructible<Value>
   void runs_down(const Key& lo, const Key& hi, F&& f) const {
     const detail::map::in_runs<std::remove_reference_t<F>> all{f};
-    this->core().scan_down(std::addressof(lo), std::addressof(hi), all);
-  }
-  /// As for_each(), in descending order.
-  template <std::invocable<const Key&, const Value&> F>
-    requires std::copy_constructible<Key> && std::copy_constructible<Value>
-  void for_each_down(F&& f) const {
-    this->core().scan_down(nullptr, nullptr, f);
+    this->core().scan_down(detail::map::from_to(lo, hi), all);
   }
 
   /// The bytes of its nodes, and of the pairs that do not lie in them. Not of what pairs own, what

@@ -161,11 +161,19 @@ class avl_core {
     return look_up(key, [&](const content& value) { return value.look(to); });
   }
 
-  template <class F>
-  void scan(const Key* lo, const Key* hi, F& f) const {
-    scan_in_batches<Key, Value>(
-        lo, hi, tree_.less(), scan_batch,
-        [&](auto rest, auto& batch) { return gather(rest, batch); }, f);
+  template <class Within, class F>
+  void scan(const Within& within, F& f) const {
+    scan_towards<false>(within, f);
+  }
+  template <class Within, class F>
+  void scan_down(const Within& within, F& f) const {
+    scan_towards<true>(within, f);
+  }
+  template <bool Down, class Within>
+  auto outermost(const Within& within) const {
+    one_pair<Key, Value> found;
+    gather<Down>(within, found);
+    return found.taken();
   }
 
   std::size_t size_approx() const noexcept { return size_.approx(); }
@@ -189,24 +197,42 @@ class avl_core {
     return found;
   }
 
-  bool gather(const interval<Key>& all, pairs<Key, Value>& batch) const {
-    until_done(home(), [&](guard&) {
-      auto rest = all;
-      if (!batch.empty()) rest = {std::addressof(batch.back().first), false, all.to};
-      progress<Key, const Key*> past_routers;
-      while (batch.size() < scan_batch) {
-        const node* n = nullptr;
-        const outcome o = tree_.first(rest, n);
-        if (o != outcome::done) return o;
-        if (n == nullptr || rest.is_over_at(n->key, tree_.less())) break;
-        const bool shown =
-            n->value.read([&](const Value& value) { batch.emplace_back(n->key, value); });
-        if (!shown && !past_routers.goes_on(n->key, tree_.less())) break;
-        rest = {std::addressof(n->key), false, rest.to};
-      }
-      return outcome::done;
-    });
+  template <bool Down, class Within, class F>
+  void scan_towards(const Within& within, F& f) const {
+    scan_in_batches<Down, Key, Value>(
+        within, tree_.less(), scan_batch,
+        [&](const auto& rest, auto& batch) { return gather<Down>(rest, batch); }, f);
+  }
+
+  template <bool Down, class Within, class Batch>
+  bool gather(const Within& all, Batch& batch) const {
+    until_done(home(), [&](guard&) { return gather_on<Down>(all, batch); });
     return !batch.empty();
+  }
+  /// Goes on after what is in the batch.
+  template <bool Down, class Rest, class Batch>
+  outcome gather_on(Rest rest, Batch& batch) const {
+    using others = decltype(rest.template beyond<Down>(std::declval<const Key&>()));
+    constexpr bool goes_on_as_it_began = std::is_same_v<Rest, others>;
+    if (!batch.empty()) {
+      const others more = rest.template beyond<Down>(batch.back().first);
+      if constexpr (!goes_on_as_it_began) return gather_on<Down>(more, batch);
+      if constexpr (goes_on_as_it_began) rest = more;
+    }
+    progress<Key, const Key*> past_routers;
+    while (batch.size() < room_of<Batch>) {
+      const node* n = nullptr;
+      const outcome o = tree_.template first<Down>(rest, n);
+      if (o != outcome::done) return o;
+      if (n == nullptr || rest.template is_left_at<Down>(n->key, tree_.less())) break;
+      const bool shown =
+          n->value.read([&](const Value& value) { batch.emplace_back(n->key, value); });
+      if (!shown && !past_routers.template goes_on<Down>(n->key, tree_.less())) break;
+      const others more = rest.template beyond<Down>(n->key);
+      if constexpr (!goes_on_as_it_began) return gather_on<Down>(more, batch);
+      if constexpr (goes_on_as_it_began) rest = more;
+    }
+    return outcome::done;
   }
 
   detail::map::size_counter size_;

@@ -10,15 +10,22 @@
 //   visit(key, f)                 f(const Value&) under a guard; true if the key was present
 //   for_each(f)                   f(key, value) in ascending order of keys; f returns nothing, or
 //                                 false to stop. No guard is held while f runs
-//   range(lo, hi, f)              the same for the keys from lo on and before hi
+//   range(lo, hi, f)              the same for the keys from lo on and before hi; or with other
+//                                 ends, after(lo), upto(hi), no_limit: ends.hpp
+//   for_each_down, range_down     the same in descending order
+//   first(), last()               a copy of the pair with the least key, and with the greatest
+//   lower_bound(key), upper_bound(key), last_before(key), last_upto(key)   of the first pair at the
+//                                 key or after it, the first after it, the last before it, the last
+//                                 before it or at it; of all these nothing if there is none
 //   size_approx(), empty_approx() counts that may lag behind updates under way
 //   domain()                      the reclamation domain that the map's blocks go through
 //
 // Every operation may run beside every other, on any number of threads; construction and
-// destruction must not run beside anything. All but for_each and range are linearizable; and an
-// update that has changed something comes before all that its thread does next, for every thread
-// that looks into another map after an update of its own, or after a seq_cst fence (on x86-64 also
-// after a seq_cst store): detail/after_update.hpp.
+// destruction must not run beside anything. All but for_each, range, those in descending order, and
+// what finds a pair by its place in the order are linearizable; and an update that has changed
+// something comes before all that its thread does next, for every thread that looks into another
+// map after an update of its own, or after a seq_cst fence (on x86-64 also after a seq_cst store):
+// detail/after_update.hpp.
 //
 // A comparison that is no strict weak order, or a hash or equality that gives other answers each
 // time: each operation ends, lets go of its guard or lock, and touches nothing that is not there.
@@ -33,6 +40,15 @@
 // By an order, for_each and range guarantee: keys come in ascending order, each at most once; a key
 // that is present during the whole call comes, and one that is absent during the whole call does
 // not; a value shown was the key's value at some moment during the call.
+//
+// What first, last, lower_bound and the others like it find is what such a scan would show first:
+// the pair was there at some moment during the call, and no key that is present during the whole
+// call lies between it and where the search began. In snapshot_tree, which takes a snapshot for
+// it, in the counted_ maps, where it waits for writers, and in the rlu_ maps it is of one moment,
+// and they are linearizable.
+//
+// In lists, where a search for a key goes over all smaller ones, there is first(), range and
+// for_each, and none of the others: they would all be linear.
 #pragma once
 
 #include <concepts>

@@ -34,6 +34,7 @@
 #include <spolia/map/detail/counted_face.hpp>
 #include <spolia/map/detail/counted_look.hpp>
 #include <spolia/map/detail/counted_writer.hpp>
+#include <spolia/map/detail/ordered_reads.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/detail/stamped_pair.hpp>
@@ -43,8 +44,11 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 
 template <class Key, class Value, class Family = thin_family, class Compare = default_order<Key>>
 class counted_bst
-    : public detail::map::counted_face<counted_bst<Key, Value, Family, Compare>, Key, Value> {
+    : public detail::map::counted_face<counted_bst<Key, Value, Family, Compare>, Key, Value>,
+      public detail::map::ordered_reads<counted_bst<Key, Value, Family, Compare>, Key, Value,
+                                        false> {
   friend detail::map::counted_face<counted_bst, Key, Value>;
+  friend detail::map::ordered_reads<counted_bst, Key, Value, false>;
   template <class F, class Map, class K>
   friend auto detail::map::seek_by_any(const Map&, detail::map::key_handed<K>);
   template <class Fam, class Map, class K, class F>
@@ -117,28 +121,44 @@ class counted_bst
                                         [&](const node& at) { to.look(at.value, at.which); });
   }
 
-  template <class F>
-  void scan(const Key* lo, const Key* hi, F& f) const {
-    detail::map::scan_in_batches<Key, Value>(
-        lo, hi, less_, detail::map::scan_batch,
-        [&](const auto& rest, auto& some) { return gather(rest, some); }, f);
+  [[nodiscard]] const counted_bst& ordered() const noexcept { return *this; }
+  template <class Within, class F>
+  void scan(const Within& within, F& f) const {
+    scan_towards<false>(within, f);
   }
-  bool gather(const detail::map::interval<Key>& rest, detail::map::pairs<Key, Value>& some) const {
+  template <class Within, class F>
+  void scan_down(const Within& within, F& f) const {
+    scan_towards<true>(within, f);
+  }
+  template <bool Down, class Within>
+  [[nodiscard]] auto outermost(const Within& within) const {
+    detail::map::one_pair<Key, Value> found;
+    gather<Down>(within, found);
+    return found.taken();
+  }
+  template <bool Down, class Within, class F>
+  void scan_towards(const Within& within, F& f) const {
+    detail::map::scan_in_batches<Down, Key, Value>(
+        within, less_, detail::map::scan_batch,
+        [&](const auto& rest, auto& some) { return gather<Down>(rest, some); }, f);
+  }
+  template <bool Down, class Rest, class Some>
+  bool gather(const Rest& rest, Some& some) const {
     const detail::map::writing<Family> turn(writers_);
     std::vector<const node*> up;  // what comes after what was copied, the next one last
     const node* at = peek(root_);
     for (;;) {
       while (at != nullptr) {
-        const bool before = rest.is_after(at->key, less_);
+        const bool before = rest.template begins_beyond<Down>(at->key, less_);
         if (!before) up.push_back(at);
-        at = peek(before ? at->right : at->left);
+        at = peek(before != Down ? at->right : at->left);
       }
-      if (up.empty() || some.size() == detail::map::scan_batch) return !some.empty();
+      if (up.empty() || some.size() == detail::map::room_of<Some>) return !some.empty();
       at = up.back();
       up.pop_back();
-      if (rest.is_over_at(at->key, less_)) return !some.empty();
+      if (rest.template is_left_at<Down>(at->key, less_)) return !some.empty();
       some.emplace_back(at->key, at->value);
-      at = peek(at->right);
+      at = peek(Down ? at->left : at->right);
     }
   }
 

@@ -37,6 +37,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 #include <spolia/base/config.hpp>
@@ -46,6 +47,7 @@
 #include <spolia/map/detail/counted_btree_nodes.hpp>
 #include <spolia/map/detail/counted_face.hpp>
 #include <spolia/map/detail/counted_writer.hpp>
+#include <spolia/map/detail/ordered_reads.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/keys.hpp>
@@ -54,8 +56,11 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 
 template <class Key, class Value, class Family = thin_family, class Compare = default_order<Key>>
 class counted_btree
-    : public detail::map::counted_face<counted_btree<Key, Value, Family, Compare>, Key, Value> {
+    : public detail::map::counted_face<counted_btree<Key, Value, Family, Compare>, Key, Value>,
+      public detail::map::ordered_reads<counted_btree<Key, Value, Family, Compare>, Key, Value,
+                                        false> {
   friend detail::map::counted_face<counted_btree, Key, Value>;
+  friend detail::map::ordered_reads<counted_btree, Key, Value, false>;
   using leaf = detail::map::counted_leaf<Key, Value>;
   using inner = detail::map::counted_inner<Key, leaf, Family>;
   using inner_row = typename inner::template row<inner>;
@@ -121,27 +126,63 @@ class counted_btree
     [[nodiscard]] const hop& back() const noexcept { return at[size - 1]; }
   };
 
-  template <class F>
-  void scan(const Key* lo, const Key* hi, F& f) const {
-    detail::map::scan_in_batches<Key, Value>(
-        lo, hi, less_, 2 * leaf::most,
-        [&](const auto& rest, auto& some) { return gather(rest, some); }, f);
+  [[nodiscard]] const counted_btree& ordered() const noexcept { return *this; }
+  template <class Within, class F>
+  void scan(const Within& within, F& f) const {
+    scan_towards<false>(within, f);
   }
-  /// Of one leaf after the other until there are as many as in half a batch.
-  bool gather(detail::map::interval<Key> rest, detail::map::pairs<Key, Value>& some) const {
+  template <class Within, class F>
+  void scan_down(const Within& within, F& f) const {
+    scan_towards<true>(within, f);
+  }
+  template <bool Down, class Within>
+  [[nodiscard]] auto outermost(const Within& within) const {
+    detail::map::one_pair<Key, Value> found;
+    gather<Down>(within, found);
+    return found.taken();
+  }
+  template <bool Down, class Within, class F>
+  void scan_towards(const Within& within, F& f) const {
+    detail::map::scan_in_batches<Down, Key, Value>(
+        within, less_, 2 * leaf::most,
+        [&](const auto& rest, auto& some) { return gather<Down>(rest, some); }, f);
+  }
+  template <bool Down, class Rest, class Some>
+  bool gather(const Rest& rest, Some& some) const {
     const detail::map::writing<Family> turn(writers_);
+    return gather_on<Down>(rest, some);
+  }
+  /// Of one leaf after the other until there are as many as in half a batch; or one pair.
+  template <bool Down, class Rest, class Some>
+  bool gather_on(Rest rest, Some& some) const {
     detail::map::progress<Key, const Key*> on;  // keys stay meanwhile
     while (some.size() <= leaf::most) {
-      const path way = descend(rest.from);
+      const path way = descend_to<Down>(rest);
       const leaf& in = leaf_below(way.back());
-      for (const std::size_t i : in.in_order(bound_of(way.back()), less_)) {
-        const Key& key = in.key(i);
-        if (rest.is_over_at(key, less_)) return !some.empty();
-        if (!rest.is_after(key, less_)) some.emplace_back(key, in.value(i));
+      auto order = in.in_order(bound_of(way.back()), less_);
+      if constexpr (Down) order.reverse();
+      const std::uint8_t* at = order.begin();
+      const std::uint8_t* const end = order.end();
+      while (at != end && rest.template begins_beyond<Down>(in.key(*at), less_)) ++at;
+      for (; at != end; ++at) {
+        const Key& key = in.key(*at);
+        if (rest.template is_left_at<Down>(key, less_)) return !some.empty();
+        some.emplace_back(key, in.value(*at));
+        if constexpr (detail::map::room_of<Some> == 1) return true;
       }
-      const Key* const next = end_of(way);
-      if (next == nullptr || !on.goes_on(*next, less_)) break;
-      rest = {next, true, rest.to};
+      const Key* const next = Down ? begin_of(way) : end_of(way);
+      if (next == nullptr || !on.template goes_on<Down>(*next, less_)) break;
+      using others = decltype(rest.template beyond<Down>(*next));
+      if constexpr (!std::is_same_v<Rest, others>) {
+        others more = rest.template beyond<Down>(*next);
+        if constexpr (!Down) more.with_from = true;
+        return gather_on<Down>(more, some);
+      } else if constexpr (Down) {
+        rest.to = next;
+      } else {
+        rest.from = next;
+        rest.with_from = true;
+      }
     }
     return !some.empty();
   }
@@ -153,14 +194,37 @@ class counted_btree
     }
     return nullptr;
   }
+  /// Likewise where it begins.
+  static const Key* begin_of(const path& way) {
+    for (std::size_t level = way.size; level-- != 0;) {
+      const Key* const begin = way[level].node->begin(way[level].child);
+      if (begin != nullptr) return begin;
+    }
+    return nullptr;
+  }
 
   /// For the writer: what is in the tree stays while it is that. Null: to the first leaf.
   path descend(const Key* key) const {
+    return descend_by(
+        [&](const inner& at) { return key == nullptr ? 0 : at.child(*key, at.late(), less_); });
+  }
+  /// To the leaf where the interval begins, or if Down ends.
+  template <bool Down, class Within>
+  path descend_to(Within within) const {
+    if constexpr (Down) {
+      const auto begins = [&](const Key& begin) { return !within.is_over_at(begin, less_); };
+      return descend_by([&](const inner& at) { return at.last_child(begins, less_); });
+    } else {
+      return descend(within.from);
+    }
+  }
+  template <class ChildOf>
+  path descend_by(const ChildOf& child_of) const {
     path way;
     inner_location* link = &root_;
     for (;;) {
       inner* const at = detail::map::peek<Family, inner>(*link);
-      const std::size_t i = key == nullptr ? 0 : at->child(*key, at->late(), less_);
+      const std::size_t i = child_of(*at);
       way.at[way.size++] = {at, link, i};
       if (!at->over_inners()) return way;
       link = &at->inner(i);

@@ -173,7 +173,7 @@ class counted_hash
 
   /// A partition at a time, in no order.
   template <class F>
-  void scan(const Key*, const Key*, F& f) const {
+  void scan(const detail::map::interval<Key>&, F& f) const {
     std::vector<std::pair<Key, Value>> some;
     for (partition& p : *partitions_) {
       some.clear();

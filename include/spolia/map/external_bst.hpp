@@ -159,11 +159,20 @@ class external_bst_core {
     return p.found;
   }
 
-  template <class F>
-  void scan(const Key* lo, const Key* hi, F& f) const {
-    scan_in_batches<Key, Value>(
-        lo, hi, tree_.less(), scan_batch,
-        [&](auto rest, auto& batch) { return gather(rest, batch); }, f);
+  template <class Within, class F>
+  void scan(const Within& within, F& f) const {
+    scan_towards<false>(within, f);
+  }
+  template <class Within, class F>
+  void scan_down(const Within& within, F& f) const {
+    scan_towards<true>(within, f);
+  }
+  template <bool Down, class Within>
+  auto outermost(const Within& within) const {
+    one_pair<Key, Value> found;
+    guard g = home().enter();
+    gather_on<Down>(g, within, found);
+    return found.taken();
   }
 
   std::size_t size_approx() const noexcept { return size_.approx(); }
@@ -174,15 +183,31 @@ class external_bst_core {
   }
 
  private:
-  bool gather(interval<Key> rest, pairs<Key, Value>& batch) const {
-    guard g = home().enter();
-    while (batch.size() < scan_batch) {
-      const leaf* const l = tree_.first(g, rest);
-      if (l == nullptr || rest.is_over_at(l->key, tree_.less())) break;
+  template <bool Down, class Within, class F>
+  void scan_towards(const Within& within, F& f) const {
+    scan_in_batches<Down, Key, Value>(
+        within, tree_.less(), scan_batch,
+        [&](const auto& rest, auto& batch) {
+          guard g = home().enter();
+          gather_on<Down>(g, rest, batch);
+          return !batch.empty();
+        },
+        f);
+  }
+
+  template <bool Down, class Rest, class Batch>
+  void gather_on(guard& g, Rest rest, Batch& batch) const {
+    while (batch.size() < room_of<Batch>) {
+      const leaf* const l = tree_.template first<Down>(g, rest);
+      if (l == nullptr || rest.template is_left_at<Down>(l->key, tree_.less())) break;
       batch.emplace_back(l->key, l->value);
-      rest = {std::addressof(batch.back().first), false, rest.to};
+      const auto others = rest.template beyond<Down>(batch.back().first);
+      if constexpr (std::is_same_v<Rest, std::remove_const_t<decltype(others)>>) {
+        rest = others;
+      } else {
+        return gather_on<Down>(g, others, batch);
+      }
     }
-    return !batch.empty();
   }
 
   detail::map::size_counter size_;

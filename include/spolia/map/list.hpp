@@ -129,17 +129,26 @@ class list_core {
     return n != nullptr;
   }
 
-  template <class F>
-  void scan(const Key* lo, const Key* hi, F& f) const {
-    scan_in_batches<Key, Value>(
-        lo, hi, chain_.less(), chain::batch_size,
+  template <class Within, class F>
+  void scan(const Within& within, F& f) const {
+    scan_in_batches<false, Key, Value>(
+        within, chain_.less(), chain::batch_size,
         [&](const auto& rest, auto& batch) { return copy_some(rest, batch); }, f);
+  }
+  static constexpr bool is_linear = true;
+  /// Of all, the first.
+  template <bool>
+  auto outermost(const interval<Key>& all) const {
+    one_pair<Key, Value> found;
+    copy_some(all, found);
+    return found.taken();
   }
 
   std::size_t size_approx() const noexcept { return size_.approx(); }
 
  private:
-  bool copy_some(const typename chain::interval& rest, typename chain::pairs& batch) const {
+  template <class Rest, class Batch>
+  bool copy_some(const Rest& rest, Batch& batch) const {
     guard g = home().enter();
     return chain_.gather(g, rest, batch);
   }

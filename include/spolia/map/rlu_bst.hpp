@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -29,6 +30,7 @@
 #include <spolia/map/detail/key_handed.hpp>
 #include <spolia/map/detail/rlu_chain.hpp>
 #include <spolia/map/detail/rlu_scan.hpp>
+#include <spolia/map/detail/scan.hpp>
 #include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/detail/size_counter.hpp>
 #include <spolia/map/keys.hpp>
@@ -111,32 +113,58 @@ class rlu_bst_core {
     });
   }
 
-  template <class F>
-  void scan(const Key* lo, const Key* hi, F& f) const {
-    show_copies<Key, Value>(f, [&](auto& copies) {
-      home_.read([&](reader& in) {
-        std::vector<rlu::view<node>> up;  // whose left side has been shown
-        auto n = in.read(in.read(root_)->left);
-        for (;;) {
-          while (n) {
-            const bool too_small = lo != nullptr && less_(n.fixed().key, *lo);
-            if (!too_small) up.push_back(n);
-            n = in.read(too_small ? n->right : n->left);
-          }
-          if (up.empty()) return;
-          n = up.back();
-          up.pop_back();
-          if (hi != nullptr && !less_(n.fixed().key, *hi)) return;
-          copies.push_back({n.fixed().key, n.fixed().value});
-          n = in.read(n->right);
-        }
-      });
+  template <class Within, class F>
+  void scan(const Within& within, F& f) const {
+    scan_towards<false>(within, f);
+  }
+  template <class Within, class F>
+  void scan_down(const Within& within, F& f) const {
+    scan_towards<true>(within, f);
+  }
+
+  template <bool Down, class Within>
+  auto outermost(const Within& within) const {
+    return home_.read([&](reader& in) {
+      std::optional<std::pair<Key, Value>> found;
+      rlu::view<node> last;
+      for (auto n = in.read(in.read(root_)->left); n;) {
+        const bool before = within.template begins_beyond<Down>(n.fixed().key, less_);
+        if (!before) last = n;
+        n = in.read(before != Down ? n->right : n->left);
+      }
+      if (last && !within.template is_left_at<Down>(last.fixed().key, less_)) {
+        found.emplace(last.fixed().key, last.fixed().value);
+      }
+      return found;
     });
   }
 
   std::size_t size_approx() const noexcept { return size_.approx(); }
 
  private:
+  template <bool Down, class Within, class F>
+  void scan_towards(const Within& within, F& f) const {
+    show_copies<Key, Value>(f, [&](auto& copies) {
+      home_.read([&](reader& in) {
+        std::vector<rlu::view<node>> up;  // whose nearer side has been shown
+        auto n = in.read(in.read(root_)->left);
+        for (;;) {
+          while (n) {
+            const bool before = within.template begins_beyond<Down>(n.fixed().key, less_);
+            if (!before) up.push_back(n);
+            n = in.read(before != Down ? n->right : n->left);
+          }
+          if (up.empty()) return;
+          n = up.back();
+          up.pop_back();
+          if (within.template is_left_at<Down>(n.fixed().key, less_)) return;
+          copies.push_back({n.fixed().key, n.fixed().value});
+          n = in.read(Down ? n->left : n->right);
+        }
+      });
+    });
+  }
+
   /// Where a key is, or would be.
   struct place {
     rlu::ptr<node> above;  // null: the root is

@@ -27,6 +27,7 @@
 #include <spolia/map/detail/hash_spread.hpp>
 #include <spolia/map/detail/rlu_chain.hpp>
 #include <spolia/map/detail/rlu_scan.hpp>
+#include <spolia/map/detail/scan.hpp>
 #include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/detail/size_counter.hpp>
 #include <spolia/map/hash_seeds.hpp>
@@ -111,9 +112,9 @@ class rlu_hash_core {
     });
   }
 
-  /// All of it: `lo` and `hi` are null.
+  /// All of it, whatever the interval.
   template <class F>
-  void scan(const Key*, const Key*, F& f) const {
+  void scan(const interval<Key>&, F& f) const {
     show_copies<Key, Value>(f, [&](auto& copies) {
       home_.read([&](reader& in) {
         for (std::size_t i = 0; i < roots_.size(); ++i) {

@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -31,6 +32,7 @@
 #include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/rlu_chain.hpp>
 #include <spolia/map/detail/rlu_scan.hpp>
+#include <spolia/map/detail/scan.hpp>
 #include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/detail/size_counter.hpp>
 #include <spolia/map/keys.hpp>
@@ -100,16 +102,29 @@ class rlu_list_core {
     });
   }
 
-  template <class F>
-  void scan(const Key* lo, const Key* hi, F& f) const {
+  template <class Within, class F>
+  void scan(const Within& within, F& f) const {
     show_copies<Key, Value>(f, [&](auto& copies) {
       home_.read([&](reader& in) {
-        auto n =
-            in.read(lo == nullptr ? in.read(root_)->next : chain::locate(in, root_, *lo, less_).at);
-        for (; n && (hi == nullptr || less_(n.fixed().key, *hi)); n = in.read(n->next)) {
+        auto n = in.read(within.from == nullptr ? in.read(root_)->next
+                                                : chain::locate(in, root_, *within.from, less_).at);
+        if (n && within.is_after(n.fixed().key, less_)) n = in.read(n->next);
+        for (; n && !within.is_over_at(n.fixed().key, less_); n = in.read(n->next)) {
           copies.push_back({n.fixed().key, n.fixed().value});
         }
       });
+    });
+  }
+  static constexpr bool is_linear = true;
+  /// Of all, the first.
+  template <bool>
+  auto outermost(const interval<Key>&) const {
+    return home_.read([&](reader& in) {
+      std::optional<std::pair<Key, Value>> found;
+      if (const auto n = in.read(in.read(root_)->next)) {
+        found.emplace(n.fixed().key, n.fixed().value);
+      }
+      return found;
     });
   }
 

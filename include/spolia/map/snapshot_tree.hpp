@@ -147,14 +147,29 @@ class snapshot_tree_core {
   }
   std::size_t size_approx() const noexcept { return tree_.size_approx(); }
 
-  template <class F>
-  void scan(const Key* lo, const Key* hi, F& f) const {
+  template <class Within, class F>
+  void scan(const Within& within, F& f) const {
     const snapshot now(collector_.time(), "scan");
-    if (lo == nullptr) {
-      show_all(pairs(tree_, now.clone()), f);
-    } else {
-      show_all(pairs(tree_, now.clone(), *lo, *hi), f);
+    for (const auto& [key, value] : pairs(tree_, now.clone(), within)) {
+      if (!detail::shown_to(f, key, value)) return;
     }
+  }
+  template <class Within, class F>
+  void scan_down(const Within& within, F& f) const {
+    const snapshot now(collector_.time(), "scan");
+    const pairs all(tree_, now.clone(), within);
+    const auto begin = all.begin();
+    for (auto at = all.end(); at != begin;) {
+      const auto& [key, value] = *--at;
+      if (!detail::shown_to(f, key, value)) return;
+    }
+  }
+  template <bool Down, class Within>
+  auto outermost(const Within& within) const {
+    std::optional<std::pair<Key, Value>> found;
+    const snapshot now(collector_.time(), "look");
+    if (const auto* const p = outermost_at<Down>(now, within)) found.emplace(p->key(), p->value());
+    return found;
   }
 
   const Value* find_at(const snapshot& then, const Key& key) const {
@@ -183,11 +198,19 @@ class snapshot_tree_core {
       for (std::size_t i = 0; i < n; ++i) f(found[i]);
     });
   }
-  template <class... Limits>
-  pairs pairs_at(const snapshot& then, const Limits&... limits) const {
+  template <class Within>
+  pairs pairs_at(const snapshot& then, const Within& within) const {
     snapshot held = then.clone();
     if (!mine(then)) held.withdraw();
-    return pairs(tree_, std::move(held), limits...);
+    return pairs(tree_, std::move(held), within);
+  }
+  /// The pair stays while the snapshot does.
+  template <bool Down, class Within>
+  const typename tree::pair* outermost_at(const snapshot& then, const Within& within) const {
+    if (!mine(then)) return nullptr;
+    const std::uint64_t t = then.timestamp(collector_.time());
+    auto here = collector_.enter();
+    return tree_.at_instants().template outermost_at<Down>(here, t, within);
   }
 
   template <class F>
@@ -199,13 +222,23 @@ class snapshot_tree_core {
     std::forward<F>(f)(found->value());
     return true;
   }
+  template <bool Down, class Within>
+  auto copy_of_outermost_at(const lease& then, const Within& within) const {
+    std::optional<std::pair<Key, Value>> found;
+    if (!mine(then)) return found;
+    auto here = collector_.enter();
+    const auto* const p = tree_.at_instants().template outermost_at<Down>(here, then, within);
+    if (p != nullptr) found.emplace(p->key(), p->value());
+    return found;
+  }
   /// Copies a few pairs at a time: what a lease has found stays as long as a guard.
-  template <class F>
-  void scan_at(const lease& then, const Key* lo, const Key* hi, F& f) const {
+  template <class Within, class F>
+  void scan_at(const lease& then, const Within& within, F& f) const {
     if (!mine(then)) return;
     std::vector<std::pair<Key, Value>> some;
     std::optional<Key> last;
-    typename tree::past::limits rest{.lo = lo, .hi = hi};
+    typename tree::past::limits rest{
+        .lo = within.from, .hi = within.to, .open = !within.with_from, .closed = Within::has_to};
     progress<Key> way;
     bool more = true;
     while (more) {
@@ -238,12 +271,6 @@ class snapshot_tree_core {
   }
 
  private:
-  template <class F>
-  static void show_all(const pairs& all, F& f) {
-    for (const auto& [key, value] : all) {
-      if (!detail::shown_to(f, key, value)) return;
-    }
-  }
   /// Whether there may be more.
   bool gather(const lease& then, const typename tree::past::limits& within,
               std::vector<std::pair<Key, Value>>& some) const {
@@ -285,6 +312,9 @@ class snapshot_tree
           detail::map::snapshot_tree_core<Key, Value, Collector, Compare, LeafPairs>> {
   using core_type = detail::map::snapshot_tree_core<Key, Value, Collector, Compare, LeafPairs>;
   using face = detail::map::map_face<core_type>;
+  using shown = std::optional<std::pair<const Key&, const Value&>>;
+  using copied = std::optional<std::pair<Key, Value>>;
+  static constexpr auto& all_keys = detail::map::all_keys<Key>;
 
  public:
   using collector_type = Collector;
@@ -313,8 +343,14 @@ class snapshot_tree
 
   using face::contains;
   using face::find;
+  using face::first;
   using face::for_each;
+  using face::last;
+  using face::last_before;
+  using face::last_upto;
+  using face::lower_bound;
   using face::range;
+  using face::upper_bound;
   using face::visit;
 
   /// The value that `key` mapped to, null if none. It stays while the snapshot and the map live.
@@ -340,16 +376,46 @@ class snapshot_tree
 
   /// All pairs in ascending order of keys, each a std::pair<const Key&, const Value&>: a range that
   /// goes both ways and may be held as long as one likes, since it holds the snapshot and no guard.
-  auto all(const snapshot& then) const { return this->core().pairs_at(then); }
-  /// Those with keys from `lo` on and before `hi`.
+  auto all(const snapshot& then) const { return this->core().pairs_at(then, all_keys); }
+  /// Those with keys from `lo` on and before `hi`, or with other ends (map/ends.hpp), of which it
+  /// keeps copies.
   auto range(const snapshot& then, const Key& lo, const Key& hi) const {
-    return this->core().pairs_at(then, lo, hi);
+    return this->core().pairs_at(then, detail::map::from_to(lo, hi));
+  }
+  template <class Lo, class Hi>
+    requires detail::map::ends_of<Lo, Hi, Key>
+  auto range(const snapshot& then, const Lo& lo, const Hi& hi) const {
+    return detail::map::between<Key>(
+        lo, hi, [&](const auto& within) { return this->core().pairs_at(then, within); });
   }
 
-  /// How many pairs there were, in all or with keys from `lo` on and before `hi`; looks at each.
+  /// How many pairs there were, in all or in a range; looks at each.
   std::size_t size(const snapshot& then) const { return count_of(all(then)); }
   std::size_t count(const snapshot& then, const Key& lo, const Key& hi) const {
     return count_of(range(then, lo, hi));
+  }
+  template <class Lo, class Hi>
+    requires detail::map::ends_of<Lo, Hi, Key>
+  std::size_t count(const snapshot& then, const Lo& lo, const Hi& hi) const {
+    return count_of(range(then, lo, hi));
+  }
+
+  /// The pair with the least key, and with the greatest; the first one at `key` or after it, the
+  /// first one after it, the last one before it, the last one before it or at it. Nothing: there
+  /// was none. The references stay while the snapshot and the map live.
+  shown first(const snapshot& then) const { return edge<false>(then, all_keys); }
+  shown last(const snapshot& then) const { return edge<true>(then, all_keys); }
+  shown lower_bound(const snapshot& then, const Key& key) const {
+    return edge<false>(then, detail::map::from_on(key));
+  }
+  shown upper_bound(const snapshot& then, const Key& key) const {
+    return edge<false>(then, detail::map::after_it(key));
+  }
+  shown last_before(const snapshot& then, const Key& key) const {
+    return edge<true>(then, detail::map::before_it(key));
+  }
+  shown last_upto(const snapshot& then, const Key& key) const {
+    return edge<true>(then, detail::map::up_to(key));
   }
 
   // Each of these throws snapshot_expired when the lease was ended, and gives nothing that outlives
@@ -377,12 +443,34 @@ class snapshot_tree
   template <std::invocable<const Key&, const Value&> F>
     requires std::copy_constructible<Key> && std::copy_constructible<Value>
   void for_each(const lease& then, F&& f) const {
-    this->core().scan_at(then, nullptr, nullptr, f);
+    this->core().scan_at(then, all_keys, f);
   }
   template <std::invocable<const Key&, const Value&> F>
     requires std::copy_constructible<Key> && std::copy_constructible<Value>
   void range(const lease& then, const Key& lo, const Key& hi, F&& f) const {
-    this->core().scan_at(then, std::addressof(lo), std::addressof(hi), f);
+    this->core().scan_at(then, detail::map::from_to(lo, hi), f);
+  }
+  template <class Lo, class Hi, std::invocable<const Key&, const Value&> F>
+    requires std::copy_constructible<Key> && std::copy_constructible<Value> &&
+             detail::map::ends_of<Lo, Hi, Key>
+  void range(const lease& then, const Lo& lo, const Hi& hi, F&& f) const {
+    detail::map::between<Key>(lo, hi,
+                              [&](const auto& within) { this->core().scan_at(then, within, f); });
+  }
+  /// As at a snapshot, with copies.
+  copied first(const lease& then) const { return copy_of_edge<false>(then, all_keys); }
+  copied last(const lease& then) const { return copy_of_edge<true>(then, all_keys); }
+  copied lower_bound(const lease& then, const Key& key) const {
+    return copy_of_edge<false>(then, detail::map::from_on(key));
+  }
+  copied upper_bound(const lease& then, const Key& key) const {
+    return copy_of_edge<false>(then, detail::map::after_it(key));
+  }
+  copied last_before(const lease& then, const Key& key) const {
+    return copy_of_edge<true>(then, detail::map::before_it(key));
+  }
+  copied last_upto(const lease& then, const Key& key) const {
+    return copy_of_edge<true>(then, detail::map::up_to(key));
   }
 
   /// Lets go of what no snapshot needs and updates have not come to yet: for idle times.
@@ -404,6 +492,15 @@ class snapshot_tree
   auto& in_batches() noexcept { return this->core().in_batches(); }
   void watched(bool changed) noexcept { this->core().watched(changed); }
 
+  template <bool Down, class Within>
+  shown edge(const snapshot& then, const Within& within) const {
+    const auto* const p = this->core().template outermost_at<Down>(then, within);
+    return p == nullptr ? shown() : shown(std::in_place, p->key(), p->value());
+  }
+  template <bool Down, class Within>
+  copied copy_of_edge(const lease& then, const Within& within) const {
+    return this->core().template copy_of_outermost_at<Down>(then, within);
+  }
   template <class Pairs>
   static std::size_t count_of(const Pairs& all) {
     return static_cast<std::size_t>(std::ranges::distance(all));

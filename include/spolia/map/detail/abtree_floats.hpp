@@ -59,17 +59,26 @@ class abtree_of_floats {
     return ranks_.visit(float_rank(key), std::forward<F>(f));
   }
 
-  template <class F>
-  void scan(const Key* from, const Key* to, F& f) const {
-    const bounds within(from, to);
+  template <class Within, class F>
+  void scan(const Within& within, F& f) const {
+    const bounds<Within> of(within);
     const auto shown = shows(f);
-    ranks_.scan(within.from(), within.to(), shown);
+    ranks_.scan(of.ranks(), shown);
   }
-  template <class F>
-  void scan_down(const Key* from, const Key* to, F& f) const {
-    const bounds within(from, to);
+  template <class Within, class F>
+  void scan_down(const Within& within, F& f) const {
+    const bounds<Within> of(within);
     const auto shown = shows(f);
-    ranks_.scan_down(within.from(), within.to(), shown);
+    ranks_.scan_down(of.ranks(), shown);
+  }
+  template <bool Down, class Within>
+  auto outermost(const Within& within) const {
+    const bounds<Within> of(within);
+    std::optional<std::pair<Key, mapped_type>> found;
+    if (auto pair = ranks_.template outermost<Down>(of.ranks())) {
+      found.emplace(key_of(pair->first), std::move(pair->second));
+    }
+    return found;
   }
 
   std::size_t size_approx() const noexcept { return ranks_.size_approx(); }
@@ -77,20 +86,21 @@ class abtree_of_floats {
   auto audit() const { return ranks_.audit(); }
 
  private:
-  /// The ranks of the keys that bound a scan. Null: no bound.
+  /// The ranks of the keys that bound a scan.
+  template <class Within>
   class bounds {
    public:
-    bounds(const Key* from, const Key* to)
-        : has_from_(from != nullptr),
-          has_to_(to != nullptr),
-          from_(has_from_ ? float_rank(*from) : rank{}),
-          to_(has_to_ ? float_rank(*to) : rank{}) {}
-    const rank* from() const noexcept { return has_from_ ? &from_ : nullptr; }
-    const rank* to() const noexcept { return has_to_ ? &to_ : nullptr; }
+    explicit bounds(const Within& of)
+        : of_(of),
+          from_(of.from != nullptr ? float_rank(*of.from) : rank{}),
+          to_(of.to != nullptr ? float_rank(*of.to) : rank{}) {}
+    [[nodiscard]] interval<rank, rank, Within::has_to> ranks() const noexcept {
+      return {of_.from != nullptr ? &from_ : nullptr, of_.with_from,
+              of_.to != nullptr ? &to_ : nullptr};
+    }
 
    private:
-    bool has_from_;
-    bool has_to_;
+    const Within& of_;
     rank from_;
     rank to_;
   };

@@ -163,42 +163,29 @@ class abtree_search {
     });
   }
 
-  /// The pairs before `to` and after `from`, or at it unless `behind`, in the leaf where `from`
-  /// belongs. Null: no bound.
-  void next_chunk(guard& g, const Key* from, bool behind, const Key* to, chunk& c) const {
+  /// The first pairs of the interval, `most` of them, in the leaf in which it begins; if Down the
+  /// last ones, the last one first, in the leaf in which it ends. c.limit: where the leaf's range
+  /// ends, or begins.
+  template <bool Down, class Rest>
+  void next_chunk(guard& g, const Rest& rest, unsigned most, chunk& c) const {
     g.read([&] {
       c.count = 0;
       bounded b;
-      for (backoff wait; !descend_with_bound<false>(g, from, b);) wait.pause();
+      for (backoff wait; !descend_with_bound<Down>(g, rest, b);) wait.pause();
       c.limit = b.limit;
       const leaf& l = *b.low;
-      unsigned at = from == nullptr ? 0 : l.position(*from, less_);
-      if (behind && is_at(l, at, *from)) ++at;
-      const unsigned end = to == nullptr ? l.size : l.position(*to, less_);
-      for (; at < end && c.count < chunk_size; ++at, ++c.count) {
-        take(g, l, at, c);
+      unsigned at = rest.from == nullptr ? 0 : l.position(*rest.from, less_);
+      if (!rest.with_from && is_at(l, at, *rest.from)) ++at;
+      unsigned end = rest.to == nullptr ? l.size : l.position(*rest.to, less_);
+      if constexpr (Rest::has_to) {
+        if (rest.to != nullptr && is_at(l, end, *rest.to)) ++end;
+      }
+      if constexpr (Down) {
+        for (; at < end && c.count < most; --end, ++c.count) take(g, l, end - 1, c);
+      } else {
+        for (; at < end && c.count < most; ++at, ++c.count) take(g, l, at, c);
       }
       c.more = at < end;
-      if (b.bounded_by != nullptr) numbered::keep(g, b.bounded_by, guard_slots - 1);
-      return true;
-    });
-  }
-
-  /// The last pairs before `to` that are not before `from`, the last one first, in the leaf in
-  /// which such keys end. Null: no bound. c.limit: where the leaf's range begins.
-  void previous_chunk(guard& g, const Key* from, const Key* to, chunk& c) const {
-    g.read([&] {
-      c.count = 0;
-      bounded b;
-      for (backoff wait; !descend_with_bound<true>(g, to, b);) wait.pause();
-      c.limit = b.limit;
-      const leaf& l = *b.low;
-      unsigned at = to == nullptr ? l.size : l.position(*to, less_);
-      const unsigned begin = from == nullptr ? 0 : l.position(*from, less_);
-      for (; at > begin && c.count < chunk_size; --at, ++c.count) {
-        take(g, l, at - 1, c);
-      }
-      c.more = at > begin;
       if (b.bounded_by != nullptr) numbered::keep(g, b.bounded_by, guard_slots - 1);
       return true;
     });
@@ -327,18 +314,18 @@ class abtree_search {
     return true;
   }
 
-  /// The child whose range ends at `to`, or has it inside.
-  unsigned route_below(const internal& i, const Key& to) const {
-    const unsigned index = i.route(to, less_);
-    if (SPOLIA_FAULT("abtree.below_goes_right")) return index;
-    return index != 0 && !less_(i.keys[index - 1], to) ? index - 1 : index;
+  /// The child in which the interval ends.
+  template <class Rest>
+  unsigned route_below(const internal& i, const Rest& rest) const {
+    const unsigned index = i.route(*rest.to, less_);
+    if (Rest::has_to || SPOLIA_FAULT("abtree.below_goes_right")) return index;
+    return index != 0 && !less_(i.keys[index - 1], *rest.to) ? index - 1 : index;
   }
 
-  /// Down to the leaf where `from` belongs (null: the first), with the key that bounds it. If
-  /// Down, to the leaf where the keys before `from` end (null: the last), with the key at which it
-  /// begins. False: start over.
-  template <bool Down>
-  bool descend_with_bound(guard& g, const Key* from, bounded& b) const {
+  /// Down to the leaf in which the interval begins, with the key that bounds it. If Down, to the
+  /// leaf in which it ends, with the key at which that leaf begins. False: start over.
+  template <bool Down, class Rest>
+  bool descend_with_bound(guard& g, const Rest& rest, bounded& b) const {
     const stepper step = numbered::steps(g);
     unsigned slot = 0;
     unsigned spare = 1;
@@ -348,8 +335,12 @@ class abtree_search {
     if (!follow(g, step, entry_, 0, n, slot)) return false;
     while (!n->is_leaf) {
       const internal* const i = steps::as_internal(n);
-      unsigned index = Down ? i->size - 1U : 0U;
-      if (from != nullptr) index = Down ? route_below(*i, *from) : i->route(*from, less_);
+      unsigned index = 0;
+      if constexpr (Down) {
+        index = rest.to != nullptr ? route_below(*i, rest) : i->size - 1U;
+      } else {
+        if (rest.from != nullptr) index = i->route(*rest.from, less_);
+      }
       if (!follow(g, step, *i, index, n, spare)) return false;
       if (Down ? index != 0 : index + 1U < i->size) {
         b.limit = std::addressof(i->keys[Down ? index - 1 : index]);

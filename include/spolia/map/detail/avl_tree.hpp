@@ -94,25 +94,29 @@ class avl_tree {
     }
   }
 
-  /// The first node of the interval, with a value or without; `to` is not looked at. Null: none.
-  outcome first(const interval<Key>& rest, const node*& found) const {
+  /// The first node of the interval, with a value or without; its other end is not looked at. If
+  /// Down, the last one: all the same with sides exchanged. Null: none.
+  template <bool Down, class Rest>
+  outcome first(const Rest& rest, const node*& found) const {
+    constexpr unsigned towards = Down ? 1 : 0;
     joint* at = &entry_;
     std::uint64_t seen = 0;
-    unsigned side = 0;
+    unsigned side = 0;  // of the entry, where the root is
     found = nullptr;
     for (;;) {
       node* const c = follow(*at, side);
       if (c == nullptr) {
         // Nothing hangs where `from` would be, so what comes next is the last node where the way
-        // went left; unless that was unlinked meanwhile.
+        // went left, or right if Down; unless that was unlinked meanwhile.
         if (!still(at, seen)) return outcome::changed;
         return found != nullptr && found->is_unlinked() ? outcome::changed : outcome::done;
       }
-      const unsigned next = rest.is_after(c->key, less_) ? 1 : 0;
+      const unsigned next =
+          rest.template begins_beyond<Down>(c->key, less_) ? 1 - towards : towards;
       const outcome o = step(at, seen, side, c);
       if (o != outcome::done) return o;
       if (at != c) continue;
-      if (next == 0) found = c;
+      if (next == towards) found = c;
       side = next;
     }
   }

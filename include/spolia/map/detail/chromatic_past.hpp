@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/chromatic_leaves.hpp>
@@ -64,11 +65,16 @@ class chromatic_past {
     all,        // without a look at them
     with_some,  // that have pairs within the limits
   };
-  /// Keys from *lo on (after it, if `open`) and before *hi; null: no limit.
+  /// Keys from *lo on (after it, if `open`) and before *hi (or at it, if `closed`); null: no limit.
   struct limits {
     const key_type* lo = nullptr;
     const key_type* hi = nullptr;
     bool open = false;
+    bool closed = false;
+    [[nodiscard]] bool is_over_at(const key_type& key, const Compare& less) const {
+      if (hi == nullptr) return false;
+      return closed ? static_cast<bool>(less(*hi, key)) : !less(key, *hi);
+    }
   };
 
   chromatic_past(Collector& c, const internal& entry, const Compare& less, const leaves& l,
@@ -122,6 +128,21 @@ class chromatic_past {
     if (node* const n = top_at(then)) descend(n, then, within, found, w);
     std::reverse(found.of.begin(), found.of.begin() + found.count);
   }
+  /// The first pair of the interval (scan.hpp), or if Down the last one; null: there is none.
+  template <bool Down, class Instant, class Within>
+  const pair* outermost_at(session&, const Instant& then, const Within& within) const {
+    const auto* const key = [&] {
+      if constexpr (Down) return within.to;
+      if constexpr (!Down) return within.from;
+    }();
+    if constexpr (std::is_same_v<decltype(key), const key_type* const>) {
+      node* const n = key == nullptr ? nullptr : first_node(then, *key);
+      const pair* const near = n == nullptr ? nullptr : outermost<Down>(n, then, within);
+      if (near != nullptr) return near;
+    }
+    node* const top = top_at(then);
+    return top == nullptr ? nullptr : outermost<Down>(top, then, within);
+  }
   /// The pairs of a leaf that are within the limits. Inside a session only if it is for a lease.
   template <class Instant>
   pairs pairs_of(const leaf& l, const Instant& then, const limits& within) const {
@@ -137,7 +158,7 @@ class chromatic_past {
     for (; way; way.step()) {
       way.fetch_ahead();
       const key_type* const end = way.end();
-      const bool last = end == nullptr || (rest.hi != nullptr && !less_(*end, *rest.hi));
+      const bool last = end == nullptr || rest.is_over_at(*end, less_);
       node* n = way.router();
       if (n != nullptr && !last && rest.lo != within.lo && w == which::all) {
         all_below(*Nodes::as_internal(n), then, found);
@@ -145,7 +166,7 @@ class chromatic_past {
         // Of the same table: another one's may route less.
         if (n == nullptr && rest.lo != nullptr) n = way.higher(*rest.lo, less_);
         if (n == nullptr) n = top_at(then);
-        if (n != nullptr) ascend(n, then, {rest.lo, last ? rest.hi : end, rest.open}, found, w);
+        if (n != nullptr) ascend(n, then, last ? rest : limits{rest.lo, end, rest.open}, found, w);
       }
       if (found.is_full()) way.fetch_leaves();
       if (last || found.is_full()) return;
@@ -211,8 +232,10 @@ class chromatic_past {
       first = lo.at + (lo.found && l.open ? 1 : 0);
     }
     std::size_t end = some.size();
-    if (l.hi != nullptr && !less_(some.back().key(), *l.hi))
-      end = detail::map::place_of_key(some, *l.hi, less_);
+    if (l.is_over_at(some.back().key(), less_)) {
+      const auto hi = leaves_.find(some, *l.hi);
+      end = hi.at + (hi.found && l.closed ? 1 : 0);
+    }
     return some.subspan(first, (std::max)(first, end) - first);
   }
 
@@ -227,7 +250,7 @@ class chromatic_past {
     if (n->is_leaf()) return add(*Nodes::as_leaf(n), then, within, found, w);
     const internal* const i = Nodes::as_internal(n);
     const bool goes_left = within.lo == nullptr || less_(*within.lo, i->key);
-    const bool goes_right = within.hi == nullptr || less_(i->key, *within.hi);
+    const bool goes_right = !within.is_over_at(i->key, less_);
     i->prefetch();
     const link* const left = goes_left ? link_at(*i, 0, then) : nullptr;
     const link* const right = goes_right ? link_at(*i, 1, then) : nullptr;
@@ -236,7 +259,7 @@ class chromatic_past {
     if (left != nullptr) {
       // What is on this side is before what is on the other one.
       const key_type* const hi = goes_right ? nullptr : within.hi;
-      ascend(left->to, then, {within.lo, hi, within.open}, found, w);
+      ascend(left->to, then, {within.lo, hi, within.open, within.closed}, found, w);
       within.lo = nullptr;  // what comes is after it
     }
     if (right != nullptr && !found.is_full()) ascend(right->to, then, within, found, w);
@@ -258,7 +281,7 @@ class chromatic_past {
   void descend(node* n, std::uint64_t then, limits within, chunk& found, which w) const {
     if (n->is_leaf()) return add(*Nodes::as_leaf(n), then, within, found, w);
     const internal* const i = Nodes::as_internal(n);
-    if (within.hi == nullptr || less_(i->key, *within.hi)) {
+    if (!within.is_over_at(i->key, less_)) {
       descend(at(*i, 1, then), then, within, found, w);
       within.hi = nullptr;
     }
@@ -266,6 +289,30 @@ class chromatic_past {
     if (within.lo == nullptr || less_(*within.lo, i->key)) {
       descend(at(*i, 0, then), then, within, found, w);
     }
+  }
+
+  template <bool Down, class Instant, class Within>
+  const pair* outermost(node* n, const Instant& then, const Within& within) const {
+    if (n->is_leaf()) return outermost_of<Down>(pairs_at(n, then), within);
+    const internal* const i = Nodes::as_internal(n);
+    i->prefetch();
+    const bool goes_left = within.from == nullptr || less_(*within.from, i->key);
+    const bool goes_right = !within.is_over_at(i->key, less_);
+    if (Down ? goes_right : goes_left) {
+      const pair* const near = outermost<Down>(at(*i, Down ? 1 : 0, then), then, within);
+      if (near != nullptr) return near;
+    }
+    if (Down ? !goes_left : !goes_right) return nullptr;
+    return outermost<Down>(at(*i, Down ? 0 : 1, then), then, within);
+  }
+  template <bool Down, class Within>
+  const pair* outermost_of(pairs some, const Within& within) const {
+    const auto place = std::partition_point(some.begin(), some.end(), [&](const pair& p) {
+      return Down ? !within.is_over_at(p.key(), less_) : within.is_after(p.key(), less_);
+    });
+    if (place == (Down ? some.begin() : some.end())) return nullptr;
+    const pair& found = Down ? *(place - 1) : *place;
+    return within.template is_left_at<Down>(found.key(), less_) ? nullptr : &found;
   }
 
   auto& time() const noexcept { return collector_.time(); }

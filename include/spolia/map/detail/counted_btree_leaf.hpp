@@ -87,6 +87,7 @@ struct slots_in_order {
     const auto end = std::remove(slot.begin(), slot.begin() + size, s);
     size = static_cast<std::size_t>(end - slot.begin());
   }
+  void reverse() noexcept { std::reverse(slot.begin(), slot.begin() + size); }
   [[nodiscard]] const std::uint8_t* begin() const noexcept { return slot.data(); }
   [[nodiscard]] const std::uint8_t* end() const noexcept { return slot.data() + size; }
 };

@@ -103,6 +103,21 @@ class counted_inner {
 
   // What follows is for the writer.
 
+  /// The last child whose keys begin where begins(key) says yes, as it does up to some point.
+  template <class Begins, class Compare>
+  [[nodiscard]] std::size_t last_child(const Begins& begins, const Compare& less) const {
+    const Key* const keys = keys_.begin();
+    auto best = static_cast<std::size_t>(
+        std::partition_point(keys, keys + (ascending_ - 1), begins) - keys);
+    for (std::size_t i = ascending_; i < children(); ++i) {
+      if (begins(keys[i - 1]) && (best == 0 || less(keys[best - 1], keys[i - 1]))) best = i;
+    }
+    return best;
+  }
+  /// The key that none of child i is below; null: there is none.
+  [[nodiscard]] const Key* begin(std::size_t i) const noexcept {
+    return i == 0 ? nullptr : keys_.begin() + (i - 1);
+  }
   [[nodiscard]] std::size_t children() const noexcept { return ascending_ + late_.load_relaxed(); }
   [[nodiscard]] bool has_room() const noexcept {
     return late_.load_relaxed() < most_late && children() < most;

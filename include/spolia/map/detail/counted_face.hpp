@@ -10,20 +10,19 @@
 //   put(key, value, true, seen), remove(key, seen)   true if the key still had the value seen, and
 //                              has this one now, or none; else nothing has changed
 //   size_approx()
-//   scan(lo, hi, f)            shows f copies of the pairs, outside of the writers' turns; if
-//                              there is a key_compare in ascending order, those from *lo on and
-//                              before *hi
-//                              (null: no limit)
+//   scan(interval, f)          shows f copies of the pairs, outside of the writers' turns; those of
+//                              the interval (scan.hpp) in ascending order, if there is an order,
+//                              and else all
 //   publishes                  see after_update.hpp
 #pragma once
 
 #include <concepts>
-#include <memory>
 #include <optional>
 #include <utility>
 
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/after_update.hpp>
+#include <spolia/map/detail/scan.hpp>
 #include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/updates.hpp>
 
@@ -62,14 +61,7 @@ class counted_face : public value_updates<counted_face<Map, Key, Value>, Key, Va
   /// pairs it takes the writers' turn, and f runs without it: it may take long, and change the map.
   template <std::invocable<const Key&, const Value&> F>
   void for_each(F&& f) const {
-    self().scan(nullptr, nullptr, f);
-  }
-  /// The same for the keys from `lo` on and before `hi`.
-  template <std::invocable<const Key&, const Value&> F>
-  void range(const Key& lo, const Key& hi, F&& f) const
-    requires requires { typename Map::key_compare; }
-  {
-    self().scan(std::addressof(lo), std::addressof(hi), f);
+    self().scan(all_keys<Key>, f);
   }
 
   [[nodiscard]] bool empty_approx() const noexcept { return self().size_approx() == 0; }

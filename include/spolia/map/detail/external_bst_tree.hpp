@@ -128,11 +128,13 @@ class external_bst_tree {
     });
   }
 
-  /// The first leaf of the interval, whose `to` is not looked at; null: there is none.
-  const leaf* first(guard& g, const interval<Key>& rest) const {
+  /// The first leaf of the interval, or if Down the last one; its other end is not looked at. Null:
+  /// there is none.
+  template <bool Down, class Rest>
+  const leaf* first(guard& g, const Rest& rest) const {
     return g.read([&] {
       const leaf* found = nullptr;
-      while (!find_first(g, rest, found)) continue;
+      while (!find_first<Down>(g, rest, found)) continue;
       numbered::keep(g, found, 0);
       return found;
     });
@@ -288,18 +290,23 @@ class external_bst_tree {
   }
 
   /// The leaf where `rest.from` belongs, or if that is before the interval, the first on the other
-  /// side of the last router where the way went left. False: start over.
-  bool find_first(guard& g, const interval<Key>& rest, const leaf*& found) const {
+  /// side of the last router where the way went left. If Down, all the same with sides exchanged.
+  /// False: start over.
+  template <bool Down, class Rest>
+  bool find_first(guard& g, const Rest& rest, const leaf*& found) const {
+    constexpr unsigned towards = Down ? 1 : 0;
     found = nullptr;
     footing on{nullptr, &entry_, 0, 0, 0};
     link next = numbered::protect(g, entry_.child[0], on.slot);
     footing turn = on;
-    for (bool looking = rest.from != nullptr;;) {  // for the place of `from` itself
+    bool looking = Down ? rest.to != nullptr : rest.from != nullptr;  // for the place of that key
+    for (;;) {
       while (is_router(next)) {
         on.at = as_router(next);
         memory::note_access(on.at);
-        const unsigned side = looking && !less_(*rest.from, on.at->key) ? 1 : 0;
-        if (side == 0 && looking) turn = on;
+        const bool away = looking && lies_away<Down>(rest, on.at->key);
+        const unsigned side = away ? 1 - towards : towards;
+        if (!away && looking) turn = on;
         const unsigned slot = free_slot(on, turn);
         if (!step(g, on, side, next, slot)) return false;
         on = {nullptr, on.at, side, slot, on.slot};
@@ -307,7 +314,7 @@ class external_bst_tree {
       const leaf* const l = as_leaf(next);
       if (l == nullptr) return true;
       memory::note_access(l);
-      if (!rest.is_after(l->key, less_)) {
+      if (!rest.template begins_beyond<Down>(l->key, less_)) {
         found = l;
         return true;
       }
@@ -318,8 +325,18 @@ class external_bst_tree {
       if (turn.at == nullptr) return true;
       looking = false;
       const unsigned slot = free_slot(turn, turn);
-      if (!step(g, turn, 1, next, slot)) return false;
-      on = {nullptr, turn.at, 1, slot, turn.slot};
+      if (!step(g, turn, 1 - towards, next, slot)) return false;
+      on = {nullptr, turn.at, 1 - towards, slot, turn.slot};
+    }
+  }
+  /// Whether the place from which the interval begins is on the side of the router on which a walk
+  /// to the first leaf of all (Down: the last) does not go.
+  template <bool Down, class Rest>
+  bool lies_away(const Rest& rest, const Key& fork_key) const {
+    if constexpr (Down) {
+      return rest.is_over_at(fork_key, less_);
+    } else {
+      return !less_(*rest.from, fork_key);
     }
   }
 

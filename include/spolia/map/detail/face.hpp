@@ -12,7 +12,8 @@
 //                      if it is there
 //   put<true>(key, value, seen), erase(key, seen)   true if the key still had the value seen, and
 //                      has this one now, or none; else nothing has changed
-//   scan(lo, hi, f)    shows f the pairs from *lo on and before *hi, null: no limit
+//   scan, scan_down, outermost   see ordered_reads.hpp
+//   is_linear          if the last two are not all there
 //   publishes          if it does so by_store: see after_update.hpp
 #pragma once
 
@@ -24,14 +25,20 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/after_update.hpp>
+#include <spolia/map/detail/ordered_reads.hpp>
 #include <spolia/map/updates.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
 
 template <class Core>
+inline constexpr bool is_linear = requires { Core::is_linear; };
+
+template <class Core>
 class map_face
-    : public value_updates<map_face<Core>, typename Core::key_type, typename Core::mapped_type> {
+    : public value_updates<map_face<Core>, typename Core::key_type, typename Core::mapped_type>,
+      public ordered_reads<map_face<Core>, typename Core::key_type, typename Core::mapped_type,
+                           is_linear<Core>> {
  public:
   using key_type = typename Core::key_type;
   using mapped_type = typename Core::mapped_type;
@@ -94,14 +101,7 @@ class map_face
   template <std::invocable<const key_type&, const mapped_type&> F>
     requires std::copy_constructible<key_type> && std::copy_constructible<mapped_type>
   void for_each(F&& f) const {
-    core_.scan(nullptr, nullptr, f);
-  }
-
-  /// The same for the keys from `lo` on and before `hi`.
-  template <std::invocable<const key_type&, const mapped_type&> F>
-    requires std::copy_constructible<key_type> && std::copy_constructible<mapped_type>
-  void range(const key_type& lo, const key_type& hi, F&& f) const {
-    core_.scan(std::addressof(lo), std::addressof(hi), f);
+    core_.scan(all_keys<key_type>, f);
   }
 
   /// How many pairs there are. Updates under way may be counted or not, and while there are any the
@@ -133,8 +133,10 @@ class map_face
 
  private:
   friend class value_updates<map_face, key_type, mapped_type>;
+  friend class ordered_reads<map_face, key_type, mapped_type, is_linear<Core>>;
   using seen = typename Core::seen;
 
+  const Core& ordered() const noexcept { return core_; }
   static seen nothing_seen() { return {}; }
   bool look_at(const key_type& key, seen& to) const { return core_.look(key, to); }
   bool put_if_absent(const key_type& key, mapped_type&& value) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 #include <spolia/base/atomic.hpp>
@@ -54,9 +55,6 @@ class list_chain {
     link next;
     bool found;  // by search(): cur has the key
   };
-
-  using interval = detail::map::interval<Key>;
-  using pairs = detail::map::pairs<Key, Value>;
 
   list_chain(Domain& domain, Compare less) : domain_(domain), less_(std::move(less)) {}
   list_chain(const list_chain&) = delete;
@@ -151,7 +149,8 @@ class list_chain {
 
   /// Copies the next pairs of the interval to `batch`, `batch_size` at most. False if there are
   /// none.
-  bool gather(guard& g, interval rest, pairs& batch) const {
+  template <class Rest, class Batch>
+  bool gather(guard& g, Rest rest, Batch& batch) const {
     if constexpr (protects_by_restart<scheme_type>) {
       gather_kept(g, rest, batch);
       return !batch.empty();
@@ -161,11 +160,17 @@ class list_chain {
           if (rest.is_after(n.key, less_)) return false;
           if (rest.is_over_at(n.key, less_)) return true;
           batch.emplace_back(n.key, n.value);
-          return batch.size() == batch_size;
+          return batch.size() == room_of<Batch, batch_size>;
         });
         if (!p.next.marked()) return !batch.empty();
         unlink(g, p, p.next.get());
-        if (!batch.empty()) rest = {std::addressof(batch.back().first), false, rest.to};
+        if (batch.empty()) continue;
+        const auto others = rest.template beyond<false>(batch.back().first);
+        if constexpr (std::is_same_v<Rest, std::remove_const_t<decltype(others)>>) {
+          rest = others;
+        } else {
+          return gather(g, others, batch);
+        }
       }
     }
   }
@@ -239,7 +244,8 @@ class list_chain {
 
   /// Under a restartable scheme nothing is copied while reading: as many nodes as there are slots
   /// are kept first. Deleted ones are stepped over, as in locate().
-  void gather_kept(guard& g, const interval& rest, pairs& batch) const {
+  template <class Rest, class Batch>
+  void gather_kept(guard& g, const Rest& rest, Batch& batch) const {
     struct handful {
       std::array<node*, guard_slots> at;
       unsigned count;
@@ -247,7 +253,7 @@ class list_chain {
     const handful kept = g.read([&] {
       handful h{};
       node* at = numbered::protect(g, head_, 0).get();
-      while (at != nullptr && h.count < guard_slots) {
+      while (at != nullptr && h.count < room_of<Batch, guard_slots>) {
         const link next = numbered::protect(g, at->next, 0);
         memory::note_access(at);
         if (rest.is_over_at(at->key, less_)) break;

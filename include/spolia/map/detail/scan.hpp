@@ -18,24 +18,79 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
 
-/// What comes after `*from`, or at it, and before `*to`; null: no limit.
-template <class Key>
+/// What comes after `*from`, or at it, and before `*to`, or WithTo also at it; null: no limit.
+template <class From, class To = From, bool WithTo = false>
 struct interval {
-  /// Does it begin after the key, or end before the key or at it?
-  template <class Less>
+  static constexpr bool has_to = WithTo;
+
+  /// Does it begin after the key, or end before the key, or at it?
+  template <class Key, class Less>
   [[nodiscard]] bool is_after(const Key& key, const Less& less) const {
     if (from == nullptr) return false;
     return with_from ? static_cast<bool>(less(key, *from)) : !less(*from, key);
   }
-  template <class Less>
+  template <class Key, class Less>
   [[nodiscard]] bool is_over_at(const Key& key, const Less& less) const {
-    return to != nullptr && !less(key, *to);
+    if constexpr (WithTo) {
+      return to != nullptr && static_cast<bool>(less(*to, key));
+    } else {
+      return to != nullptr && !less(key, *to);
+    }
+  }
+  /// The same for a walk upwards or, if Down, downwards: does it come to the interval later than to
+  /// the key, or is it over there?
+  template <bool Down, class Key, class Less>
+  [[nodiscard]] bool begins_beyond(const Key& key, const Less& less) const {
+    if constexpr (Down) return is_over_at(key, less);
+    if constexpr (!Down) return is_after(key, less);
+  }
+  template <bool Down, class Key, class Less>
+  [[nodiscard]] bool is_left_at(const Key& key, const Less& less) const {
+    if constexpr (Down) return is_after(key, less);
+    if constexpr (!Down) return is_over_at(key, less);
+  }
+  /// What such a walk has before it when it has come to the key.
+  template <bool Down, class Key>
+  [[nodiscard]] auto beyond(const Key& key) const {
+    if constexpr (Down) {
+      return interval<From, Key>{from, with_from, std::addressof(key)};
+    } else {
+      return interval<Key, To, WithTo>{std::addressof(key), false, to};
+    }
+  }
+  /// True: nothing is in it, by the order of its ends.
+  template <class Less>
+  [[nodiscard]] bool is_empty(const Less& less) const {
+    if (from == nullptr || to == nullptr) return false;
+    return WithTo && with_from ? static_cast<bool>(less(*to, *from)) : !less(*from, *to);
   }
 
-  const Key* from;
+  const From* from;
   bool with_from;
-  const Key* to;
+  const To* to;
 };
+template <class Key>
+inline constexpr interval<Key> all_keys{nullptr, true, nullptr};
+template <class Key>
+interval<Key> from_to(const Key& lo, const Key& hi) noexcept {
+  return {std::addressof(lo), true, std::addressof(hi)};
+}
+template <class Key>
+interval<Key> from_on(const Key& key) noexcept {
+  return {std::addressof(key), true, nullptr};
+}
+template <class Key>
+interval<Key> after_it(const Key& key) noexcept {
+  return {std::addressof(key), false, nullptr};
+}
+template <class Key>
+interval<Key> before_it(const Key& key) noexcept {
+  return {nullptr, true, std::addressof(key)};
+}
+template <class Key>
+interval<Key, Key, true> up_to(const Key& key) noexcept {
+  return {nullptr, true, std::addressof(key)};
+}
 
 template <class Key, class Value>
 using pairs = std::vector<std::pair<Key, Value>>;
@@ -106,23 +161,54 @@ bool show(std::span<const std::pair<Key, Value>> batch, F& f) {
   }
 }
 
-/// Shows f every pair from `lo` on and before `hi` (null: no limit), until f returns false.
-/// `copy_some(rest, batch)` puts the first pairs of the interval `rest` into the empty batch,
-/// `batch_size` at most and in ascending order, and says whether there were any.
-template <class Key, class Value, class Compare, class CopySome, class F>
-void scan_in_batches(const Key* lo, const Key* hi, const Compare& less, std::size_t batch_size,
+/// Shows f every pair of the interval, if Down from the last to the first, until f returns false.
+/// `copy_some(rest, batch)` puts the first pairs of the interval `rest` on that way into the empty
+/// batch, `batch_size` at most and in that order, and says whether there were any.
+template <bool Down, class Key, class Value, class Within, class Compare, class CopySome, class F>
+void scan_in_batches(const Within& within, const Compare& less, std::size_t batch_size,
                      CopySome copy_some, F& f) {
   pairs<Key, Value> batch;
   batch.reserve(batch_size);
   std::optional<Key> last;
-  interval<Key> rest{lo, true, hi};
   progress<Key> way;
-  while (copy_some(rest, batch) && way.goes_on(batch.back().first, less)) {
-    if (!detail::map::show(std::span(std::as_const(batch)), f)) return;
-    rest = {std::addressof(last.emplace(std::move(batch.back().first))), false, hi};
-    batch.clear();
-  }
+  const auto show_rest = [&](const auto& self, auto rest) -> void {
+    while (copy_some(rest, batch) && way.template goes_on<Down>(batch.back().first, less)) {
+      if (!detail::map::show(std::span(std::as_const(batch)), f)) return;
+      const Key& at = last.emplace(std::move(batch.back().first));
+      batch.clear();
+      const auto next = rest.template beyond<Down>(at);
+      if constexpr (std::is_same_v<decltype(rest), std::remove_const_t<decltype(next)>>) {
+        rest = next;
+      } else {
+        return self(self, next);
+      }
+    }
+  };
+  show_rest(show_rest, within);
 }
+
+/// A batch that takes one pair.
+template <class Key, class Value>
+class one_pair {
+ public:
+  static constexpr bool takes_one = true;
+
+  template <class K, class V>
+  void emplace_back(K&& key, V&& value) {
+    found_.emplace(std::forward<K>(key), std::forward<V>(value));
+  }
+  [[nodiscard]] std::size_t size() const noexcept { return found_ ? 1 : 0; }
+  [[nodiscard]] bool empty() const noexcept { return !found_; }
+  [[nodiscard]] const std::pair<Key, Value>& back() const noexcept { return *found_; }
+  [[nodiscard]] std::optional<std::pair<Key, Value>> taken() { return std::move(found_); }
+
+ private:
+  std::optional<std::pair<Key, Value>> found_;
+};
+
+/// How many pairs a batch takes: one, or as many as are copied in one guard.
+template <class Batch, std::size_t Many = scan_batch>
+inline constexpr std::size_t room_of = requires { Batch::takes_one; } ? 1 : Many;
 
 }  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -32,13 +32,18 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
     shared(const Tree& t, snapshot s) noexcept
         : tree(&t), then(std::move(s)), time(then ? then.timestamp(t.collector().time()) : 0) {}
     [[nodiscard]] limits all() const noexcept {
-      return {.lo = lo ? std::addressof(*lo) : nullptr, .hi = hi ? std::addressof(*hi) : nullptr};
+      return {.lo = lo ? std::addressof(*lo) : nullptr,
+              .hi = hi ? std::addressof(*hi) : nullptr,
+              .open = open,
+              .closed = closed};
     }
     const Tree* tree;
     snapshot then;
     std::uint64_t time;
     std::optional<Key> lo;
     std::optional<Key> hi;
+    bool open = false;                   // not at lo
+    bool closed = false;                 // also at hi
     atomic<const pair*> first{nullptr};  // that begin() found
   };
 
@@ -103,6 +108,7 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
       way on{.down = true};
       if (at_ != nullptr) {
         rest.hi = std::addressof(at_->key());
+        rest.closed = false;
         if (to_last_of(some_, in_, rest)) return;
         on = asked<true>();
         if (!on.goes_on) return go_to_begin();
@@ -189,12 +195,13 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
   };
 
   /// Throws std::bad_alloc, or what copying a key throws. An empty snapshot sees nothing.
-  tree_pairs(const Tree& tree, snapshot then)
-      : shared_(std::make_shared<shared>(tree, std::move(then))) {}
-  tree_pairs(const Tree& tree, snapshot then, const Key& lo, const Key& hi)
-      : tree_pairs(tree, std::move(then)) {
-    shared_->lo.emplace(lo);
-    shared_->hi.emplace(hi);
+  template <class Within>
+  tree_pairs(const Tree& tree, snapshot then, const Within& within)
+      : shared_(std::make_shared<shared>(tree, std::move(then))) {
+    if (within.from != nullptr) shared_->lo.emplace(*within.from);
+    if (within.to != nullptr) shared_->hi.emplace(*within.to);
+    shared_->open = !within.with_from;
+    shared_->closed = Within::has_to;
   }
 
   /// Throws what comparing keys throws, as all steps; and std::bad_alloc if it is a thread's first.
@@ -209,7 +216,12 @@ class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Valu
 
  private:
   [[nodiscard]] bool backwards() const {
-    return shared_->lo && !shared_->tree->less()(*shared_->lo, *shared_->hi);
+    const std::optional<Key>& lo = shared_->lo;
+    const std::optional<Key>& hi = shared_->hi;
+    if (!lo || !hi) return false;
+    const auto& less = shared_->tree->less();
+    if (shared_->closed && !shared_->open) return static_cast<bool>(less(*hi, *lo));
+    return !less(*lo, *hi);
   }
 
   std::shared_ptr<shared> shared_;

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// ordered_reads.hpp: what ordered maps show in order, said once.
+//
+// A map that inherits this has ordered(), the object in which it keeps its pairs, with
+//
+//   scan(interval, f)             shows f the pairs of the interval (scan.hpp), ascending
+//   outermost<Down>(interval)     a copy of the first of them, or if Down of the last, or nothing
+//   scan_down(interval, f)        the same, descending
+//
+// Of a map that has to go over all smaller keys to find one, scan_down is not asked for, nor is
+// outermost but for the first pair of all.
+#pragma once
+
+#include <concepts>
+#include <optional>
+#include <utility>
+
+#include <spolia/base/config.hpp>
+#include <spolia/map/detail/scan.hpp>
+#include <spolia/map/ends.hpp>
+
+namespace spolia::inline SPOLIA_FLAVOUR {
+namespace detail::map {
+
+/// Linear: the map has to go over all smaller keys to find one.
+template <class Map, class Key, class Value, bool Linear>
+class ordered_reads {
+  static constexpr bool copies = std::copy_constructible<Key> && std::copy_constructible<Value>;
+  static constexpr bool finds = copies && !Linear;
+  using pair = std::optional<std::pair<Key, Value>>;
+
+ public:
+  /// As for_each(), for the keys from `lo` on and before `hi`.
+  template <std::invocable<const Key&, const Value&> F>
+    requires copies
+  void range(const Key& lo, const Key& hi, F&& f) const {
+    in().scan(from_to(lo, hi), f);
+  }
+  /// The same with other ends: after(lo), upto(hi), no_limit (map/ends.hpp).
+  template <class Lo, class Hi, std::invocable<const Key&, const Value&> F>
+    requires copies && ends_of<Lo, Hi, Key>
+  void range(const Lo& lo, const Hi& hi, F&& f) const {
+    between<Key>(lo, hi, [&](const auto& within) { in().scan(within, f); });
+  }
+
+  /// As for_each() and range(), in descending order.
+  template <std::invocable<const Key&, const Value&> F>
+    requires finds
+  void for_each_down(F&& f) const {
+    in().scan_down(all_keys<Key>, f);
+  }
+  template <std::invocable<const Key&, const Value&> F>
+    requires finds
+  void range_down(const Key& lo, const Key& hi, F&& f) const {
+    in().scan_down(from_to(lo, hi), f);
+  }
+  template <class Lo, class Hi, std::invocable<const Key&, const Value&> F>
+    requires finds && ends_of<Lo, Hi, Key>
+  void range_down(const Lo& lo, const Hi& hi, F&& f) const {
+    between<Key>(lo, hi, [&](const auto& within) { in().scan_down(within, f); });
+  }
+
+  // A copy of one pair, or nothing if there is none. concepts.hpp says what that tells beside
+  // updates. It takes as long as a find, and up to twice that where the pair lies in the next leaf
+  // or on the next way; a list has first() alone, in constant time. Throws what copying throws, and
+  // std::bad_alloc.
+
+  /// The pair with the least key.
+  [[nodiscard]] pair first() const
+    requires copies
+  {
+    return in().template outermost<false>(all_keys<Key>);
+  }
+  /// The pair with the greatest key.
+  [[nodiscard]] pair last() const
+    requires finds
+  {
+    return in().template outermost<true>(all_keys<Key>);
+  }
+  /// The first pair at the key or after it.
+  [[nodiscard]] pair lower_bound(const Key& key) const
+    requires finds
+  {
+    return in().template outermost<false>(from_on(key));
+  }
+  /// The first pair after the key.
+  [[nodiscard]] pair upper_bound(const Key& key) const
+    requires finds
+  {
+    return in().template outermost<false>(after_it(key));
+  }
+  /// The last pair before the key.
+  [[nodiscard]] pair last_before(const Key& key) const
+    requires finds
+  {
+    return in().template outermost<true>(before_it(key));
+  }
+  /// The last pair before the key or at it.
+  [[nodiscard]] pair last_upto(const Key& key) const
+    requires finds
+  {
+    return in().template outermost<true>(up_to(key));
+  }
+
+ protected:
+  ordered_reads() = default;
+  ~ordered_reads() = default;
+
+ private:
+  [[nodiscard]] const auto& in() const noexcept { return static_cast<const Map&>(*this).ordered(); }
+};
+
+}  // namespace detail::map
+}  // namespace spolia::inline SPOLIA_FLAVOUR
