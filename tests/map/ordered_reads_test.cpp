@@ -97,7 +97,7 @@ class expect_range {
 template <class Map>
 void answers_in_order_like_std_map() {
   SCOPED_TRACE(__PRETTY_FUNCTION__);
-  for (const std::uint64_t keys : {6U, 400U}) {
+  for (const std::uint64_t keys : {6U, 200U}) {
     Map m;
     model_map model;
     rng random(seed_for(0));

@@ -65,6 +65,16 @@ void walk_in_order(const Map& m) {
   const hostile::reader some{std::addressof(sum)};
   m.range(key(10), key(13), some);
   EXPECT_EQ(sum, 2 * (10 + 11 + 12));
+  sum = 0;
+  m.range(spolia::after(key(10)), spolia::upto(key(13)), some);
+  EXPECT_EQ(m.first()->first.number, 0);
+  if constexpr (requires { m.last(); }) {
+    m.range_down(spolia::after(key(10)), spolia::upto(key(13)), some);
+    EXPECT_EQ(m.upper_bound(key(7))->second.number, 8);
+    EXPECT_EQ(m.last_upto(key(7))->second.number, 7);
+    sum /= 2;
+  }
+  EXPECT_EQ(sum, 2 * (11 + 12 + 13));
 }
 template <class Map>
 void take_all_out(Map& m) {
@@ -175,6 +185,8 @@ TEST(hostile_types, snapshot_tree) {
   for (const auto& [k, v] : m.range(s, key(10), key(13))) sum += k.number + v.number;
   EXPECT_EQ(sum, 2 * (10 + 11 + 12));
   EXPECT_EQ(m.count(s, key(10), key(13)), 3U);
+  EXPECT_EQ(m.count(s, spolia::after(key(10)), spolia::upto(key(13))), 3U);
+  EXPECT_EQ(m.last_before(s, key(7))->second.number, 6);
   auto all = m.all(s);
   auto last = all.end();
   --last;

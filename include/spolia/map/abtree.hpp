@@ -158,8 +158,8 @@ class abtree_core {
     }
   }
 
-  template <class... Seen>
-  bool erase(const Key& key, const Seen&... was) {
+  template <class K, class... Seen>
+  bool erase(const K& key, const Seen&... was) {
     const owner me = steps_.records().me();
     guard g = home().enter();
     for (;;) {
@@ -180,13 +180,14 @@ class abtree_core {
     }
   }
 
-  bool contains(const Key& key) const {
+  template <class K>
+  bool contains(const K& key) const {
     guard g = home().enter();
     return search_.contains(g, key);
   }
 
-  template <class F>
-  bool visit(const Key& key, F&& f) const {
+  template <class K, class F>
+  bool visit(const K& key, F&& f) const {
     guard g = home().enter();
     const auto hit = search_.look_up(g, key);
     if (!hit.found) return false;
@@ -205,13 +206,13 @@ class abtree_core {
 
   template <class Within, class F>
   void scan(const Within& within, F& f) const {
-    if (within.is_empty(search_.less())) return;
+    if (within.template is_empty<Key>(search_.less())) return;
     scanning on;
     scan_on<false>(within, on, f);
   }
   template <class Within, class F>
   void scan_down(const Within& within, F& f) const {
-    if (within.is_empty(search_.less())) return;
+    if (within.template is_empty<Key>(search_.less())) return;
     scanning on;
     scan_on<true>(within, on, f);
   }
@@ -304,7 +305,8 @@ class abtree_core {
   ///
   /// The update has taken effect, so no exception may be thrown any more: what cannot be repaired
   /// stays until a thread rebalances on the same way. (A thread that ends may unwind through here.)
-  SPOLIA_NOINLINE void rebalance(guard& g, owner me, const Key& key) {
+  template <class K>
+  SPOLIA_NOINLINE void rebalance(guard& g, owner me, const K& key) {
     using kind = typename steps::violation::kind;
     try {
       for (;;) {

@@ -134,8 +134,8 @@ class avl_core {
     return !had;
   }
 
-  template <class... Seen>
-  bool erase(const Key& key, const Seen&... was) {
+  template <class K, class... Seen>
+  bool erase(const K& key, const Seen&... was) {
     auto& mine = size_.here();
     bool erased = false;
     until_done(home(), [&](guard& g) {
@@ -148,12 +148,13 @@ class avl_core {
     return erased;
   }
 
-  bool contains(const Key& key) const {
+  template <class K>
+  bool contains(const K& key) const {
     return look_up(key, [](const content& value) { return value.is_there(); });
   }
 
-  template <class F>
-  bool visit(const Key& key, F&& f) const {
+  template <class K, class F>
+  bool visit(const K& key, F&& f) const {
     return look_up(key, [&](const content& value) { return value.read(f); });
   }
 
@@ -185,8 +186,8 @@ class avl_core {
   }
 
  private:
-  template <class F>
-  bool look_up(const Key& key, F f) const {
+  template <class K, class F>
+  bool look_up(const K& key, F f) const {
     bool found = false;
     until_done(home(), [&](guard&) {
       place p;

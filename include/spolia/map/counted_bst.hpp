@@ -35,6 +35,7 @@
 #include <spolia/map/detail/counted_look.hpp>
 #include <spolia/map/detail/counted_writer.hpp>
 #include <spolia/map/detail/ordered_reads.hpp>
+#include <spolia/map/detail/other_keys.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/detail/stamped_pair.hpp>
@@ -46,9 +47,10 @@ template <class Key, class Value, class Family = thin_family, class Compare = de
 class counted_bst
     : public detail::map::counted_face<counted_bst<Key, Value, Family, Compare>, Key, Value>,
       public detail::map::ordered_reads<counted_bst<Key, Value, Family, Compare>, Key, Value,
-                                        false> {
+                                        detail::map::by_order<Key, Compare>, false> {
   friend detail::map::counted_face<counted_bst, Key, Value>;
-  friend detail::map::ordered_reads<counted_bst, Key, Value, false>;
+  friend detail::map::ordered_reads<counted_bst, Key, Value, detail::map::by_order<Key, Compare>,
+                                    false>;
   template <class F, class Map, class K>
   friend auto detail::map::seek_by_any(const Map&, detail::map::key_handed<K>);
   template <class Fam, class Map, class K, class F>
@@ -67,6 +69,7 @@ class counted_bst
 
  public:
   using key_compare = Compare;
+  using found_by = detail::map::by_order<Key, Compare>;
 
   explicit counted_bst(Compare less = {}) : less_(std::move(less)) {}
   /// Not beside anything.
@@ -77,6 +80,14 @@ class counted_bst
   SPOLIA_ALWAYS_INLINE bool visit(const Key& key, F&& f) const {
     return detail::map::look_up<Family>(*this, key, std::forward<F>(f));
   }
+  /// The same with a key of another type (map/keys.hpp).
+  template <class F, detail::map::other_key<Key, found_by> K>
+  bool visit(const K& key, F&& f) const {
+    if constexpr (detail::map::checked_key<found_by, K>()) {
+      return detail::map::look_up<Family>(*this, key, std::forward<F>(f));
+    }
+    return false;
+  }
 
   /// May lag behind changes under way.
   [[nodiscard]] std::size_t size_approx() const noexcept { return writers_.size(); }
@@ -85,8 +96,8 @@ class counted_bst
   static constexpr auto publishes = detail::map::published::by_exchange;
 
   /// then(view) of the key's node, or of null.
-  template <class Views, class Then>
-  SPOLIA_ALWAYS_INLINE auto seek(Views by, const Key& key, const Then& then) const {
+  template <class K, class Views, class Then>
+  SPOLIA_ALWAYS_INLINE auto seek(Views by, const K& key, const Then& then) const {
     auto at = by.template look<node>(root_);
     while (at) {
       if (less_(key, at->key)) {
@@ -106,7 +117,8 @@ class counted_bst
   };
 
   /// For the writer: what is in the tree stays while it is that.
-  place search(const Key& key) {
+  template <class K>
+  place search(const K& key) {
     location* link = &root_;
     while (node* const at = peek(*link)) {
       const auto left = static_cast<bool>(less_(key, at->key));
@@ -162,8 +174,8 @@ class counted_bst
     }
   }
 
-  template <class... Seen>
-  bool remove(const Key& key, const Seen&... was) {
+  template <class K, class... Seen>
+  bool remove(const K& key, const Seen&... was) {
     const detail::map::writing<Family> turn(writers_);
     const place where = search(key);
     if (where.found == nullptr || !(where.found->has(was) && ...)) return false;

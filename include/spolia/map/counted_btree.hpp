@@ -48,6 +48,7 @@
 #include <spolia/map/detail/counted_face.hpp>
 #include <spolia/map/detail/counted_writer.hpp>
 #include <spolia/map/detail/ordered_reads.hpp>
+#include <spolia/map/detail/other_keys.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/keys.hpp>
@@ -58,9 +59,10 @@ template <class Key, class Value, class Family = thin_family, class Compare = de
 class counted_btree
     : public detail::map::counted_face<counted_btree<Key, Value, Family, Compare>, Key, Value>,
       public detail::map::ordered_reads<counted_btree<Key, Value, Family, Compare>, Key, Value,
-                                        false> {
+                                        detail::map::by_order<Key, Compare>, false> {
   friend detail::map::counted_face<counted_btree, Key, Value>;
-  friend detail::map::ordered_reads<counted_btree, Key, Value, false>;
+  friend detail::map::ordered_reads<counted_btree, Key, Value, detail::map::by_order<Key, Compare>,
+                                    false>;
   using leaf = detail::map::counted_leaf<Key, Value>;
   using inner = detail::map::counted_inner<Key, leaf, Family>;
   using inner_row = typename inner::template row<inner>;
@@ -70,6 +72,7 @@ class counted_btree
 
  public:
   using key_compare = Compare;
+  using found_by = detail::map::by_order<Key, Compare>;
 
   explicit counted_btree(Compare less = {}) : less_(std::move(less)), root_(first_root()) {}
   /// Not beside anything.
@@ -79,6 +82,14 @@ class counted_btree
   template <class F>
   bool visit(const Key& key, F&& f) const {
     return seek(key, [&](const leaf& in, std::size_t i) { std::forward<F>(f)(in.value(i)); });
+  }
+  /// The same with a key of another type (map/keys.hpp).
+  template <class F, detail::map::other_key<Key, found_by> K>
+  bool visit(const K& key, F&& f) const {
+    if constexpr (detail::map::checked_key<found_by, K>()) {
+      return seek(key, [&](const leaf& in, std::size_t i) { std::forward<F>(f)(in.value(i)); });
+    }
+    return false;
   }
 
   /// May lag behind changes under way.
@@ -93,8 +104,8 @@ class counted_btree
   }
 
   /// f(leaf, slot) of the key, if it is there.
-  template <class F>
-  SPOLIA_ALWAYS_INLINE bool seek(const Key& key, F&& f) const {
+  template <class K, class F>
+  SPOLIA_ALWAYS_INLINE bool seek(const K& key, F&& f) const {
     for (;;) {
       auto at = Family::template look<inner>(root_);
       while (at->over_inners()) {
@@ -204,7 +215,8 @@ class counted_btree
   }
 
   /// For the writer: what is in the tree stays while it is that. Null: to the first leaf.
-  path descend(const Key* key) const {
+  template <class K>
+  path descend(const K* key) const {
     return descend_by(
         [&](const inner& at) { return key == nullptr ? 0 : at.child(*key, at.late(), less_); });
   }
@@ -250,8 +262,8 @@ class counted_btree
     return fresh;
   }
 
-  template <class... Seen>
-  bool remove(const Key& key, const Seen&... was) {
+  template <class K, class... Seen>
+  bool remove(const K& key, const Seen&... was) {
     const detail::map::writing<Family> turn(writers_);
     const path way = descend(std::addressof(key));
     leaf& old = leaf_below(way.back());
@@ -265,7 +277,7 @@ class counted_btree
     } else if (old.size() > 1 || alone(way)) {
       auto order = old.in_order(bound_of(way.back()), less_);
       order.erase(i);
-      set_leaf(way.back(), filled(old, order.begin(), order.end(), key, old.value(i), {}));
+      set_leaf(way.back(), filled(old, order.begin(), order.end(), old.key(i), old.value(i), {}));
     } else {
       take_out(way, way.size - 1);
     }

@@ -43,6 +43,7 @@
 #include <spolia/map/detail/counted_look.hpp>
 #include <spolia/map/detail/counted_writer.hpp>
 #include <spolia/map/detail/hash_spread.hpp>
+#include <spolia/map/detail/other_keys.hpp>
 #include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/detail/stamped_pair.hpp>
 #include <spolia/map/hash_seeds.hpp>
@@ -102,6 +103,8 @@ class counted_hash
   };
 
  public:
+  using found_by = detail::map::by_hash<Key, Hash, std::equal_to<>>;
+
   /// Throws std::bad_alloc. For the seed see map/hash_seeds.hpp.
   explicit counted_hash(Hash hash = {}, std::uint64_t seed = detail::map::next_hash_seed())
       : hash_(std::move(hash)), spread_(seed) {}
@@ -112,6 +115,14 @@ class counted_hash
   template <class F>
   SPOLIA_ALWAYS_INLINE bool visit(const Key& key, F&& f) const {
     return detail::map::look_up<Family>(*this, key, std::forward<F>(f));
+  }
+  /// The same with a key of another type (map/keys.hpp).
+  template <class F, detail::map::other_key<Key, found_by> K>
+  bool visit(const K& key, F&& f) const {
+    if constexpr (detail::map::checked_key<found_by, K>()) {
+      return detail::map::look_up<Family>(*this, key, std::forward<F>(f));
+    }
+    return false;
   }
 
   /// May lag behind changes under way.
@@ -138,8 +149,8 @@ class counted_hash
   };
 
   /// then(view) of the key's cell, or of null.
-  template <class Views, class Then>
-  SPOLIA_ALWAYS_INLINE auto seek(Views by, const Key& key, const Then& then) const {
+  template <class K, class Views, class Then>
+  SPOLIA_ALWAYS_INLINE auto seek(Views by, const K& key, const Then& then) const {
     const std::uint64_t h = hash_of(key);
     const partition& p = partition_of(h);
     for (const table* in = p.current();;) {
@@ -157,7 +168,8 @@ class counted_hash
   }
 
   /// For the partition's writer: the cells of the chain stay while it is that.
-  static place search(location<cell>& chain, const Key& key) {
+  template <class K>
+  static place search(location<cell>& chain, const K& key) {
     location<cell>* link = &chain;
     while (cell* const at = detail::map::peek<Family, cell>(*link)) {
       if (same(at->key, key)) return {link, at};
@@ -193,8 +205,8 @@ class counted_hash
     }
   }
 
-  template <class... Seen>
-  bool remove(const Key& key, const Seen&... was) {
+  template <class K, class... Seen>
+  bool remove(const K& key, const Seen&... was) {
     const std::uint64_t h = hash_of(key);
     partition& p = partition_of(h);
     const detail::map::writing<Family> turn(p.writers);
@@ -260,7 +272,12 @@ class counted_hash
   }
 
   static bool same(const Key& a, const Key& b) { return default_equal<Key>()(a, b); }
-  [[nodiscard]] std::uint64_t hash_of(const Key& key) const {
+  template <class K>
+  static bool same(const Key& a, const K& b) {
+    return static_cast<bool>(a == b);
+  }
+  template <class K>
+  [[nodiscard]] std::uint64_t hash_of(const K& key) const {
     return spread_.mixed(static_cast<std::uint64_t>(hash_(key)));
   }
   /// By other bits than the chain.

@@ -16,6 +16,7 @@
 #include <type_traits>
 
 #include <spolia/base/config.hpp>
+#include <spolia/map/detail/other_keys.hpp>
 #include <spolia/map/detail/scan.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -46,21 +47,26 @@ inline constexpr no_limit_t no_limit{};
 
 namespace detail::map {
 
-/// The key of one end of a range, as a map's walks take it: as a Key, which is made for the length
-/// of the call if another type was given.
-template <class Key, class Given>
+/// The key of one end of a range, as a map's walks take it: as it was given if the map takes it so
+/// (other_keys.hpp), and else as a Key, which is made for the length of the call.
+template <class Key, class Keys, class Given>
 class end_key {
+  static constexpr bool is_key = one_of_its_keys<Given, Key>;
+  static constexpr bool is_taken = is_key || taken_key<Given, Key, Keys>;
+  using kept = std::conditional_t<is_taken, const std::conditional_t<is_key, Key, Given>&, Key>;
+
  public:
-  constexpr explicit end_key(const Given& given) : key_(static_cast<const Key&>(given)) {}
-  [[nodiscard]] constexpr const Key* get() const noexcept { return std::addressof(key_); }
+  using type = std::conditional_t<is_taken && !is_key, Given, Key>;
+  constexpr explicit end_key(const Given& given) : key_(static_cast<kept>(given)) {}
+  [[nodiscard]] constexpr const type* get() const noexcept { return std::addressof(key_); }
 
  private:
-  static constexpr bool is_one = std::same_as<Key, Given> || std::derived_from<Given, Key>;
-  std::conditional_t<is_one, const Key&, const Key> key_;
+  const kept key_;
 };
-template <class Key>
-class end_key<Key, no_limit_t> {
+template <class Key, class Keys>
+class end_key<Key, Keys, no_limit_t> {
  public:
+  using type = Key;
   constexpr explicit end_key(no_limit_t) noexcept {}
   [[nodiscard]] static constexpr const Key* get() noexcept { return nullptr; }
 };
@@ -91,22 +97,27 @@ struct end_of<upto<K>> {
   static const key& named(const upto<K>& given) noexcept { return *given.key; }
 };
 
-template <class Given, class Key>
-concept names_an_end = std::same_as<Given, no_limit_t> || std::convertible_to<const Given&, Key>;
+template <class Given, class Key, class Keys>
+concept names_an_end = std::same_as<Given, no_limit_t> || taken_key<Given, Key, Keys> ||
+                       std::convertible_to<const Given&, Key>;
+/// To be made into a key by the call itself.
+template <class Given, class Key, class Keys>
+concept just_a_key = std::convertible_to<const Given&, Key> && !taken_key<Given, Key, Keys>;
 
 /// Whether these are the ends of a range of keys, and at least one of them is more than a key.
-template <class Lo, class Hi, class Key>
-concept ends_of =
-    names_an_end<typename begin_of<Lo>::key, Key> && names_an_end<typename end_of<Hi>::key, Key> &&
-    !(std::convertible_to<const Lo&, Key> && std::convertible_to<const Hi&, Key>);
+template <class Lo, class Hi, class Key, class Keys>
+concept ends_of = names_an_end<typename begin_of<Lo>::key, Key, Keys> &&
+                  names_an_end<typename end_of<Hi>::key, Key, Keys> &&
+                  !(just_a_key<Lo, Key, Keys> && just_a_key<Hi, Key, Keys>);
 
 /// Calls f(interval).
-template <class Key, class Lo, class Hi, class F>
+template <class Key, class Keys, class Lo, class Hi, class F>
 decltype(auto) between(const Lo& lo, const Hi& hi, F&& f) {
-  const end_key<Key, typename begin_of<Lo>::key> from(begin_of<Lo>::named(lo));
-  const end_key<Key, typename end_of<Hi>::key> to(end_of<Hi>::named(hi));
-  return f(
-      interval<Key, Key, end_of<Hi>::is_within>{from.get(), begin_of<Lo>::is_within, to.get()});
+  const end_key<Key, Keys, typename begin_of<Lo>::key> from(begin_of<Lo>::named(lo));
+  const end_key<Key, Keys, typename end_of<Hi>::key> to(end_of<Hi>::named(hi));
+  using within =
+      interval<typename decltype(from)::type, typename decltype(to)::type, end_of<Hi>::is_within>;
+  return f(within{from.get(), begin_of<Lo>::is_within, to.get()});
 }
 
 }  // namespace detail::map

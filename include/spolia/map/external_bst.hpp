@@ -125,8 +125,8 @@ class external_bst_core {
     return !found;
   }
 
-  template <class... Seen>
-  bool erase(const Key& key, const Seen&... was) {
+  template <class K, class... Seen>
+  bool erase(const K& key, const Seen&... was) {
     auto& mine = size_.here();
     bool found = false;
     until_done(home(), [&](guard& g) {
@@ -138,13 +138,14 @@ class external_bst_core {
     return found;
   }
 
-  bool contains(const Key& key) const {
+  template <class K>
+  bool contains(const K& key) const {
     guard g = home().enter();
     return tree_.search(g, key).found;
   }
 
-  template <class F>
-  bool visit(const Key& key, F&& f) const {
+  template <class K, class F>
+  bool visit(const K& key, F&& f) const {
     guard g = home().enter();
     const auto p = tree_.search(g, key);
     if (!p.found) return false;

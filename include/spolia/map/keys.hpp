@@ -18,6 +18,20 @@
 /// Cost:        some five instructions for each key that is looked at; in an abtree of float or
 ///              double once for each operation, and once for each key that a scan shows. Other
 ///              keys: nothing.
+/// Keys of other types: where the comparison says `is_transparent`, as std::less<> does, and in a
+/// hash map the hash and the equality (counted_hash has none and asks ==), find, contains, visit,
+/// erase, what finds a pair by its place in the order, and the ends of ranges take what these can
+/// compare with a key, and no key is made of it:
+///
+///     spolia::abtree<std::string, int, spolia::domain<>, std::less<>> ages;
+///     ages.find(std::string_view("Ada"));
+///
+/// It must be ordered among the keys, and hashed, as a key would be that is equivalent to it. Where
+/// a map does not take it, the compiler says so in one sentence. What is put in is a key always;
+/// updates that go by the value take keys, and so does find_all, and a range of a snapshot_tree
+/// makes keys of its ends, which it keeps. Numbers are compared as they are, but those that
+/// std::less<> or std::greater<> would turn into the map's type anyway, which is done at once.
+///
 /// A comparison, hash or equality of the user's own that is named instead is used as it is; what
 /// maps promise if it is not consistent is said in map/concepts.hpp.
 #pragma once

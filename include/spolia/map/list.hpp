@@ -95,8 +95,8 @@ class list_core {
     }
   }
 
-  template <class... Seen>
-  bool erase(const Key& key, const Seen&... was) {
+  template <class K, class... Seen>
+  bool erase(const K& key, const Seen&... was) {
     auto& mine = size_.here();
     guard g = home().enter();
     for (;;) {
@@ -108,13 +108,14 @@ class list_core {
     }
   }
 
-  bool contains(const Key& key) const {
+  template <class K>
+  bool contains(const K& key) const {
     guard g = home().enter();
     return chain_.locate(g, key) != nullptr;
   }
 
-  template <class F>
-  bool visit(const Key& key, F&& f) const {
+  template <class K, class F>
+  bool visit(const K& key, F&& f) const {
     guard g = home().enter();
     const auto* const n = chain_.locate(g, key);
     if (n == nullptr) return false;

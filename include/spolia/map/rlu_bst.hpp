@@ -79,8 +79,8 @@ class rlu_bst_core {
     });
   }
 
-  template <class... Seen>
-  bool erase(const Key& key, const Seen&... was) {
+  template <class K, class... Seen>
+  bool erase(const K& key, const Seen&... was) {
     return home_.update([&](writer& in) {
       rlu_change done = rlu_change::none;
       const place p = find(in, key);
@@ -91,13 +91,14 @@ class rlu_bst_core {
     });
   }
 
-  bool contains(const Key& key) const {
+  template <class K>
+  bool contains(const K& key) const {
     return home_.read([&](reader& in)
                           SPOLIA_INLINE_LAMBDA { return static_cast<bool>(locate(in, key).at); });
   }
 
-  template <class F>
-  bool visit(const Key& key, F&& f) const {
+  template <class K, class F>
+  bool visit(const K& key, F&& f) const {
     return home_.read([&](reader& in) SPOLIA_INLINE_LAMBDA {
       const place p = locate(in, key);
       if (p.at) f(in.fixed(p.at).value);
@@ -172,8 +173,9 @@ class rlu_bst_core {
     rlu::ptr<node> at;     // null if the key is absent
   };
 
-  SPOLIA_ALWAYS_INLINE place locate(reader& in, const Key& given) const {
-    const key_handed<Key> key = given;
+  template <class K>
+  SPOLIA_ALWAYS_INLINE place locate(reader& in, const K& given) const {
+    const key_handed<K> key = given;
     rlu::ptr<node> above;
     bool left = true;
     rlu::ptr<node> at = in.get(root_, &root::left);
@@ -196,7 +198,8 @@ class rlu_bst_core {
     return {above, left, at};
   }
 
-  SPOLIA_ALWAYS_INLINE place find(writer& in, const Key& key) const {
+  template <class K>
+  SPOLIA_ALWAYS_INLINE place find(writer& in, const K& key) const {
     return in.search([&](reader& here) SPOLIA_INLINE_LAMBDA { return locate(here, key); });
   }
 

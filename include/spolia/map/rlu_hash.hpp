@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <functional>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 
 #include <spolia/base/config.hpp>
@@ -57,6 +58,14 @@ class rlu_hash_core {
   using mapped_type = Value;
   using domain_type = Domain;
   using key_compare = rlu_bucketing<Hash, Compare>;
+  struct found_by : by_order<Key, Compare> {
+    template <class K>
+    static constexpr bool takes =
+        by_order<Key, Compare>::template takes<K> && is_transparent<Hash> &&
+        std::is_invocable_v<const Hash&, const K&>;
+    template <class K>
+    static constexpr bool makes_a_key = false;
+  };
   using seen = seen_value<Value>;
 
   rlu_hash_core(Domain& home, key_compare how)
@@ -80,8 +89,8 @@ class rlu_hash_core {
     });
   }
 
-  template <class... Seen>
-  bool erase(const Key& key, const Seen&... was) {
+  template <class K, class... Seen>
+  bool erase(const K& key, const Seen&... was) {
     const auto root = root_of(key);
     return home_.update([&](writer& in) {
       return is_done(in, chain::erase(in, root, key, how_.less, was...), rlu_change::removed,
@@ -89,14 +98,15 @@ class rlu_hash_core {
     });
   }
 
-  bool contains(const Key& key) const {
+  template <class K>
+  bool contains(const K& key) const {
     return home_.read([&](reader& in) SPOLIA_INLINE_LAMBDA {
       return chain::locate(in, root_of(key), key, how_.less).found;
     });
   }
 
-  template <class F>
-  bool visit(const Key& key, F&& f) const {
+  template <class K, class F>
+  bool visit(const K& key, F&& f) const {
     return home_.read([&](reader& in) SPOLIA_INLINE_LAMBDA {
       const auto p = chain::locate(in, root_of(key), key, how_.less);
       if (p.found) f(in.fixed(p.at).value);
@@ -129,7 +139,8 @@ class rlu_hash_core {
   std::size_t size_approx() const noexcept { return size_.approx(); }
 
  private:
-  typename chain::start root_of(const Key& key) const {
+  template <class K>
+  typename chain::start root_of(const K& key) const {
     const auto hash = static_cast<std::uint64_t>(how_.hash(key));
     return roots_[how_.spread.bucket_of(hash, roots_.size())];
   }

@@ -72,21 +72,22 @@ class rlu_list_core {
     });
   }
 
-  template <class... Seen>
-  bool erase(const Key& key, const Seen&... was) {
+  template <class K, class... Seen>
+  bool erase(const K& key, const Seen&... was) {
     return home_.update([&](writer& in) {
       return is_done(in, chain::erase(in, root_, key, less_, was...), rlu_change::removed, size_);
     });
   }
 
-  bool contains(const Key& key) const {
+  template <class K>
+  bool contains(const K& key) const {
     return home_.read([&](reader& in) SPOLIA_INLINE_LAMBDA {
       return chain::locate(in, root_, key, less_).found;
     });
   }
 
-  template <class F>
-  bool visit(const Key& key, F&& f) const {
+  template <class K, class F>
+  bool visit(const K& key, F&& f) const {
     return home_.read([&](reader& in) SPOLIA_INLINE_LAMBDA {
       const auto p = chain::locate(in, root_, key, less_);
       if (p.found) f(in.fixed(p.at).value);

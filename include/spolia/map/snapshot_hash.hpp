@@ -72,6 +72,7 @@
 #include <spolia/base/threads.hpp>
 #include <spolia/map/detail/after_update.hpp>
 #include <spolia/map/detail/key_groups.hpp>
+#include <spolia/map/detail/other_keys.hpp>
 #include <spolia/map/detail/snapshot_hash_core.hpp>
 #include <spolia/map/detail/snapshot_pairs.hpp>
 #include <spolia/map/detail/snapshot_watch.hpp>
@@ -96,6 +97,7 @@ class snapshot_hash
                 "snapshot_hash: destructors run where no caller can catch what they throw");
 
   using core_type = detail::map::snapshot_hash_core<Key, Value, Collector, Hash, Equal>;
+  using found_by = detail::map::by_hash<Key, Hash, Equal>;
 
  public:
   using key_type = Key;
@@ -127,7 +129,7 @@ class snapshot_hash
                          Equal equal = Equal())
       : own_(std::make_unique<domain_type>()),
         collector_(*own_, time, o.collector),
-        core_(collector_, checked(o), std::move(hash), std::move(equal)),
+        core_(collector_, checked_options(o), std::move(hash), std::move(equal)),
         watch_(o.limits) {}
 
   /// And in a domain that it shares with others, which must outlive it, too. Destructors of keys
@@ -135,7 +137,7 @@ class snapshot_hash
   snapshot_hash(domain_type& shared, timeline_type& time, const options& o = {}, Hash hash = Hash(),
                 Equal equal = Equal())
       : collector_(shared, time, o.collector),
-        core_(collector_, checked(o), std::move(hash), std::move(equal)),
+        core_(collector_, checked_options(o), std::move(hash), std::move(equal)),
         watch_(o.limits) {}
 
   snapshot_hash(const snapshot_hash&) = delete;
@@ -199,6 +201,36 @@ class snapshot_hash
     return true;
   }
 
+  // The same four with a key of another type (map/keys.hpp).
+  template <detail::map::other_key<Key, found_by> K>
+  bool erase(const K& key) {
+    bool gone = false;
+    if constexpr (checked<K>()) gone = watched(core_.erase(key));
+    return gone;
+  }
+  template <detail::map::other_key<Key, found_by> K>
+    requires std::copy_constructible<Value>
+  std::optional<Value> find(const K& key) const {
+    std::optional<Value> found;
+    visit(key, [&](const Value& value) { found.emplace(value); });
+    return found;
+  }
+  template <detail::map::other_key<Key, found_by> K>
+  bool contains(const K& key) const {
+    return visit(key, [](const Value&) {});
+  }
+  template <detail::map::other_key<Key, found_by> K, std::invocable<const Value&> F>
+  bool visit(const K& key, F&& f) const {
+    if constexpr (checked<K>()) {
+      auto here = collector_.enter();
+      const auto* const found = core_.find(here, key);
+      if (found == nullptr) return false;
+      std::forward<F>(f)(found->value());
+      return true;
+    }
+    return false;
+  }
+
   /// Calls f(const Value*) for each of several keys, in their order, null where there is none: all
   /// of one instant within the call. For up to 16 keys that takes no snapshot unless one of their
   /// buckets has changed since the last snapshot of any thread; f runs under a guard then: keep it
@@ -234,13 +266,18 @@ class snapshot_hash
   // ----------------------------------------------------------------------------- and at a snapshot
 
   /// The value that `key` mapped to, null if none. It stays while the snapshot and the map live.
-  const Value* find(const snapshot& then, const Key& key) const {
-    if (!mine(then)) return nullptr;
-    auto here = collector_.enter();
-    const auto* const found = core_.find_at(here, then.timestamp(time()), key);
-    return found == nullptr ? nullptr : std::addressof(found->value());
-  }
+  const Value* find(const snapshot& then, const Key& key) const { return found_at(then, key); }
   bool contains(const snapshot& then, const Key& key) const { return find(then, key) != nullptr; }
+  template <detail::map::other_key<Key, found_by> K>
+  const Value* find(const snapshot& then, const K& key) const {
+    const Value* found = nullptr;
+    if constexpr (checked<K>()) found = found_at(then, key);
+    return found;
+  }
+  template <detail::map::other_key<Key, found_by> K>
+  bool contains(const snapshot& then, const K& key) const {
+    return find(then, key) != nullptr;
+  }
 
   /// The values of several keys, in their order, as find() gives them; what they need is fetched
   /// for many at once.
@@ -310,12 +347,24 @@ class snapshot_hash
   /// Calls f(const Value&) under a guard if `key` was present, and says whether it was.
   template <std::invocable<const Value&> F>
   bool visit(const lease& then, const Key& key, F&& f) const {
-    if (!mine(then)) return false;
-    auto here = collector_.enter();
-    const auto* const found = then.look([&] { return core_.find_at(here, then.timestamp(), key); });
-    if (found == nullptr) return false;
-    std::forward<F>(f)(found->value());
-    return true;
+    return visit_at(then, key, std::forward<F>(f));
+  }
+  template <detail::map::other_key<Key, found_by> K>
+    requires std::copy_constructible<Value>
+  std::optional<Value> find(const lease& then, const K& key) const {
+    std::optional<Value> found;
+    visit(then, key, [&](const Value& value) { found.emplace(value); });
+    return found;
+  }
+  template <detail::map::other_key<Key, found_by> K>
+  bool contains(const lease& then, const K& key) const {
+    return visit(then, key, [](const Value&) {});
+  }
+  template <detail::map::other_key<Key, found_by> K, std::invocable<const Value&> F>
+  bool visit(const lease& then, const K& key, F&& f) const {
+    bool found = false;
+    if constexpr (checked<K>()) found = visit_at(then, key, std::forward<F>(f));
+    return found;
   }
   /// Calls f(key, value) for every pair, outside of guards, in no order; f returns nothing, or
   /// false to stop. If the lease is ended on the way, f was called for some of the pairs.
@@ -364,6 +413,27 @@ class snapshot_hash
   bool erase_seen(const Key& key, const seen& was) { return watched(core_.erase(key, was)); }
   core_type& in_batches() noexcept { return core_; }
 
+  template <class K>
+  static constexpr bool checked() {
+    return detail::map::checked_key<found_by, K>();
+  }
+  template <class K>
+  const Value* found_at(const snapshot& then, const K& key) const {
+    if (!mine(then)) return nullptr;
+    auto here = collector_.enter();
+    const auto* const found = core_.find_at(here, then.timestamp(time()), key);
+    return found == nullptr ? nullptr : std::addressof(found->value());
+  }
+  template <class K, class F>
+  bool visit_at(const lease& then, const K& key, F&& f) const {
+    if (!mine(then)) return false;
+    auto here = collector_.enter();
+    const auto* const found = then.look([&] { return core_.find_at(here, then.timestamp(), key); });
+    if (found == nullptr) return false;
+    std::forward<F>(f)(found->value());
+    return true;
+  }
+
   /// visit_all() without a snapshot, of at most keys_together; false: that does not do.
   template <class Keys, class F>
   bool visit_at_once(Keys& keys, F& f) const {
@@ -385,7 +455,7 @@ class snapshot_hash
   }
   using buckets_of = detail::map::buckets_at<core_type>;
 
-  static detail::map::hash_table_options checked(const options& o) {
+  static detail::map::hash_table_options checked_options(const options& o) {
     if (o.load == 0) throw std::invalid_argument("snapshot_hash: a load of 0");
     if (o.buckets == 0 || o.buckets > std::uint64_t{1} << 40U) {
       throw std::invalid_argument("snapshot_hash: from 1 to 2^40 buckets");

@@ -68,6 +68,7 @@
 #include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/kept_pair.hpp>
 #include <spolia/map/detail/key_groups.hpp>
+#include <spolia/map/detail/other_keys.hpp>
 #include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/detail/snapshot_pairs.hpp>
 #include <spolia/map/detail/snapshot_watch.hpp>
@@ -123,8 +124,8 @@ class snapshot_tree_core {
   bool put(const Key& key, V&& value, const Seen&... was) {
     return watched(tree_.template put<Assign>(key, std::forward<V>(value), was...));
   }
-  template <class... Seen>
-  bool erase(const Key& key, const Seen&... was) {
+  template <class K, class... Seen>
+  bool erase(const K& key, const Seen&... was) {
     return watched(tree_.erase(key, was...));
   }
   bool look(const Key& key, seen& to) const {
@@ -133,12 +134,13 @@ class snapshot_tree_core {
     if (found != nullptr) to.look(*found);
     return found != nullptr;
   }
-  bool contains(const Key& key) const {
+  template <class K>
+  bool contains(const K& key) const {
     auto here = collector_.enter();
     return tree_.find(here, key) != nullptr;
   }
-  template <class F>
-  bool visit(const Key& key, F&& f) const {
+  template <class K, class F>
+  bool visit(const K& key, F&& f) const {
     auto here = collector_.enter();
     const auto* const found = tree_.find(here, key);
     if (found == nullptr) return false;
@@ -172,7 +174,8 @@ class snapshot_tree_core {
     return found;
   }
 
-  const Value* find_at(const snapshot& then, const Key& key) const {
+  template <class K>
+  const Value* find_at(const snapshot& then, const K& key) const {
     if (!mine(then)) return nullptr;
     const std::uint64_t t = then.timestamp(collector_.time());
     auto here = collector_.enter();
@@ -213,8 +216,8 @@ class snapshot_tree_core {
     return tree_.at_instants().template outermost_at<Down>(here, t, within);
   }
 
-  template <class F>
-  bool visit_at(const lease& then, const Key& key, F&& f) const {
+  template <class K, class F>
+  bool visit_at(const lease& then, const K& key, F&& f) const {
     if (!mine(then)) return false;
     auto here = collector_.enter();
     const auto* const found = tree_.at_instants().find_at(here, then, key);
@@ -312,6 +315,7 @@ class snapshot_tree
           detail::map::snapshot_tree_core<Key, Value, Collector, Compare, LeafPairs>> {
   using core_type = detail::map::snapshot_tree_core<Key, Value, Collector, Compare, LeafPairs>;
   using face = detail::map::map_face<core_type>;
+  using found_by = detail::map::by_order<Key, Compare>;
   using shown = std::optional<std::pair<const Key&, const Value&>>;
   using copied = std::optional<std::pair<Key, Value>>;
   static constexpr auto& all_keys = detail::map::all_keys<Key>;
@@ -358,6 +362,17 @@ class snapshot_tree
     return this->core().find_at(then, key);
   }
   bool contains(const snapshot& then, const Key& key) const { return find(then, key) != nullptr; }
+  // These two, and those below, with a key of another type (map/keys.hpp).
+  template <detail::map::other_key<Key, found_by> K>
+  const Value* find(const snapshot& then, const K& key) const {
+    const Value* found = nullptr;
+    if constexpr (checked<K>()) found = this->core().find_at(then, key);
+    return found;
+  }
+  template <detail::map::other_key<Key, found_by> K>
+  bool contains(const snapshot& then, const K& key) const {
+    return find(then, key) != nullptr;
+  }
 
   /// The values of several keys, in their order, as find() gives them; what they need is fetched
   /// for many at once.
@@ -383,9 +398,9 @@ class snapshot_tree
     return this->core().pairs_at(then, detail::map::from_to(lo, hi));
   }
   template <class Lo, class Hi>
-    requires detail::map::ends_of<Lo, Hi, Key>
+    requires detail::map::ends_of<Lo, Hi, Key, found_by>
   auto range(const snapshot& then, const Lo& lo, const Hi& hi) const {
-    return detail::map::between<Key>(
+    return detail::map::between<Key, found_by>(
         lo, hi, [&](const auto& within) { return this->core().pairs_at(then, within); });
   }
 
@@ -395,7 +410,7 @@ class snapshot_tree
     return count_of(range(then, lo, hi));
   }
   template <class Lo, class Hi>
-    requires detail::map::ends_of<Lo, Hi, Key>
+    requires detail::map::ends_of<Lo, Hi, Key, found_by>
   std::size_t count(const snapshot& then, const Lo& lo, const Hi& hi) const {
     return count_of(range(then, lo, hi));
   }
@@ -417,6 +432,22 @@ class snapshot_tree
   shown last_upto(const snapshot& then, const Key& key) const {
     return edge<true>(then, detail::map::up_to(key));
   }
+  template <detail::map::other_key<Key, found_by> K>
+  shown lower_bound(const snapshot& then, const K& key) const {
+    return edge<false, K>(then, detail::map::from_on(key));
+  }
+  template <detail::map::other_key<Key, found_by> K>
+  shown upper_bound(const snapshot& then, const K& key) const {
+    return edge<false, K>(then, detail::map::after_it(key));
+  }
+  template <detail::map::other_key<Key, found_by> K>
+  shown last_before(const snapshot& then, const K& key) const {
+    return edge<true, K>(then, detail::map::before_it(key));
+  }
+  template <detail::map::other_key<Key, found_by> K>
+  shown last_upto(const snapshot& then, const K& key) const {
+    return edge<true, K>(then, detail::map::up_to(key));
+  }
 
   // Each of these throws snapshot_expired when the lease was ended, and gives nothing that outlives
   // it.
@@ -437,6 +468,25 @@ class snapshot_tree
   bool visit(const lease& then, const Key& key, F&& f) const {
     return this->core().visit_at(then, key, std::forward<F>(f));
   }
+  template <detail::map::other_key<Key, found_by> K>
+    requires std::copy_constructible<Value>
+  std::optional<Value> find(const lease& then, const K& key) const {
+    std::optional<Value> found;
+    visit(then, key, [&](const Value& value) { found.emplace(value); });
+    return found;
+  }
+  template <detail::map::other_key<Key, found_by> K>
+  bool contains(const lease& then, const K& key) const {
+    return visit(then, key, [](const Value&) {});
+  }
+  template <detail::map::other_key<Key, found_by> K, std::invocable<const Value&> F>
+  bool visit(const lease& then, const K& key, F&& f) const {
+    bool found = false;
+    if constexpr (checked<K>()) {
+      found = this->core().visit_at(then, key, std::forward<F>(f));
+    }
+    return found;
+  }
   /// Calls f(key, value) for every pair, or those with keys from `lo` on and before `hi`, in
   /// ascending order and outside of guards, with copies; f returns nothing, or false to stop. If
   /// the lease is ended on the way, f was called for some of the pairs.
@@ -452,10 +502,11 @@ class snapshot_tree
   }
   template <class Lo, class Hi, std::invocable<const Key&, const Value&> F>
     requires std::copy_constructible<Key> && std::copy_constructible<Value> &&
-             detail::map::ends_of<Lo, Hi, Key>
+             detail::map::ends_of<Lo, Hi, Key, found_by>
   void range(const lease& then, const Lo& lo, const Hi& hi, F&& f) const {
-    detail::map::between<Key>(lo, hi,
-                              [&](const auto& within) { this->core().scan_at(then, within, f); });
+    // It goes on from keys of the map, and holds them meanwhile.
+    detail::map::between<Key, detail::map::by_order<Key, std::less<Key>>>(
+        lo, hi, [&](const auto& within) { this->core().scan_at(then, within, f); });
   }
   /// As at a snapshot, with copies.
   copied first(const lease& then) const { return copy_of_edge<false>(then, all_keys); }
@@ -471,6 +522,22 @@ class snapshot_tree
   }
   copied last_upto(const lease& then, const Key& key) const {
     return copy_of_edge<true>(then, detail::map::up_to(key));
+  }
+  template <detail::map::other_key<Key, found_by> K>
+  copied lower_bound(const lease& then, const K& key) const {
+    return copy_of_edge<false, K>(then, detail::map::from_on(key));
+  }
+  template <detail::map::other_key<Key, found_by> K>
+  copied upper_bound(const lease& then, const K& key) const {
+    return copy_of_edge<false, K>(then, detail::map::after_it(key));
+  }
+  template <detail::map::other_key<Key, found_by> K>
+  copied last_before(const lease& then, const K& key) const {
+    return copy_of_edge<true, K>(then, detail::map::before_it(key));
+  }
+  template <detail::map::other_key<Key, found_by> K>
+  copied last_upto(const lease& then, const K& key) const {
+    return copy_of_edge<true, K>(then, detail::map::up_to(key));
   }
 
   /// Lets go of what no snapshot needs and updates have not come to yet: for idle times.
@@ -492,14 +559,25 @@ class snapshot_tree
   auto& in_batches() noexcept { return this->core().in_batches(); }
   void watched(bool changed) noexcept { this->core().watched(changed); }
 
-  template <bool Down, class Within>
-  shown edge(const snapshot& then, const Within& within) const {
-    const auto* const p = this->core().template outermost_at<Down>(then, within);
-    return p == nullptr ? shown() : shown(std::in_place, p->key(), p->value());
+  template <class K>
+  static constexpr bool checked() {
+    if constexpr (std::same_as<K, Key>) return true;
+    if constexpr (!std::same_as<K, Key>) return detail::map::checked_key<found_by, K>();
   }
-  template <bool Down, class Within>
+  template <bool Down, class K = Key, class Within>
+  shown edge(const snapshot& then, const Within& within) const {
+    if constexpr (checked<K>()) {
+      const auto* const p = this->core().template outermost_at<Down>(then, within);
+      if (p != nullptr) return shown(std::in_place, p->key(), p->value());
+    }
+    return {};
+  }
+  template <bool Down, class K = Key, class Within>
   copied copy_of_edge(const lease& then, const Within& within) const {
-    return this->core().template copy_of_outermost_at<Down>(then, within);
+    if constexpr (checked<K>()) {
+      return this->core().template copy_of_outermost_at<Down>(then, within);
+    }
+    return {};
   }
   template <class Pairs>
   static std::size_t count_of(const Pairs& all) {

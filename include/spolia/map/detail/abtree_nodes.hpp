@@ -54,12 +54,12 @@ constexpr Key after_keys() noexcept {
 
 /// How many of the `n` keys key_at(0), key_at(1), ... are before `key`; or, with Equal, not after
 /// it.
-template <bool Equal, class Key, class Compare, class At>
-SPOLIA_ALWAYS_INLINE unsigned rank(unsigned n, At&& key_at, const Key& key, const Compare& less) {
+template <bool Equal, class K, class Compare, class At>
+SPOLIA_ALWAYS_INLINE unsigned rank(unsigned n, At&& key_at, const K& key, const Compare& less) {
   unsigned from = 0;
   while (n != 0) {
     const unsigned half = n / 2;
-    const Key& there = key_at(from + half);
+    const auto& there = key_at(from + half);
     if (Equal ? !less(key, there) : static_cast<bool>(less(there, key))) {
       from += half + 1;
       n -= half + 1;
@@ -92,8 +92,9 @@ class separators {
   const Key& operator[](unsigned i) const noexcept { return keys_[i]; }
 
   /// How many of the first `n` are not after `key`: the index of the child where it belongs.
-  unsigned route(unsigned n, const Key& key, [[maybe_unused]] const Compare& less) const {
-    if constexpr (counted<Key, Compare>) {
+  template <class K>
+  unsigned route(unsigned n, const K& key, [[maybe_unused]] const Compare& less) const {
+    if constexpr (counted<Key, Compare> && std::is_same_v<K, Key>) {
       return rank<true>(keys_, n, key);
     } else {
       return rank<true>(n, *this, key, less);
@@ -124,7 +125,8 @@ class separators<Key, Compare, Places, false> {
   const Key& operator[](unsigned i) const noexcept { return *place(i); }
   const Key& operator()(unsigned i) const noexcept { return *place(i); }
 
-  unsigned route(unsigned n, const Key& key, const Compare& less) const {
+  template <class K>
+  unsigned route(unsigned n, const K& key, const Compare& less) const {
     return rank<true>(n, *this, key, less);
   }
 
@@ -246,8 +248,9 @@ struct abtree_nodes {
       }
     }
     /// How many keys are before `k`: where it is, or would be.
-    unsigned position(const Key& k, const Compare& less) const {
-      if constexpr (counted<Key, Compare>) {
+    template <class K>
+    unsigned position(const K& k, const Compare& less) const {
+      if constexpr (counted<Key, Compare> && std::is_same_v<K, Key>) {
         return rank<false>(keys, this->size, k);
       } else {
         return rank<false>(
@@ -293,7 +296,8 @@ struct abtree_nodes {
 
     atomic<node*>& child(unsigned i) noexcept { return children[i]; }
     const atomic<node*>& child(unsigned i) const noexcept { return children[i]; }
-    unsigned route(const Key& k, const Compare& less) const {
+    template <class K>
+    unsigned route(const K& k, const Compare& less) const {
       return keys.route(this->size - 1U, k, less);
     }
 

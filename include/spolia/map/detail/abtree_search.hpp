@@ -78,14 +78,16 @@ class abtree_search {
 
   const Compare& less() const noexcept { return less_; }
 
-  bool contains(guard& g, const Key& key) const {
+  template <class K>
+  bool contains(guard& g, const K& key) const {
     return g.read([&]() -> bool {
       const leaf* const l = steps::as_leaf(descend(g, key).low);
       return is_at(*l, l->position(key, less_), key);
     });
   }
 
-  hit look_up(guard& g, const Key& key) const {
+  template <class K>
+  hit look_up(guard& g, const K& key) const {
     return g.read([&]() -> hit {
       const leaf* const l = steps::as_leaf(descend(g, key).low);
       const unsigned at = l->position(key, less_);
@@ -115,7 +117,8 @@ class abtree_search {
 
   /// Finds the key's leaf, and links to its parent if the key is there, or not, as wanted.
   /// All inlined: an update is half search, and a `spot` by way of memory costs it a twentieth.
-  SPOLIA_ALWAYS_INLINE spot locate(guard& g, const Key& key, wanted what) const {
+  template <class K>
+  SPOLIA_ALWAYS_INLINE spot locate(guard& g, const K& key, wanted what) const {
     return g.read([&]() __attribute__((always_inline)) -> spot {
       const place w = descend(g, key);
       leaf* const l = steps::as_leaf(w.low);
@@ -146,7 +149,8 @@ class abtree_search {
   }
 
   /// The topmost violation on the way to `key`, with all that its repair needs linked and kept.
-  violation first_violation(guard& g, const Key& key) const {
+  template <class K>
+  violation first_violation(guard& g, const K& key) const {
     return g.read([&]() -> violation {
       violation v;
       for (backoff wait; !descend_to_violation(g, key, v);) wait.pause();
@@ -263,8 +267,8 @@ class abtree_search {
     return follow<Glancing>(g, step, entry_, 0, w.low, 0);
   }
 
-  template <bool Glancing = false>
-  bool step_down(guard& g, stepper step, const Key& key, place& w) const {
+  template <bool Glancing = false, class K>
+  bool step_down(guard& g, stepper step, const K& key, place& w) const {
     w.top = w.parent;
     w.top_index = w.index;
     w.parent = steps::as_internal(w.low);
@@ -274,19 +278,21 @@ class abtree_search {
   }
 
   /// Down to the leaf where `key` belongs.
-  place descend(guard& g, const Key& key) const {
+  template <class K>
+  place descend(guard& g, const K& key) const {
     place w;
     if (stepper::glances && go_down<stepper::glances>(g, key, w)) return w;
     return descend_by_steps(g, key);
   }
-  SPOLIA_NOINLINE place descend_by_steps(guard& g, const Key& key) const {
+  template <class K>
+  SPOLIA_NOINLINE place descend_by_steps(guard& g, const K& key) const {
     place w;
     for (backoff wait; !go_down<false>(g, key, w);) wait.pause();
     return w;
   }
   /// False: the scheme cannot vouch for the way; it has to be gone again, from the root.
-  template <bool Glancing>
-  bool go_down(guard& g, const Key& key, place& w) const {
+  template <bool Glancing, class K>
+  bool go_down(guard& g, const K& key, place& w) const {
     const stepper step = numbered::steps(g);
     bool linked = enter_root<Glancing>(g, step, w);
     while (linked && !w.low->is_leaf) linked = step_down<Glancing>(g, step, key, w);
@@ -297,7 +303,8 @@ class abtree_search {
   }
 
   /// Down to the first violating node, if there is one, which then is v.low. False: start over.
-  bool descend_to_violation(guard& g, const Key& key, violation& v) const {
+  template <class K>
+  bool descend_to_violation(guard& g, const K& key, violation& v) const {
     const stepper step = numbered::steps(g);
     place w;
     if (!enter_root(g, step, w)) return false;
@@ -353,7 +360,8 @@ class abtree_search {
     return true;
   }
 
-  bool is_at(const leaf& l, unsigned at, const Key& key) const {
+  template <class K>
+  bool is_at(const leaf& l, unsigned at, const K& key) const {
     return at < l.size && !less_(key, l.key(at));
   }
 

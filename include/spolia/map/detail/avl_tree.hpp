@@ -73,7 +73,8 @@ class avl_tree {
   const joint& entry() const noexcept { return entry_; }
 
   /// Finds the key's place. Busy: a rotation is under way there.
-  outcome search(const Key& key, place& p) const {
+  template <class K>
+  outcome search(const K& key, place& p) const {
     p = {&entry_, 0, 0, nullptr};
     for (;;) {
       node* const c = p.side == 0 ? follow(*p.at, 0) : follow(*p.at, 1);

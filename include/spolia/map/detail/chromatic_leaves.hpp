@@ -45,7 +45,8 @@ class chromatic_leaves {
 
   chromatic_leaves(Collector& c, const Compare& less) noexcept : collector_(c), less_(less) {}
 
-  place find(pairs in, const key_type& key) const {
+  template <class K>
+  place find(pairs in, const K& key) const {
     const std::size_t at = detail::map::place_of_key(in, key, less_);
     return {in, at, at < in.size() && !less_(key, in[at].key())};
   }

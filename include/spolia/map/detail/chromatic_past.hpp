@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <type_traits>
 
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/chromatic_leaves.hpp>
@@ -82,8 +81,8 @@ class chromatic_past {
       : collector_(c), entry_(entry), less_(less), leaves_(l), shortcuts_(s) {}
 
   /// The pair of `key`, null if there was none.
-  template <class Instant>
-  const pair* find_at(session&, const Instant& then, const key_type& key) const {
+  template <class K, class Instant>
+  const pair* find_at(session&, const Instant& then, const K& key) const {
     node* n = first_node(then, key);
     while (n != nullptr && !n->is_leaf()) {
       const internal* const i = Nodes::as_internal(n);
@@ -135,11 +134,9 @@ class chromatic_past {
       if constexpr (Down) return within.to;
       if constexpr (!Down) return within.from;
     }();
-    if constexpr (std::is_same_v<decltype(key), const key_type* const>) {
-      node* const n = key == nullptr ? nullptr : first_node(then, *key);
-      const pair* const near = n == nullptr ? nullptr : outermost<Down>(n, then, within);
-      if (near != nullptr) return near;
-    }
+    node* const n = key == nullptr ? nullptr : first_node(then, *key);
+    const pair* const near = n == nullptr ? nullptr : outermost<Down>(n, then, within);
+    if (near != nullptr) return near;
     node* const top = top_at(then);
     return top == nullptr ? nullptr : outermost<Down>(top, then, within);
   }
@@ -177,8 +174,8 @@ class chromatic_past {
   }
   /// On the way to a key: the first node, or one from which on the way is as from the first. Null
   /// if the tree is younger.
-  template <class Instant>
-  node* first_node(const Instant& then, const key_type& key) const {
+  template <class K, class Instant>
+  node* first_node(const Instant& then, const K& key) const {
     const internal* const i = shortcuts_.nearest(key, time_of(then));
     if (i == nullptr) return top_at(then);
     const link* const l = link_at(*i, less_(key, i->key) ? 0 : 1, then);

@@ -107,7 +107,8 @@ class chromatic_shortcuts {
   chromatic_shortcuts& operator=(const chromatic_shortcuts&) = delete;
 
   /// A router that routes `key`; null: none is known. Inside a session.
-  internal* nearest(const key_type& key) const {
+  template <class K>
+  internal* nearest(const K& key) const {
     const table* const t = current();
     if (t == nullptr) return nullptr;
     internal* const r = in_tree(t->low[t->low.place_of(key, less_)].at);
@@ -117,7 +118,8 @@ class chromatic_shortcuts {
   }
 
   /// One that routed it at a snapshot's time, too.
-  const internal* nearest(const key_type& key, std::uint64_t then) const {
+  template <class K>
+  const internal* nearest(const K& key, std::uint64_t then) const {
     const table* const t = at_time(then);
     if (t == nullptr) return nullptr;
     const internal* const r = seen_at(t->low[t->low.place_of(key, less_)].at);
@@ -253,8 +255,8 @@ class chromatic_shortcuts {
       return nullptr;
     return r;
   }
-  SPOLIA_NOINLINE static internal* high_near(const table& t, const key_type& key,
-                                             const Compare& less) {
+  template <class K>
+  SPOLIA_NOINLINE static internal* high_near(const table& t, const K& key, const Compare& less) {
     return t.high.count() == 0 ? nullptr : seen_at(t.high[t.high.place_of(key, less)].at);
   }
   /// To be the thread that makes a table; false: another one is, unless it was lost in a fork.
@@ -347,8 +349,14 @@ class chromatic_shortcuts<Nodes, Collector, Compare, 0> {
 
  public:
   chromatic_shortcuts(Collector&, internal&, const Compare&) noexcept {}
-  internal* nearest(const key_type&) const noexcept { return nullptr; }
-  const internal* nearest(const key_type&, std::uint64_t) const noexcept { return nullptr; }
+  template <class K>
+  internal* nearest(const K&) const noexcept {
+    return nullptr;
+  }
+  template <class K>
+  const internal* nearest(const K&, std::uint64_t) const noexcept {
+    return nullptr;
+  }
   struct walk {
     [[nodiscard]] explicit operator bool() const noexcept { return false; }
     [[nodiscard]] internal* router() const noexcept { return nullptr; }

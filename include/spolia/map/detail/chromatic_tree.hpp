@@ -97,8 +97,8 @@ class chromatic_tree {
     }
   }
 
-  template <class... Seen>
-  bool erase(const Key& key, const Seen&... was) {
+  template <class K, class... Seen>
+  bool erase(const K& key, const Seen&... was) {
     session here = collector_.enter();
     for (bool whole_way = false;;) {
       const spot s = whole_way ? locate(key, top_edge()) : locate(key);
@@ -113,7 +113,8 @@ class chromatic_tree {
   }
 
   /// The pair of `key` as the tree is now, null if there is none. It stays while the session does.
-  SPOLIA_ALWAYS_INLINE const pair* find(session&, const Key& key) const {
+  template <class K>
+  SPOLIA_ALWAYS_INLINE const pair* find(session&, const K& key) const {
     edge low = first_edge(key);
     while (!low.to_leaf()) low = next_edge(low, key);
     nodes::as_leaf(low.to())->prefetch();
@@ -182,7 +183,8 @@ class chromatic_tree {
   auto& time() const noexcept { return collector_.time(); }
   std::uint64_t born() const noexcept { return time().earliest(); }
 
-  edge next_edge(const edge& from, const Key& key) const {
+  template <class K>
+  edge next_edge(const edge& from, const K& key) const {
     internal* const i = nodes::as_internal(from.to());
     return follow(i, less_(key, i->key) ? 0 : 1);
   }
@@ -192,13 +194,18 @@ class chromatic_tree {
   }
   edge top_edge() const { return steps_.follow(const_cast<internal*>(&entry_), 0); }
   /// On the way to a key: the first, or one from which on the way is as from the first.
-  edge first_edge(const Key& key) const {
+  template <class K>
+  edge first_edge(const K& key) const {
     internal* const i = shortcuts_.nearest(key);
     return i == nullptr ? top_edge() : follow(i, less_(key, i->key) ? 0 : 1);
   }
 
-  spot locate(const Key& key) const { return locate(key, first_edge(key)); }
-  spot locate(const Key& key, const edge& from) const {
+  template <class K>
+  spot locate(const K& key) const {
+    return locate(key, first_edge(key));
+  }
+  template <class K>
+  spot locate(const K& key, const edge& from) const {
     spot s{{}, from};
     while (!s.low.to_leaf()) {
       s.upper = s.low;
@@ -254,7 +261,8 @@ class chromatic_tree {
     wants_whole_way,  // start over, from the top
   };
   /// Some pair of the leaf goes, and is counted unless `size` is null: `left` are the others.
-  shrunk shrink(session& here, owner me, const spot& s, const edit& left, const Key& key,
+  template <class K>
+  shrunk shrink(session& here, owner me, const spot& s, const edit& left, const K& key,
                 size_counter::mine* size) {
     view p;
     if (!still_there(here, s, p)) return shrunk::no;
@@ -311,7 +319,8 @@ class chromatic_tree {
   ///
   /// The update has taken effect, so no exception may be thrown any more: what cannot be repaired
   /// stays until a thread rebalances on the same way. (A thread that ends may unwind through here.)
-  SPOLIA_NOINLINE void rebalance(session& here, owner me, const Key& key) {
+  template <class K>
+  SPOLIA_NOINLINE void rebalance(session& here, owner me, const K& key) {
     try {
       while (repair_one(here, me, key)) {
       }
@@ -319,7 +328,8 @@ class chromatic_tree {
       let_unwinding_pass();
     }
   }
-  bool repair_one(session& here, owner me, const Key& key) {
+  template <class K>
+  bool repair_one(session& here, owner me, const K& key) {
     edge upper;
     edge middle;
     edge low = steps_.follow(&entry_, 0);

@@ -43,8 +43,9 @@ class chromatic_ways {
   [[nodiscard]] entry& operator[](std::size_t i) noexcept { return all_[i]; }
 
   /// The last entry with a first key that is not after this one. There must be one.
-  [[nodiscard]] std::size_t place_of(const Key& key, const Compare& less) const {
-    if constexpr (by_bits) {
+  template <class K>
+  [[nodiscard]] std::size_t place_of(const K& key, const Compare& less) const {
+    if constexpr (by_bits && std::is_same_v<K, Key>) {
       if (parts_.empty() || less(key, all_[1].from)) return 0;
       if (!less(key, all_.back().from)) return all_.size() - 1;
       const auto part = static_cast<std::size_t>(behind_first(key) >> shift_);
@@ -60,7 +61,8 @@ class chromatic_ways {
       (std::same_as<Compare, std::less<Key>> || std::same_as<Compare, std::less<>>);
 
   /// The same, which is one of these.
-  std::size_t search(const Key& key, const Compare& less, std::size_t at, std::size_t last) const {
+  template <class K>
+  std::size_t search(const K& key, const Compare& less, std::size_t at, std::size_t last) const {
     for (std::size_t left = last - at; left != 0;) {
       const std::size_t half = (left + 1) / 2;
       // Computed, not branched on: it cannot be predicted.

@@ -156,8 +156,8 @@ class counted_leaf {
   }
 
   /// The key's slot, or absent.
-  template <class Compare>
-  [[nodiscard]] std::size_t find(const Key& key, const Compare& less) const {
+  template <class K, class Compare>
+  [[nodiscard]] std::size_t find(const K& key, const Compare& less) const {
     // acquire ← the release in publish: all that was done before to what the word names.
     const std::uint64_t state = state_.load_acquire();
     const Key* const keys = keys_.data();

@@ -89,8 +89,8 @@ class counted_inner {
     return late_.load_relaxed() == late;
   }
   /// Where the key is, if it is anywhere below.
-  template <class Compare>
-  [[nodiscard]] std::size_t child(const Key& key, std::uint32_t late, const Compare& less) const {
+  template <class K, class Compare>
+  [[nodiscard]] std::size_t child(const K& key, std::uint32_t late, const Compare& less) const {
     const Key* const keys = keys_.begin();
     auto best =
         static_cast<std::size_t>(std::upper_bound(keys, keys + (ascending_ - 1), key, less) - keys);

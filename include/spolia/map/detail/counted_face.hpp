@@ -22,6 +22,7 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/after_update.hpp>
+#include <spolia/map/detail/other_keys.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/updates.hpp>
@@ -45,6 +46,27 @@ class counted_face : public value_updates<counted_face<Map, Key, Value>, Key, Va
   }
   [[nodiscard]] bool contains(const Key& key) const {
     return self().visit(key, [](const Value&) {});
+  }
+
+  // The same with a key of another type (map/keys.hpp).
+  template <class K, class M = Map>
+    requires other_key<K, Key, typename M::found_by>
+  [[nodiscard]] std::optional<Value> find(const K& key) const {
+    std::optional<Value> found;
+    self().visit(key, [&](const Value& v) { found.emplace(v); });
+    return found;
+  }
+  template <class K, class M = Map>
+    requires other_key<K, Key, typename M::found_by>
+  [[nodiscard]] bool contains(const K& key) const {
+    return self().visit(key, [](const Value&) {});
+  }
+  template <class K, class M = Map>
+    requires other_key<K, Key, typename M::found_by>
+  bool erase(const K& key) {
+    bool gone = false;
+    if constexpr (checked_key<typename M::found_by, K>()) gone = told(self().remove(key));
+    return gone;
   }
 
   /// True if the key was absent, and is there now.

@@ -117,7 +117,8 @@ class external_bst_tree {
   static leaf* as_leaf(link to) noexcept { return static_cast<leaf*>(to.get()); }
 
   /// Where the key is, or would be.
-  place search(guard& g, const Key& key) const {
+  template <class K>
+  place search(guard& g, const K& key) const {
     return g.read([&] {
       place p;
       while (!descend(g, key, p)) continue;
@@ -221,7 +222,8 @@ class external_bst_tree {
     return numbered::step(g, on.at->child[side], next, slot, [&on] { return on.is_linked(); });
   }
 
-  bool descend(guard& g, const Key& key, place& p) const {
+  template <class K>
+  bool descend(guard& g, const K& key, place& p) const {
     if constexpr (stepper::glances) {
       if (glance_down(numbered::steps(g), key, p)) return true;
     }
@@ -229,7 +231,8 @@ class external_bst_tree {
   }
 
   /// One way down to the key's leaf, where the scheme has nothing to do at a step. False: it has.
-  bool glance_down(stepper step, const Key& key, place& p) const {
+  template <class K>
+  bool glance_down(stepper step, const K& key, place& p) const {
     fork* grand = nullptr;
     fork* parent = &entry_;
     turns way;
@@ -257,7 +260,8 @@ class external_bst_tree {
 
   /// The same by steps. False: start over; another thread has unlinked what we stood on.
   /// Three slots in turn: for the child, the router whose link is read, and the one above.
-  SPOLIA_NOINLINE bool descend_by_steps(guard& g, const Key& key, place& p) const {
+  template <class K>
+  SPOLIA_NOINLINE bool descend_by_steps(guard& g, const K& key, place& p) const {
     fork* grand = nullptr;
     fork* parent = &entry_;
     turns way;
@@ -282,7 +286,8 @@ class external_bst_tree {
     return true;
   }
 
-  void compare(const Key& key, place& p) const {
+  template <class K>
+  void compare(const K& key, place& p) const {
     if (p.low == nullptr) return;
     memory::note_access(p.low);
     p.low_is_after = static_cast<bool>(less_(key, p.low->key));

@@ -26,6 +26,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/after_update.hpp>
 #include <spolia/map/detail/ordered_reads.hpp>
+#include <spolia/map/detail/other_keys.hpp>
 #include <spolia/map/updates.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -35,10 +36,22 @@ template <class Core>
 inline constexpr bool is_linear = requires { Core::is_linear; };
 
 template <class Core>
+struct found_by_of {
+  using type = by_order<typename Core::key_type, typename Core::key_compare>;
+};
+template <class Core>
+  requires requires { typename Core::found_by; }
+struct found_by_of<Core> {
+  using type = typename Core::found_by;
+};
+
+template <class Core>
 class map_face
     : public value_updates<map_face<Core>, typename Core::key_type, typename Core::mapped_type>,
       public ordered_reads<map_face<Core>, typename Core::key_type, typename Core::mapped_type,
-                           is_linear<Core>> {
+                           typename found_by_of<Core>::type, is_linear<Core>> {
+  using found_by = typename found_by_of<Core>::type;
+
  public:
   using key_type = typename Core::key_type;
   using mapped_type = typename Core::mapped_type;
@@ -95,6 +108,34 @@ class map_face
     return core_.visit(key, std::forward<F>(f));
   }
 
+  // The same with a key of another type, of which no key is made (map/keys.hpp).
+
+  template <other_key<key_type, found_by> K>
+  bool erase(const K& key) {
+    bool gone = false;
+    if constexpr (checked_key<found_by, K>()) gone = told(core_.erase(key));
+    return gone;
+  }
+  template <other_key<key_type, found_by> K>
+    requires std::copy_constructible<mapped_type>
+  std::optional<mapped_type> find(const K& key) const {
+    std::optional<mapped_type> found;
+    visit(key, [&](const mapped_type& value) { found.emplace(value); });
+    return found;
+  }
+  template <other_key<key_type, found_by> K>
+  bool contains(const K& key) const {
+    bool found = false;
+    if constexpr (checked_key<found_by, K>()) found = core_.contains(key);
+    return found;
+  }
+  template <other_key<key_type, found_by> K, std::invocable<const mapped_type&> F>
+  bool visit(const K& key, F&& f) const {
+    bool found = false;
+    if constexpr (checked_key<found_by, K>()) found = core_.visit(key, std::forward<F>(f));
+    return found;
+  }
+
   /// Calls f(key, value) for every pair in ascending order; f returns nothing, or false to stop.
   /// concepts.hpp says what it may miss. Copies in batches, since f runs outside of guards: it may
   /// take long, wait, and use this map.
@@ -133,7 +174,7 @@ class map_face
 
  private:
   friend class value_updates<map_face, key_type, mapped_type>;
-  friend class ordered_reads<map_face, key_type, mapped_type, is_linear<Core>>;
+  friend class ordered_reads<map_face, key_type, mapped_type, found_by, is_linear<Core>>;
   using seen = typename Core::seen;
 
   const Core& ordered() const noexcept { return core_; }

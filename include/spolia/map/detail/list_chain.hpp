@@ -80,7 +80,8 @@ class list_chain {
   }
 
   /// The first node that is not before `key`; unlinks deleted nodes on the way.
-  position search(guard& g, const Key& key) const {
+  template <class K>
+  position search(guard& g, const K& key) const {
     for (;;) {
       position p = walk(g, [&](const node& n) { return !less_(n.key, key); });
       if (!p.next.marked()) {
@@ -92,7 +93,8 @@ class list_chain {
   }
 
   /// The node of `key`, or null, for reading.
-  const node* locate(guard& g, const Key& key) const {
+  template <class K>
+  const node* locate(guard& g, const K& key) const {
     if constexpr (protects_optimistic_search<scheme_type>) {
       return g.read([&]() -> const node* {
         node* at = numbered::protect(g, head_, 0).get();

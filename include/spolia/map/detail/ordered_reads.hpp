@@ -16,6 +16,7 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/map/detail/other_keys.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/ends.hpp>
 
@@ -23,7 +24,7 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
 
 /// Linear: the map has to go over all smaller keys to find one.
-template <class Map, class Key, class Value, bool Linear>
+template <class Map, class Key, class Value, class Keys, bool Linear>
 class ordered_reads {
   static constexpr bool copies = std::copy_constructible<Key> && std::copy_constructible<Value>;
   static constexpr bool finds = copies && !Linear;
@@ -38,9 +39,9 @@ class ordered_reads {
   }
   /// The same with other ends: after(lo), upto(hi), no_limit (map/ends.hpp).
   template <class Lo, class Hi, std::invocable<const Key&, const Value&> F>
-    requires copies && ends_of<Lo, Hi, Key>
+    requires copies && ends_of<Lo, Hi, Key, Keys>
   void range(const Lo& lo, const Hi& hi, F&& f) const {
-    between<Key>(lo, hi, [&](const auto& within) { in().scan(within, f); });
+    between<Key, Keys>(lo, hi, [&](const auto& within) { in().scan(within, f); });
   }
 
   /// As for_each() and range(), in descending order.
@@ -55,9 +56,9 @@ class ordered_reads {
     in().scan_down(from_to(lo, hi), f);
   }
   template <class Lo, class Hi, std::invocable<const Key&, const Value&> F>
-    requires finds && ends_of<Lo, Hi, Key>
+    requires finds && ends_of<Lo, Hi, Key, Keys>
   void range_down(const Lo& lo, const Hi& hi, F&& f) const {
-    between<Key>(lo, hi, [&](const auto& within) { in().scan_down(within, f); });
+    between<Key, Keys>(lo, hi, [&](const auto& within) { in().scan_down(within, f); });
   }
 
   // A copy of one pair, or nothing if there is none. concepts.hpp says what that tells beside
@@ -102,11 +103,40 @@ class ordered_reads {
     return in().template outermost<true>(up_to(key));
   }
 
+  // The same with a key of another type, of which no key is made (map/keys.hpp).
+
+  template <other_key<Key, Keys> K>
+    requires finds
+  [[nodiscard]] pair lower_bound(const K& key) const {
+    return outermost<false, K>(from_on(key));
+  }
+  template <other_key<Key, Keys> K>
+    requires finds
+  [[nodiscard]] pair upper_bound(const K& key) const {
+    return outermost<false, K>(after_it(key));
+  }
+  template <other_key<Key, Keys> K>
+    requires finds
+  [[nodiscard]] pair last_before(const K& key) const {
+    return outermost<true, K>(before_it(key));
+  }
+  template <other_key<Key, Keys> K>
+    requires finds
+  [[nodiscard]] pair last_upto(const K& key) const {
+    return outermost<true, K>(up_to(key));
+  }
+
  protected:
   ordered_reads() = default;
   ~ordered_reads() = default;
 
  private:
+  template <bool Down, class K, class Within>
+  pair outermost(const Within& within) const {
+    pair found;
+    if constexpr (checked_key<Keys, K>()) found = in().template outermost<Down>(within);
+    return found;
+  }
   [[nodiscard]] const auto& in() const noexcept { return static_cast<const Map&>(*this).ordered(); }
 };
 

@@ -63,9 +63,10 @@ class rlu_chain {
     bool found;
   };
 
-  SPOLIA_ALWAYS_INLINE static place locate(reader& in, start from, const Key& given,
+  template <class K>
+  SPOLIA_ALWAYS_INLINE static place locate(reader& in, start from, const K& given,
                                            const Compare& less) {
-    const key_handed<Key> key = given;
+    const key_handed<K> key = given;
     rlu::ptr<node> before;
     rlu::ptr<node> at = in.get(from, &root::next);
     while (at && less(in.fixed(at).key, key)) {
@@ -98,8 +99,8 @@ class rlu_chain {
     return p.found ? rlu_change::replaced : rlu_change::added;
   }
 
-  template <class... Seen>
-  static rlu_change erase(writer& in, start from, const Key& key, const Compare& less,
+  template <class K, class... Seen>
+  static rlu_change erase(writer& in, start from, const K& key, const Compare& less,
                           const Seen&... was) {
     const place p = find(in, from, key, less);
     if (!p.found || !(has(in.fixed(p.at), was) && ...)) return rlu_change::none;
@@ -121,7 +122,8 @@ class rlu_chain {
   }
 
  private:
-  SPOLIA_ALWAYS_INLINE static place find(writer& in, start from, const Key& key,
+  template <class K>
+  SPOLIA_ALWAYS_INLINE static place find(writer& in, start from, const K& key,
                                          const Compare& less) {
     return in.search([&](reader& here)
                          SPOLIA_INLINE_LAMBDA { return locate(here, from, key, less); });

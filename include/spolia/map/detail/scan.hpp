@@ -58,11 +58,16 @@ struct interval {
       return interval<Key, To, WithTo>{std::addressof(key), false, to};
     }
   }
-  /// True: nothing is in it, by the order of its ends.
-  template <class Less>
+  /// True: nothing is in it, by the order of its ends. (Where they are no keys of the map, a
+  /// comparison might take them for something else: two arrays for two addresses.)
+  template <class Key, class Less>
   [[nodiscard]] bool is_empty(const Less& less) const {
-    if (from == nullptr || to == nullptr) return false;
-    return WithTo && with_from ? static_cast<bool>(less(*to, *from)) : !less(*from, *to);
+    if constexpr (std::is_same_v<From, Key> && std::is_same_v<To, Key>) {
+      if (from == nullptr || to == nullptr) return false;
+      return WithTo && with_from ? static_cast<bool>(less(*to, *from)) : !less(*from, *to);
+    } else {
+      return false;
+    }
   }
 
   const From* from;

@@ -82,8 +82,8 @@ class snapshot_hash_core {
     return put_now<true>(mine, key, std::forward<V>(value), was);
   }
   /// True if it was there; with the value that was seen, if one is given.
-  template <class... Seen>
-  bool erase(const Key& key, const Seen&... was) {
+  template <class K, class... Seen>
+  bool erase(const K& key, const Seen&... was) {
     size_counter::mine* const mine = erase_now(key, was...);
     if (mine == nullptr) return false;
     mine->removed.add(1);
@@ -91,7 +91,8 @@ class snapshot_hash_core {
   }
 
   /// The pair as it is now; stays while the session lives. Null if there is none.
-  const pair* find(session& s, const Key& key) const {
+  template <class K>
+  const pair* find(session& s, const K& key) const {
     const std::uint64_t h = hash_of(key);
     const version& v = *place_of(s, h).newest;
     return pair_in(v, current(v), h, key);
@@ -104,7 +105,8 @@ class snapshot_hash_core {
     return p != nullptr;
   }
   /// The pair at a snapshot's time; stays while the snapshot lives.
-  const pair* find_at(session& s, std::uint64_t then, const Key& key) const {
+  template <class K>
+  const pair* find_at(session& s, std::uint64_t then, const K& key) const {
     const std::uint64_t h = hash_of(key);
     return pair_at(version_at(s, then, h), then, h, key);
   }
@@ -147,7 +149,8 @@ class snapshot_hash_core {
   /// Which snapshots hold how much; see holdings.hpp. Throws std::bad_alloc.
   [[nodiscard]] holdings account();
 
-  std::uint64_t hash_of(const Key& key) const {
+  template <class K>
+  std::uint64_t hash_of(const K& key) const {
     return spread_.mixed(static_cast<std::uint64_t>(hash_(key)));
   }
 
@@ -184,12 +187,14 @@ class snapshot_hash_core {
   }
 
   pairs current(const version& v) const noexcept { return v.current(time()); }
-  const pair* pair_at(const version* v, std::uint64_t t, std::uint64_t h, const Key& key) const {
+  template <class K>
+  const pair* pair_at(const version* v, std::uint64_t t, std::uint64_t h, const K& key) const {
     return v == nullptr ? nullptr : pair_in(*v, v->at(t, time()), h, key);
   }
 
   /// `some`: of the contents of v that which counts.
-  const pair* pair_in(const version& v, pairs some, std::uint64_t h, const Key& key) const {
+  template <class K>
+  const pair* pair_in(const version& v, pairs some, std::uint64_t h, const K& key) const {
     if (v.batch != nullptr) [[unlikely]]
       return pair_among(some, h, key);
     for (auto like = v.like(h); !like.empty(); like.drop_first()) {
@@ -200,7 +205,8 @@ class snapshot_hash_core {
       return nullptr;
     return pair_among(some.subspan(hash_tags::most), h, key);
   }
-  SPOLIA_NOINLINE const pair* pair_among(pairs some, std::uint64_t h, const Key& key) const {
+  template <class K>
+  SPOLIA_NOINLINE const pair* pair_among(pairs some, std::uint64_t h, const K& key) const {
     for (const pair& p : some) {
       if (p.has_hash(h) && equal_(p.key(), key)) return &p;
     }
@@ -387,8 +393,8 @@ class snapshot_hash_core {
   }
 
   /// Where to count that; null: it was not there.
-  template <class... Seen>
-  size_counter::mine* erase_now(const Key& key, const Seen&... was) {
+  template <class K, class... Seen>
+  size_counter::mine* erase_now(const K& key, const Seen&... was) {
     const std::uint64_t h = hash_of(key);
     session s = collector_.enter();
     for (;;) {

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys of other types than the map's, of which no key is made.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <spolia/map.hpp>
+#include <spolia/rlu.hpp>
+#include <spolia/snapshot.hpp>
+
+namespace {
+
+using namespace spolia;
+using namespace std::literals;
+
+/// A key of which no other can be made by itself.
+struct name {
+  explicit name(std::string_view t) : text(t) {}
+  std::string text;
+};
+struct name_order {
+  using is_transparent = void;
+  static std::string_view text_of(const name& n) { return n.text; }
+  static std::string_view text_of(std::string_view s) { return s; }
+  bool operator()(const auto& a, const auto& b) const { return text_of(a) < text_of(b); }
+};
+struct name_hash {
+  using is_transparent = void;
+  std::size_t operator()(const auto& a) const {
+    return std::hash<std::string_view>()(name_order::text_of(a));
+  }
+};
+struct name_equal {
+  using is_transparent = void;
+  bool operator()(const auto& a, const auto& b) const {
+    return name_order::text_of(a) == name_order::text_of(b);
+  }
+};
+[[maybe_unused]] bool operator==(const name& a, std::string_view b) { return a.text == b; }
+[[maybe_unused]] bool operator==(const name& a, const name& b) { return a.text == b.text; }
+}  // namespace
+
+template <>
+struct std::equal_to<name> {
+  bool operator()(const name& a, const name& b) const { return a.text == b.text; }
+};
+
+namespace {
+
+template <class Map>
+void finds_them(Map&& m) {
+  SCOPED_TRACE(__PRETTY_FUNCTION__);
+  for (const auto word : {"bag"sv, "epoch"sv, "limbo"sv}) m.insert(name(word), word.size());
+  EXPECT_EQ(m.find("epoch"sv), 5U);
+  EXPECT_FALSE(m.contains("token"sv));
+  EXPECT_TRUE(m.erase("epoch"sv));
+  EXPECT_FALSE(m.erase("epoch"sv));
+  EXPECT_FALSE(m.contains(name("epoch")));
+  if constexpr (requires { m.last(); }) {
+    EXPECT_EQ(m.lower_bound("c"sv)->first.text, "limbo");
+    EXPECT_EQ(m.last_upto("c"sv)->first.text, "bag");
+  }
+}
+template <class Map>
+void finds_them_at_instants(Map&& m) {
+  finds_them(m);
+  const snapshot then;
+  const lease of(std::chrono::hours(1));
+  m.erase("bag"sv);
+  EXPECT_EQ(*m.find(then, "bag"sv), 3U);
+  EXPECT_EQ(m.find(of, "bag"sv), 3U);
+  EXPECT_FALSE(m.contains("bag"sv));
+  if constexpr (requires { m.last(); }) {
+    EXPECT_EQ(m.lower_bound(then, "a"sv)->first.text, "bag");
+    EXPECT_EQ(m.upper_bound(of, "bag"sv)->first.text, "limbo");
+    EXPECT_EQ(m.count(then, after("bag"sv), no_limit), 1U);
+  }
+}
+
+TEST(other_keys, are_found_erased_and_stood_beside) {
+  using n = std::size_t;
+  finds_them(abtree<name, n, domain<>, name_order>());
+  finds_them(avl<name, n, region_domain, name_order>());
+  finds_them(external_bst<name, n, domain<>, name_order>());
+  finds_them(list<name, n, domain<>, name_order>());
+  finds_them(counted_hash<name, n, thin_family, name_hash>());
+  finds_them(counted_bst<name, n, thin_family, name_order>());
+  finds_them(counted_btree<name, n, thin_family, name_order>());
+  finds_them(rlu_bst<name, n, rlu::domain, name_order>());
+  finds_them(rlu_list<name, n, rlu::domain, name_order>());
+  finds_them(rlu_hash<name, n, rlu::domain, name_hash, name_order>(8));
+  finds_them_at_instants(snapshot_tree<name, n, sl_rt<>, name_order>());
+  finds_them_at_instants(snapshot_hash<name, n, sl_rt<>, name_hash, name_equal>());
+}
+
+TEST(other_keys, bound_ranges_and_may_be_arrays) {
+  abtree<std::string, int, domain<>, std::less<>> m;
+  for (const char* const word : {"bag", "epoch", "limbo", "token"}) m.insert(word, 1);
+  std::string shown;
+  const auto take = [&](const std::string& k, int) { shown += k + " "; };
+  m.range("c", "m", take);  // as addresses they would have another order
+  m.range("m", "c", take);
+  m.range_down(after("bag"sv), upto("limbo"sv), take);
+  EXPECT_EQ(shown, "epoch limbo limbo epoch ");
+}
+
+TEST(other_keys, are_numbers_as_the_comparison_takes_them) {
+  abtree<int, int, domain<>, std::less<>> m;
+  for (int i = 0; i < 100; ++i) m.insert(i, i);
+  EXPECT_EQ(m.find(short{7}), 7);
+  EXPECT_EQ(m.find(7.0), 7);
+  EXPECT_EQ(m.find(7.5), std::nullopt);
+  EXPECT_EQ(m.lower_bound(7.5)->first, 8);
+  EXPECT_TRUE(m.erase(99.0));
+  EXPECT_EQ(m.last()->first, 98);
+}
+
+}  // namespace
