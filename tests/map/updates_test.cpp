@@ -431,4 +431,19 @@ TEST(updates_of_snapshot_maps, take_values_that_can_only_be_moved) {
   expect_works_without_copies(tree);
 }
 
+template <class Map>
+void expect_key_stays_beside_a_moved_value(Map&& m) {
+  m.insert({101}, std::make_unique<int>(1));
+  EXPECT_FALSE(m.insert_or_assign({102}, std::make_unique<int>(2)));
+  const snapshot now;
+  for (const auto& [key, value] : m.all(now)) {
+    EXPECT_EQ(key.number, 101);
+    EXPECT_EQ(*value, 2);
+  }
+}
+TEST(updates_of_snapshot_maps, keep_the_key_that_is_there) {
+  expect_key_stays_beside_a_moved_value(snapshot_hash<hundreds, std::unique_ptr<int>>());
+  expect_key_stays_beside_a_moved_value(snapshot_tree<hundreds, std::unique_ptr<int>>());
+}
+
 }  // namespace
