@@ -311,6 +311,26 @@ TEST(weights, a_budget_counts_what_blocks_own) {
   EXPECT_TRUE(d.drain());
 }
 
+/// Each block that is retired then pays for more than itself.
+TEST(weights, what_a_guard_held_up_is_soon_gone) {
+  domain<token, amortized> d;
+  std::atomic<int> stage{0};
+  std::thread stalled([&] {
+    auto g = d.enter();
+    stage = 1;
+    stage.notify_all();
+    stage.wait(1);
+  });
+  stage.wait(0);
+  for (int i = 0; i < 64; ++i) retire_one(d, megabyte / 4);
+  EXPECT_EQ(blobs_alive, 64);
+  stage = 2;
+  stage.notify_all();
+  stalled.join();
+  for (int i = 0; i < 80; ++i) retire_one(d, megabyte / 4);
+  EXPECT_LE(blobs_alive, 16);
+}
+
 struct hazard_blob : hazard_pointer_obj_base<hazard_blob>, counted_blob {
   using counted_blob::counted_blob;
 };
