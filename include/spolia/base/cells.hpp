@@ -110,16 +110,16 @@ class cells {
 
   /// All occupied cells have numbers below this.
   [[nodiscard]] std::uint32_t occupied_end() const noexcept {
-    const std::uint32_t end = threads::high_water();
-    if (!cells_are_occupied()) return end;
-    for (unsigned k = end == 0 ? 0 : segment_number(end - 1); k >= first_with_words; --k) {
+    if (!cells_are_occupied()) return threads::high_water();
+    // relaxed: a thread makes its segment before it occupies its cell, see the head of this file.
+    for (unsigned k = last_with_words_.load_relaxed(); k >= first_with_words; --k) {
       // acquire ← the release in make_segment: we see the words constructed.
       const Cell* const s = segment_[k].load_acquire();
       for (std::uint32_t w = s == nullptr ? 0 : words_of(k); w-- > 0;) {
         // acquire ← the releases in occupy() and vacate().
         const std::uint64_t word = words(s, k)[w].load_acquire();
-        if (word != 0)
-          return base_of(k) + w * 64 + static_cast<std::uint32_t>(std::bit_width(word));
+        if (word == 0) continue;
+        return base_of(k) + w * 64 + static_cast<std::uint32_t>(std::bit_width(word));
       }
     }
     // acquire ← the same.
@@ -229,6 +229,7 @@ class cells {
       throw;
     }
     for (std::uint32_t w = 0; w < words_of(k); ++w) new (words(made, k) + w) bits(0);
+    note_segment(k);  // first: a thread that finds the segment may occupy a cell of it
     Cell* winner = nullptr;
     // release → the acquires in of, find, for_each: they see constructed cells. acquire on failure:
     // so do we, of the other thread's.
@@ -237,7 +238,14 @@ class cells {
     return winner;
   }
 
+  void note_segment(unsigned k) noexcept {
+    unsigned last = last_with_words_.load_relaxed();
+    while (k >= first_with_words && k > last && !last_with_words_.cas_weak_relaxed(last, k)) {
+    }
+  }
+
   mutable bits first_word_{0};
+  atomic<unsigned> last_with_words_{0};
   mutable std::array<atomic<Cell*>, segments> segment_{};
 };
 

@@ -33,15 +33,18 @@ void leave_vacant(cells<Cell>& all, std::uint32_t n, Cell& left, Scheme& scheme,
   });
 }
 
-/// The thread that ends does it itself, and without a fence, if it leaves nothing; else it parks
-/// the cell, so that visitors need none.
+/// The thread that ends does it itself, and without a fence, if it leaves nothing; else its gate
+/// stays parked, so that visitors need none. It looks while it is inside the gate: visitors change
+/// what is there.
 template <class Cell, class Scheme, class Release>
 void leave_own_vacant(cells<Cell>& all, std::uint32_t n, Cell& mine, Scheme& scheme,
                       const Release& release) noexcept {
-  if constexpr (Cell::scheme_parks) {
-    if (!mine.gate.leave_parked([&] { scheme.park(mine.local); })) return;
-  }
-  if (scheme.waiting(mine.local) + release.backlog(mine.release) == 0) all.vacate(n);
+  bool empty = false;
+  const bool parked = mine.gate.leave_parked([&] {
+    if constexpr (Cell::scheme_parks) scheme.park(mine.local);
+    empty = scheme.waiting(mine.local) + release.backlog(mine.release) == 0;
+  });
+  if (parked && empty) all.vacate(n);
 }
 
 /// For pins(). What all threads have retired is asked for only where a guard is seen that was not
