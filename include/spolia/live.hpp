@@ -231,7 +231,10 @@ class live<T>::reading {
   }
   const node* held() const noexcept {
     if (SPOLIA_CHECKS && hold_.slot == nullptr) {
-      misuse::report("a reading of a live value is used that was moved from", threads::number());
+      misuse::report(
+          "a reading of a live value is used that was moved from, and holds nothing: use the one "
+          "that it was moved to, or read again",
+          threads::number());
     }
     return static_cast<const node*>(hold_.value);
   }

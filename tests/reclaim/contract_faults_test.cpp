@@ -177,6 +177,19 @@ TYPED_TEST(contract_misuse, retiring_a_block_twice_is_reported) {
       "a block was retired twice");
 }
 
+TYPED_TEST(contract_misuse, retiring_into_another_domain_is_reported) {
+  EXPECT_DEATH(
+      {
+        ledger book;
+        TypeParam made_it;
+        TypeParam other;
+        auto* const b = made_it.template make<block<TypeParam>>(book);
+        auto guard = other.enter();
+        guard.retire(b);
+      },
+      "retire it under a guard of the domain whose make.. made it");
+}
+
 TYPED_TEST(contract_misuse, a_guard_that_outlives_its_domain_is_reported) {
   EXPECT_DEATH(
       {

@@ -393,4 +393,43 @@ TEST(live_value, readers_that_sleep_and_threads_that_end_keep_what_they_read) {
   EXPECT_EQ(book.live(), 1);
 }
 
+#if SPOLIA_CHECKS
+
+class live_misuse : public testing::Test {
+ protected:
+  // The child of a death test starts afresh: other threads' locks are not copied into it.
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(live_misuse, a_value_that_ends_before_a_reading_is_reported) {
+  EXPECT_DEATH(
+      {
+        auto value = std::make_unique<live<int>>(1);
+        const auto held = value->read();
+        value.reset();
+      },
+      "end readings before the value");
+}
+TEST_F(live_misuse, a_value_that_ends_before_a_watch_is_reported) {
+  EXPECT_DEATH(
+      {
+        auto value = std::make_unique<live<int>>(1);
+        const auto hears = value->on_change([](const int&) {});
+        value.reset();
+      },
+      "end the watches first");
+}
+TEST_F(live_misuse, a_reading_that_was_moved_from_is_reported) {
+  EXPECT_DEATH(
+      {
+        const live<int> value(1);
+        auto first = value.read();
+        const auto second = std::move(first);
+        static_cast<void>(*first);
+      },
+      "or read again");
+}
+
+#endif
+
 }  // namespace

@@ -132,7 +132,35 @@ class domain final : private threads::listener {
   };
 
   /// The base of blocks that are retired without allocating.
-  struct header : stamped<typename Scheme::stamp> {};
+  struct header : stamped<typename Scheme::stamp> {
+   private:
+    friend class domain;
+
+    /// For the checked variant: make() of the domain with that serial number has made it; and
+    /// whether another one's has.
+    void note_maker([[maybe_unused]] std::uint64_t serial) noexcept {
+#if SPOLIA_CHECKS
+      made_by_.serial = serial;
+#endif
+    }
+    bool is_of_another([[maybe_unused]] std::uint64_t serial) const noexcept {
+#if SPOLIA_CHECKS
+      return made_by_.serial != 0 && made_by_.serial != serial;
+#else
+      return false;
+#endif
+    }
+#if SPOLIA_CHECKS
+    /// Goes with the block, and not with what is copied to another one. 0: no domain has made it.
+    struct maker {
+      maker() = default;
+      maker(const maker&) noexcept {}
+      maker& operator=(const maker&) noexcept { return *this; }
+      std::uint64_t serial = 0;
+    };
+    maker made_by_;
+#endif
+  };
 
   /// A pointer that a guard of this domain has read, with its protection.
   template <class Pointer>
@@ -241,6 +269,14 @@ class domain final : private threads::listener {
   void free_when_due(cell& c) noexcept;
 
   // Blocks are retired.
+  /// Goes on where it is not: the block is freed with those of this domain.
+  void expect_own(const header& block) const noexcept {
+    if (!SPOLIA_CHECKS || !block.is_of_another(serial_)) return;
+    misuse::report(
+        "a block is retired into a domain that has not made it, whose guards do not protect it: "
+        "retire it under a guard of the domain whose make() made it",
+        threads::number());
+  }
   void note_origin(const header& block) noexcept;
   void retire(cell& me, retired* block) noexcept;
   SPOLIA_NOINLINE void retire_weighed(cell& me, const retired& block) noexcept;
@@ -495,6 +531,7 @@ class domain<Scheme, Release>::guard {
   template <class T>
     requires std::is_base_of_v<header, T>
   void retire(T* block, weight owned) noexcept {
+    domain_->expect_own(*block);
     static_cast<retired*>(block)->ends_by(disposers<T>::made, owned.bytes);
     domain_->retire(*cell_, block);
   }
@@ -511,6 +548,7 @@ class domain<Scheme, Release>::guard {
   void retire(T* block, Deleter, weight owned) noexcept {
     static_cast<retired*>(block)->ends_by(disposers<T>::template deleted_by<Deleter>::how,
                                           owned.bytes);
+    domain_->expect_own(*block);
     domain_->note_origin(*block);
     domain_->retire(*cell_, block);
   }

@@ -126,6 +126,7 @@ inline T* domain<Scheme, Release>::make(Arguments&&... arguments) {
     if constexpr (requires(header& h) { scheme_.born(here.of.local, h.stamp); }) {
       scheme_.born(here.of.local, static_cast<header&>(*made).stamp);
     }
+    static_cast<header&>(*made).note_maker(serial_);
     here.of.made.add(1);
     return made;
   } catch (...) {

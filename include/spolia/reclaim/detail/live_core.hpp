@@ -305,14 +305,22 @@ inline live_core::node* live_core::take_unread() const noexcept {
 }
 
 inline live_core::~live_core() {
-  if (!calls_.empty()) misuse::report("a live value ended before a watch of it", 0);
+  if (!calls_.empty()) {
+    misuse::report(
+        "a live value ended before a watch of it, which would call into it when it ends itself: "
+        "end the watches first, as where they are declared after the value",
+        0);
+  }
   node* unread = current_.load_relaxed();
   unread->next.write(waiting_.read());
 #if SPOLIA_CHECKS
   waiting_.write(unread);
   unread = take_unread();
   if (waiting_.read() != nullptr) {
-    misuse::report("a live value ended while a reading of it was alive", 0);
+    misuse::report(
+        "a live value ended while a reading of it was alive, which holds what has ended now: end "
+        "readings before the value; what must outlive it is copied (copy())",
+        0);
   }
 #endif
   while (unread != nullptr) {
