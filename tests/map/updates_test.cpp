@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -108,10 +109,14 @@ struct lookalike {
   }
   lookalike& operator=(const lookalike& other) = default;
   ~lookalike() {}
-  [[maybe_unused]] friend bool operator==(const lookalike&, const lookalike&) { return true; }
+  [[maybe_unused]] friend bool operator==(const lookalike&, const lookalike&) {
+    if (when_compared) std::exchange(when_compared, nullptr)();
+    return true;
+  }
   int number;
   static inline int copies_left = -1;  // below zero: as many as one likes
   static inline std::function<void()> instead_of_a_copy{};
+  static inline std::function<void()> when_compared{};
 };
 
 template <class F>
@@ -150,6 +155,10 @@ TYPED_TEST(updates_by_value, a_value_that_only_looks_the_same_is_another) {
     EXPECT_EQ(seen, (std::vector<int>{1, 2}));
     EXPECT_FALSE(m.contains(7));
   }
+  m.insert(7, lookalike(1));
+  lookalike::when_compared = [&] { elsewhere_meanwhile([&] { m.erase(7); }); };
+  EXPECT_EQ(m.compare_exchange(7, lookalike(1), lookalike(2)), absent);
+  EXPECT_FALSE(m.contains(7));
 }
 
 TYPED_TEST(updates_by_value, a_copy_that_fails_changes_nothing) {
@@ -186,30 +195,55 @@ TYPED_TEST(updates_by_value, a_copy_that_fails_changes_nothing) {
   lookalike::copies_left = -1;
 }
 
-TYPED_TEST(updates_by_value, a_value_is_known_wherever_its_map_has_moved_it) {
-  typename TypeParam::template of<int, lookalike> m;
-  const auto others = [&](int from, int to) {
-    for (int n = from; n < to; ++n) m.insert(n * 37 % 2048 * 2 + 1, lookalike(0));
-    for (int n = from; n < to; n += 2) m.erase(n * 37 % 2048 * 2 + 1);
-  };
-  m.insert(2000, lookalike(1));
-  m.insert_or_assign(2000, lookalike(1));
-  others(0, 500);
+/// An update is not taken in by another value, though the map has moved both.
+template <class Map, class Change>
+void expect_known(Map& m, int key, Change meanwhile) {
   std::vector<int> seen;
-  EXPECT_EQ(m.update(2000,
+  EXPECT_EQ(m.update(key,
                      [&](lookalike& v) {
                        seen.push_back(v.number);
-                       if (seen.size() == 1) {
-                         elsewhere_meanwhile([&] {
-                           m.insert_or_assign(2000, lookalike(2));
-                           others(500, 1500);
-                         });
-                       }
+                       if (seen.size() == 1) elsewhere_meanwhile(meanwhile);
                        v.number += 10;
                      }),
             updated);
   EXPECT_EQ(seen, (std::vector<int>{1, 2}));
-  EXPECT_EQ(m.find(2000)->number, 12);
+  EXPECT_EQ(m.find(key)->number, 12);
+}
+template <class Map>
+void insert_lookalikes(Map& m, std::initializer_list<int> keys) {
+  for (const int k : keys) m.insert(k, lookalike(1));
+}
+
+TEST(updates_of_counted_maps, know_values_wherever_they_were_moved) {
+  counted_hash<int, lookalike> hash;
+  const auto grow = [&](int from, int to) {
+    for (int n = from; n < to; ++n) hash.insert(n, lookalike(0));
+  };
+  hash.insert(-1, lookalike(1));
+  grow(0, 1000);
+  expect_known(hash, -1, [&] {
+    hash.insert_or_assign(-1, lookalike(2));
+    grow(1000, 4000);
+  });
+  // Where two children hang, the way down to the next key is copied; this lies on the way,
+  counted_bst<int, lookalike> tree;
+  insert_lookalikes(tree, {50, 40, 80, 70, 60});
+  tree.erase(50);
+  expect_known(tree, 70, [&] {
+    tree.insert_or_assign(70, lookalike(2));
+    tree.insert(65, lookalike(0));
+    tree.erase(60);
+  });
+  // and this is the next key.
+  counted_bst<int, lookalike> other;
+  insert_lookalikes(other, {50, 40, 80, 70});
+  other.erase(50);
+  expect_known(other, 70, [&] {
+    other.erase(70);
+    other.insert(70, lookalike(2));
+    other.insert(30, lookalike(0));
+    other.erase(40);
+  });
 }
 
 TYPED_TEST(updates_by_value, what_was_put_in_meanwhile_is_not_lost) {

@@ -170,18 +170,25 @@ TYPED_TEST(weights_by_scheme, a_thread_frees_in_time_what_it_has_retired_itself)
     auto g = d.enter();
     return blobs_alive == 0;
   }));
-  // And where it does little.
+}
+
+TEST(weights, the_first_block_after_a_while_makes_a_slow_thread_look) {
+  domain<hazard_pointers>::options o;
+  o.free_within_ms = 100;
+  domain<hazard_pointers> d(o);
+  const auto operates_slowly = [&] {
+    static_cast<void>(d.enter());
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  };
+  for (int i = 0; i < 50; ++i) operates_slowly();
   retire_one(d, 10);
   int operations = 0;
   EXPECT_TRUE(soon([&] {
-    {
-      auto g = d.enter();
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    operates_slowly();
     ++operations;
     return blobs_alive == 0;
   }));
-  EXPECT_LT(operations, 500);
+  EXPECT_LT(operations, 300);
 }
 
 TEST(weights, time_goes_before_what_a_release_policy_waits_for) {
@@ -358,7 +365,12 @@ TEST(weights_of_faces, few_large_objects_wait_for_regions) {
 }
 
 TEST(weights_of_faces, readers_free_in_time_what_a_sleeping_thread_has_left) {
-  static_cast<void>(make_hazard_pointer());  // so this thread's first look is over
+  // Until nothing makes this thread look, but after a thousand more.
+  for (int i = 0; i < 30; ++i) {
+    static_cast<void>(make_hazard_pointer());
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  for (int i = 0; i < 1100; ++i) static_cast<void>(make_hazard_pointer());
   std::atomic<int> stage{0};
   std::thread sleeper([&] {
     for (int i = 0; i < 40; ++i) {

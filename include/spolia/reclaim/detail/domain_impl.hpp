@@ -398,9 +398,8 @@ void domain<Scheme, Release>::set_alarm(cell& me) noexcept {
   const std::int64_t alarm = detail::reclaim::pin_watch::now_ns() + within_ / 4;
   if (!alarm_.cas_strong_relaxed(none, alarm)) return;
   me.old_at = alarm;  // what waits here is this one block
-  me.wake();
-  cells_.for_each_occupied([](std::uint32_t, cell& other) {
-    other.wake();
+  cells_.for_each_occupied([](std::uint32_t, cell& each) {
+    each.wake();
     return true;
   });
 }
