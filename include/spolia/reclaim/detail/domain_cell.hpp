@@ -12,6 +12,7 @@
 #include <spolia/base/counters.hpp>
 #include <spolia/reclaim/courtesy.hpp>
 #include <spolia/reclaim/detail/pins.hpp>
+#include <spolia/reclaim/statistics.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::reclaim {
@@ -158,6 +159,24 @@ cell_sums sum_of(const Cells& cells) noexcept {
     sum.retired_bytes += c.retired_bytes.value();
     return true;
   });
+  return sum;
+}
+
+template <class Cells>
+domain_statistics statistics_of(const Cells& cells, std::uint64_t epochs) {
+  const cell_sums all = sum_of(cells);
+  domain_statistics sum;
+  sum.freed = all.freed;
+  sum.freed_bytes = all.freed_bytes;
+  sum.retired = all.retired;
+  sum.retired_bytes = all.retired_bytes;
+  cells.for_each([&](std::uint32_t, const auto& c) {
+    sum.threads += c.used.load_relaxed() ? 1 : 0;
+    sum.turns += c.turn.given.value();
+    if (const histogram* const pauses = c.release.meter.pauses.get()) sum.pauses.merge(*pauses);
+    return true;
+  });
+  sum.epochs = epochs;
   return sum;
 }
 

@@ -845,20 +845,7 @@ void domain<Scheme, Release>::release_everything() {
 
 template <class Scheme, class Release>
 domain_statistics domain<Scheme, Release>::stats() const {
-  const auto all = detail::reclaim::sum_of(cells_);
-  domain_statistics sum;
-  sum.freed = all.freed;
-  sum.freed_bytes = all.freed_bytes;
-  sum.retired = all.retired;
-  sum.retired_bytes = all.retired_bytes;
-  cells_.for_each([&](std::uint32_t, const cell& c) {
-    sum.threads += c.used.load_relaxed() ? 1 : 0;
-    sum.turns += c.turn.given.value();
-    if (const histogram* const pauses = c.release.meter.pauses.get()) sum.pauses.merge(*pauses);
-    return true;
-  });
-  sum.epochs = scheme_.epochs();
-  return sum;
+  return detail::reclaim::statistics_of(cells_, scheme_.epochs());
 }
 
 template <class Scheme, class Release>
