@@ -104,8 +104,9 @@ class cells {
   }
 
   [[nodiscard]] bool is_occupied(std::uint32_t n) const noexcept {
+    if (!cells_are_occupied()) return true;
     // acquire ← the release in vacate().
-    return !cells_are_occupied() || (word_of(n).load_acquire() & bit_of(n)) != 0;
+    return find(n) != nullptr && (word_of(n).load_acquire() & bit_of(n)) != 0;
   }
 
   /// All occupied cells have numbers below this.
@@ -205,7 +206,8 @@ class cells {
   bool visit(std::uint32_t first, std::uint64_t word, F& f) const {
     for (; word != 0; word &= word - 1) {
       const std::uint32_t n = first + static_cast<std::uint32_t>(std::countr_zero(word));
-      if (!f(n, *find(n))) return false;
+      Cell* const occupied = find(n);
+      if (occupied != nullptr && !f(n, *occupied)) return false;
     }
     return true;
   }

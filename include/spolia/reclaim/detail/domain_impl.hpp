@@ -663,9 +663,8 @@ void domain<Scheme, Release>::visit_next_neighbour(cell& me) noexcept {
   const std::uint32_t all = cells_.occupied_end();
   const std::uint32_t n = next_visit_.load_relaxed();
   next_visit_.store_relaxed(n + 1 < all ? n + 1 : 0);  // a lost update: a cell is visited twice
-  if (n >= all || !cells_.is_occupied(n)) return;
   cell* const other = cells_.find(n);
-  if (other == &me) return;
+  if (other == nullptr || other == &me || !cells_.is_occupied(n)) return;
   detail::reclaim::watch_guard(cells_, *other);
   if constexpr (cell::scheme_parks) park_if_idle(*other);
   const std::uint64_t inflow = other->inflow();
