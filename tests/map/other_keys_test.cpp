@@ -44,14 +44,6 @@ struct name_equal {
 };
 [[maybe_unused]] bool operator==(const name& a, std::string_view b) { return a.text == b; }
 [[maybe_unused]] bool operator==(const name& a, const name& b) { return a.text == b.text; }
-}  // namespace
-
-template <>
-struct std::equal_to<name> {
-  bool operator()(const name& a, const name& b) const { return a.text == b.text; }
-};
-
-namespace {
 
 template <class Map>
 void finds_them(Map&& m) {
