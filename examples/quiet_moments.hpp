@@ -32,6 +32,7 @@ class quiet_moments : public spolia::region_reads {
   };
   struct local {
     spolia::limbo waiting;
+    std::uint32_t retired = 0;  // since the last look
     bool inside = false;
   };
 
@@ -40,11 +41,13 @@ class quiet_moments : public spolia::region_reads {
     return o.look_every == 0 ? "quiet_moments: look_every must be at least 1" : nullptr;
   }
 
+  // Not the length of the list: another thread may be taking it over in adopt().
   [[nodiscard]] bool due(const local& me) const noexcept {
-    return me.waiting.count() >= options_.look_every;
+    return me.retired >= options_.look_every;
   }
   template <class Peers, class Sink>
   void tick(local& me, Peers peers, Sink sink) noexcept {
+    me.retired = 0;
     collect(me, peers, sink);
   }
   // acq_rel ↔ the look in collect(), which is before or after this in the order of changes of the
@@ -62,6 +65,7 @@ class quiet_moments : public spolia::region_reads {
   template <class Peers, class Sink>
   void retire(local& me, spolia::retired* block, Peers, Sink) noexcept {
     me.waiting.push(block);
+    ++me.retired;
   }
   template <class Peers, class Sink>
   void collect(local& me, Peers, Sink sink) noexcept {

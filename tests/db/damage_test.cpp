@@ -640,7 +640,7 @@ TEST(damage, many_bytes_that_look_like_long_records_take_a_short_time) {
       EXPECT_EQ(got.commits, 3) << got.refused;
     }
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(sanitized ? 60 : 20));
 }
 
 }  // namespace

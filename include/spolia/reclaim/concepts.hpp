@@ -27,7 +27,8 @@
 //   join(me, number, peers)   optional: a thread, whose number this is, uses the domain for the
 //                      first time; may throw bad_alloc
 //   due(me)            true when `tick` wants to run before this operation. On every outermost
-//                      enter.
+//                      enter, and before the thread counts as present: so another one may be in
+//                      adopt() with this thread's `local`, and what that changes is not to be read.
 //   pace()             instead of due, with ticks_regularly: `tick` wants to run after so many
 //                      outermost enters, which the domain counts anyway
 //   pace_of(me)        optional, with pace: the same at the beginning of a tick, for this thread
