@@ -197,11 +197,11 @@ class census {
 
   /// A time at or before every live announcement, those included that begin while this runs, and at
   /// or before the clock. Completes what is open.
-  /// \param slots if not null, becomes how many slots were looked at, in use or not
+  /// \param looked_at if not null, becomes how many slots were looked at, in use or not
   template <timestamp_clock Clock>
   [[nodiscard]] std::uint64_t oldest(const Clock& clock,
-                                     std::size_t* slots = nullptr) const noexcept {
-    return oldest(limit_of(clock), helper<Clock>{clock}, slots);
+                                     std::size_t* looked_at = nullptr) const noexcept {
+    return oldest(limit_of(clock), helper<Clock>{clock}, looked_at);
   }
   /// The same at or before `limit`, which must have been read from the clock (less its bound)
   /// before; what is open holds it up.
@@ -217,12 +217,12 @@ class census {
   /// With a logical clock a listed value may be one that its thread is about to replace by a newer.
   /// That keeps too much, for a moment. A caller that needs a later scan to be no stricter than an
   /// earlier one must drop values below the earlier scan's `known` that were not in its list.
-  /// \param slots as for oldest()
+  /// \param looked_at as for oldest()
   /// \throws whatever growing `out` throws; its content is unspecified then
   template <timestamp_clock Clock>
   std::uint64_t scan(const Clock& clock, std::vector<std::uint64_t>& out,
-                     std::size_t* slots = nullptr) const {
-    return scan(limit_of(clock), out, helper<Clock>{clock}, slots);
+                     std::size_t* looked_at = nullptr) const {
+    return scan(limit_of(clock), out, helper<Clock>{clock}, looked_at);
   }
   /// The same without a clock: what is open holds it up.
   std::uint64_t scan(std::uint64_t limit, std::vector<std::uint64_t>& out) const {
@@ -278,20 +278,21 @@ class census {
   }
 
   template <class Help>
-  std::uint64_t oldest(std::uint64_t limit, const Help& help, std::size_t* slots) const noexcept {
+  std::uint64_t oldest(std::uint64_t limit, const Help& help,
+                       std::size_t* looked_at) const noexcept {
     std::uint64_t least = limit;
     const std::uint64_t known =
-        visit(limit, help, slots, [&](std::uint64_t t) { least = (std::min)(least, t); });
+        visit(limit, help, looked_at, [&](std::uint64_t t) { least = (std::min)(least, t); });
     return (std::min)(least, known);
   }
   template <class Help>
   std::uint64_t scan(std::uint64_t limit, std::vector<std::uint64_t>& out, const Help& help,
-                     std::size_t* slots) const;
+                     std::size_t* looked_at) const;
 
   /// Calls f(timestamp) for each complete announcement that stands, and returns the least of
   /// `limit` and of what may become of those that are open and cannot be helped.
   template <class Help, class F>
-  std::uint64_t visit(std::uint64_t limit, const Help& help, std::size_t* slots, F&& f) const;
+  std::uint64_t visit(std::uint64_t limit, const Help& help, std::size_t* looked_at, F&& f) const;
   /// What has become of announcement `opened` in slot s, whose time matters below `limit`: its
   /// timestamp; or vacant if it does not matter; or if it is still open, and cannot be helped,
   /// open_flag and what its time is not before.
@@ -341,7 +342,7 @@ inline void census::release(slot& s) noexcept {
 }
 
 template <class Help, class F>
-std::uint64_t census::visit(std::uint64_t limit, const Help& help, std::size_t* slots,
+std::uint64_t census::visit(std::uint64_t limit, const Help& help, std::size_t* looked_at,
                             F&& f) const {
   std::uint64_t known = limit;
   std::size_t chunks = 0;
@@ -360,7 +361,7 @@ std::uint64_t census::visit(std::uint64_t limit, const Help& help, std::size_t* 
       }
     }
   });
-  if (slots != nullptr) *slots = chunks * detail::slots_per_chunk;
+  if (looked_at != nullptr) *looked_at = chunks * detail::slots_per_chunk;
   return known;
 }
 
@@ -391,9 +392,10 @@ std::uint64_t census::meet(const slot& s, std::uint64_t opened, std::uint64_t li
 
 template <class Help>
 std::uint64_t census::scan(std::uint64_t limit, std::vector<std::uint64_t>& out, const Help& help,
-                           std::size_t* slots) const {
+                           std::size_t* looked_at) const {
   out.clear();
-  const std::uint64_t known = visit(limit, help, slots, [&](std::uint64_t t) { out.push_back(t); });
+  const std::uint64_t known =
+      visit(limit, help, looked_at, [&](std::uint64_t t) { out.push_back(t); });
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return known;

@@ -144,9 +144,9 @@ consteval kind kind_of() {
   }
 }
 
-template <class T, std::size_t... I>
-consteval bool are_weightless(std::index_sequence<I...>) {
-  return weightless<std::remove_cv_t<std::tuple_element_t<I, T>>...>;
+template <class T, std::size_t... At>
+consteval bool are_weightless(std::index_sequence<At...>) {
+  return weightless<std::remove_cv_t<std::tuple_element_t<At, T>>...>;
 }
 
 template <class T>
@@ -204,10 +204,10 @@ std::size_t of_nodes(const T& all) noexcept {
   return count * each + besides;
 }
 
-template <class T, std::size_t... I>
-std::size_t of_members(const T& x, std::index_sequence<I...>) noexcept {
+template <class T, std::size_t... At>
+std::size_t of_members(const T& x, std::index_sequence<At...>) noexcept {
   using std::get;
-  return weigh(get<I>(x)...);
+  return weigh(get<At>(x)...);
 }
 
 /// An object that is owned by a pointer.

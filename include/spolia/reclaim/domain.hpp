@@ -361,7 +361,7 @@ class domain final : private threads::listener {
   cells<cell> cells_;
   /// When some thread is to look at what all have left, by pin_watch::now_ns(); or one of these:
   static constexpr std::int64_t silent = 0;  // nothing waits, as far as is known
-  static constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+  static constexpr std::int64_t never = (std::numeric_limits<std::int64_t>::max)();
   alignas(cache_line) atomic<std::int64_t> alarm_;
   alignas(cache_line) detail::reclaim::courtesy courtesy_;  // read by all, seldom written
   alignas(cache_line) atomic<std::uint32_t> next_visit_{0};

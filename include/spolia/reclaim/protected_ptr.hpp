@@ -75,7 +75,7 @@ class protected_ptr {
   /// The pointer as it was read, with its marks. It may be followed as long as this object lives
   /// and is not moved from; there is no conversion that would let that go unnoticed.
   [[nodiscard]] Pointer get() const noexcept {
-    keeper_.check();
+    keeper_.expect_alive();
     return value_;
   }
 

@@ -113,7 +113,7 @@ class sl_rt final
     const scan_times& latest = *board_.latest();
     found.known = latest.known;
     found.times = latest.times;
-    found.slots = latest.slots;
+    found.looked_at = latest.looked_at;
   }
 
   bool expire(version& v, figures& mine, typename Domain::guard& g) noexcept {

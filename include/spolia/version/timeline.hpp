@@ -115,11 +115,11 @@ class basic_timeline {
 
   /// What is announced: which versions are needed.
   void scan(scan_times& found) const {
-    found.known = living_.scan(clock_, found.times, &found.slots);
+    found.known = living_.scan(clock_, found.times, &found.looked_at);
   }
   /// The same by the oldest announcement only: what ended at or before it is not needed.
   void watermark(scan_times& found) const {
-    found.known = living_.oldest(clock_, &found.slots);
+    found.known = living_.oldest(clock_, &found.looked_at);
     found.times.clear();
   }
 

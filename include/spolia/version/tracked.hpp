@@ -132,11 +132,13 @@ struct scan_times {
   std::uint64_t known = 0;
   std::vector<std::uint64_t> times;
   ended_times ended{};
-  std::size_t slots = 0;  ///< that were looked at for it
+  std::size_t looked_at = 0;  ///< slots, for it
 
   /// For how many versions such a scan is worth its while: then it costs each of them about as much
   /// as a look at one version. A time is sorted, and copied a few times; a slot is looked at.
-  [[nodiscard]] std::uint64_t is_worth() const noexcept { return times.size() / 4 + slots / 32; }
+  [[nodiscard]] std::uint64_t is_worth() const noexcept {
+    return times.size() / 4 + looked_at / 32;
+  }
 
   /// Whether a snapshot sees a version that was current from `since` on and before `until`, a time
   /// that is known.

@@ -135,8 +135,8 @@ class chromatic_past {
       if constexpr (!Down) return within.from;
     }();
     node* const n = key == nullptr ? nullptr : first_node(then, *key);
-    const pair* const near = n == nullptr ? nullptr : outermost<Down>(n, then, within);
-    if (near != nullptr) return near;
+    const pair* const beside = n == nullptr ? nullptr : outermost<Down>(n, then, within);
+    if (beside != nullptr) return beside;
     node* const top = top_at(then);
     return top == nullptr ? nullptr : outermost<Down>(top, then, within);
   }
@@ -296,8 +296,8 @@ class chromatic_past {
     const bool goes_left = within.from == nullptr || less_(*within.from, i->key);
     const bool goes_right = !within.is_over_at(i->key, less_);
     if (Down ? goes_right : goes_left) {
-      const pair* const near = outermost<Down>(at(*i, Down ? 1 : 0, then), then, within);
-      if (near != nullptr) return near;
+      const pair* const beside = outermost<Down>(at(*i, Down ? 1 : 0, then), then, within);
+      if (beside != nullptr) return beside;
     }
     if (Down ? !goes_left : !goes_right) return nullptr;
     return outermost<Down>(at(*i, Down ? 0 : 1, then), then, within);

@@ -157,7 +157,7 @@ class live_core {
  private:
 #if defined(SPOLIA_MODEL)
   reading_row& my_row() const { return own_slots_.of(threads::number()); }
-  reading_slots& slots() const noexcept { return own_slots_; }
+  reading_slots& all_slots() const noexcept { return own_slots_; }
 #else
   SPOLIA_ALWAYS_INLINE reading_row& my_row() const {
     void* const mine = core::here.readings;
@@ -166,7 +166,7 @@ class live_core {
     return join();
   }
   reading_row& join() const;
-  static reading_slots& slots() noexcept {
+  static reading_slots& all_slots() noexcept {
     return *static_cast<reading_slots*>(core::all_readings());
   }
 #endif
@@ -211,7 +211,7 @@ class live_core {
 #if !defined(SPOLIA_MODEL)
 inline reading_row& live_core::join() const {
   copy_.expect_own(whole);
-  reading_row& mine = slots().of(threads::number());
+  reading_row& mine = all_slots().of(threads::number());
   mine.os_thread.set(threads::os_id());
   core::here.readings = &mine;
   return mine;
@@ -286,7 +286,7 @@ inline live_core::node* live_core::take_unread() const noexcept {
   node* unread = waiting_.read();
   if (unread == nullptr) return nullptr;
   node* kept = nullptr;
-  slots().names([&](std::span<const void*> names) {
+  all_slots().names([&](std::span<const void*> names) {
     std::sort(names.begin(), names.end(), std::less<>{});
     node* rest = nullptr;
     for (node* at = std::exchange(unread, nullptr); at != nullptr;) {
@@ -368,7 +368,7 @@ void live_core::each_old_reading(F&& f) const {
   } const end{*this, self};
   const std::int64_t now = now_ns();
   for (const node* n = waiting_.read(); n != nullptr; n = n->next.read()) {
-    slots().each([&](std::uint32_t thread, const reading_row& row, const void* name) {
+    all_slots().each([&](std::uint32_t thread, const reading_row& row, const void* name) {
       const std::chrono::nanoseconds ago(std::max<std::int64_t>(now - n->replaced_ns, 0));
       if (name == n) f(*n, ago, thread, row.os_thread.value());
     });

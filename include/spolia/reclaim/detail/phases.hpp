@@ -82,13 +82,13 @@ struct is_kept<kept_parts<T...>> : std::true_type {};
 /// The protections, in slots of their own, and the other values.
 inline std::tuple<> given(const kept_parts<>&, owned_slot*) noexcept { return {}; }
 template <class First, class... Rest>
-auto given(const kept_parts<First, Rest...>& parts, owned_slot* slots) noexcept {
+auto given(const kept_parts<First, Rest...>& parts, owned_slot* all_slots) noexcept {
   if constexpr (kept_parts<First, Rest...>::named == kept_parts<Rest...>::named) {
-    return std::tuple_cat(std::tuple<First>(parts.first), given(parts.rest, slots));
+    return std::tuple_cat(std::tuple<First>(parts.first), given(parts.rest, all_slots));
   } else {
-    auto made = protecting::in(std::move(*slots), parts.first);
+    auto made = protecting::in(std::move(*all_slots), parts.first);
     return std::tuple_cat(std::tuple<decltype(made)>(std::move(made)),
-                          given(parts.rest, slots + 1));
+                          given(parts.rest, all_slots + 1));
   }
 }
 
@@ -127,12 +127,12 @@ class restartable_phase {
     const auto search = [&] { return f(*this); };
     if constexpr (is_kept<result>::value) {
       // The slots are taken before: what f does may be undone.
-      std::array<owned_slot, result::named> slots;
-      for (std::size_t i = 0; i < slots.size(); ++i) {
-        slots[i] = owned_slot(Scheme::owners(hold_));
-        slots_[i] = slots[i].number();
+      std::array<owned_slot, result::named> all_slots;
+      for (std::size_t i = 0; i < all_slots.size(); ++i) {
+        all_slots[i] = owned_slot(Scheme::owners(hold_));
+        slots_[i] = all_slots[i].number();
       }
-      return one_or_all(given(scheme_.read(local_, hold_, search), slots.data()));
+      return one_or_all(given(scheme_.read(local_, hold_, search), all_slots.data()));
     } else {
       return scheme_.read(local_, hold_, search);
     }

@@ -130,7 +130,7 @@ class owned_slot {
     of_->note(number_, block);
 #endif
   }
-  void check() const noexcept {
+  void expect_alive() const noexcept {
     if (SPOLIA_CHECKS && of_ != nullptr && !of_->guard_lives()) {
       misuse::report("a protection is used after its guard has ended", threads::number());
     }
@@ -147,7 +147,7 @@ class owned_slot {
 
 /// Where nothing need be owned, since what was read stays until the guard, or the read phase, ends.
 struct no_slot {
-  static void check() noexcept {}
+  static void expect_alive() noexcept {}
 };
 
 }  // namespace detail::reclaim
