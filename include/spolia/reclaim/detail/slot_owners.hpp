@@ -23,13 +23,14 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::reclaim {
 
-/// Where a block lies; of no size if that is not known.
+/// Where a block lies; of no size if that is not known, and nowhere if a null pointer was read.
 struct block_place {
   const void* begin = nullptr;
   std::size_t bytes = 0;
 
   bool contains(const void* p) const noexcept {
     const std::less<> before;
+    if (begin == nullptr) return false;
     return !before(p, begin) && before(p, static_cast<const char*>(begin) + bytes);
   }
 };
