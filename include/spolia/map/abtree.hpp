@@ -204,17 +204,11 @@ class abtree_core {
     return search_.look(g, key, to);
   }
 
-  template <class Within, class F>
+  template <bool Down, class Within, class F>
   void scan(const Within& within, F& f) const {
     if (within.template is_empty<Key>(search_.less())) return;
     scanning on;
-    scan_on<false>(within, on, f);
-  }
-  template <class Within, class F>
-  void scan_down(const Within& within, F& f) const {
-    if (within.template is_empty<Key>(search_.less())) return;
-    scanning on;
-    scan_on<true>(within, on, f);
+    scan_on<Down>(within, on, f);
   }
   template <bool Down, class Within>
   auto outermost(const Within& within) const {
@@ -440,14 +434,14 @@ class abtree
     requires std::copy_constructible<Key> && std::copy_constructible<Value>
   void runs(const Key& lo, const Key& hi, F&& f) const {
     const detail::map::in_runs<std::remove_reference_t<F>> all{f};
-    this->core().scan(detail::map::from_to(lo, hi), all);
+    this->core().template scan<false>(detail::map::from_to(lo, hi), all);
   }
   /// The same in descending order.
   template <std::predicate<std::span<const std::pair<Key, Value>>> F>
     requires std::copy_constructible<Key> && std::copy_constructible<Value>
   void runs_down(const Key& lo, const Key& hi, F&& f) const {
     const detail::map::in_runs<std::remove_reference_t<F>> all{f};
-    this->core().scan_down(detail::map::from_to(lo, hi), all);
+    this->core().template scan<true>(detail::map::from_to(lo, hi), all);
   }
 
   /// The bytes of its nodes, and of the pairs that do not lie in them. Not of what pairs own, what

@@ -162,13 +162,11 @@ class avl_core {
     return look_up(key, [&](const content& value) { return value.look(to); });
   }
 
-  template <class Within, class F>
+  template <bool Down, class Within, class F>
   void scan(const Within& within, F& f) const {
-    scan_towards<false>(within, f);
-  }
-  template <class Within, class F>
-  void scan_down(const Within& within, F& f) const {
-    scan_towards<true>(within, f);
+    scan_in_batches<Down, Key, Value>(
+        within, tree_.less(), scan_batch,
+        [&](const auto& rest, auto& batch) { return gather<Down>(rest, batch); }, f);
   }
   template <bool Down, class Within>
   auto outermost(const Within& within) const {
@@ -196,13 +194,6 @@ class avl_core {
       return o;
     });
     return found;
-  }
-
-  template <bool Down, class Within, class F>
-  void scan_towards(const Within& within, F& f) const {
-    scan_in_batches<Down, Key, Value>(
-        within, tree_.less(), scan_batch,
-        [&](const auto& rest, auto& batch) { return gather<Down>(rest, batch); }, f);
   }
 
   template <bool Down, class Within, class Batch>

@@ -138,25 +138,17 @@ class counted_btree
   };
 
   [[nodiscard]] const counted_btree& ordered() const noexcept { return *this; }
-  template <class Within, class F>
+  template <bool Down, class Within, class F>
   void scan(const Within& within, F& f) const {
-    scan_towards<false>(within, f);
-  }
-  template <class Within, class F>
-  void scan_down(const Within& within, F& f) const {
-    scan_towards<true>(within, f);
+    detail::map::scan_in_batches<Down, Key, Value>(
+        within, less_, 2 * leaf::most,
+        [&](const auto& rest, auto& some) { return gather<Down>(rest, some); }, f);
   }
   template <bool Down, class Within>
   [[nodiscard]] auto outermost(const Within& within) const {
     detail::map::one_pair<Key, Value> found;
     gather<Down>(within, found);
     return found.taken();
-  }
-  template <bool Down, class Within, class F>
-  void scan_towards(const Within& within, F& f) const {
-    detail::map::scan_in_batches<Down, Key, Value>(
-        within, less_, 2 * leaf::most,
-        [&](const auto& rest, auto& some) { return gather<Down>(rest, some); }, f);
   }
   template <bool Down, class Rest, class Some>
   bool gather(const Rest& rest, Some& some) const {

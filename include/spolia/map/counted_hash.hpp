@@ -184,7 +184,7 @@ class counted_hash
   }
 
   /// A partition at a time, in no order.
-  template <class F>
+  template <bool, class F>
   void scan(const detail::map::interval<Key>&, F& f) const {
     std::vector<std::pair<Key, Value>> some;
     for (partition& p : *partitions_) {

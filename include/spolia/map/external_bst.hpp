@@ -160,13 +160,16 @@ class external_bst_core {
     return p.found;
   }
 
-  template <class Within, class F>
+  template <bool Down, class Within, class F>
   void scan(const Within& within, F& f) const {
-    scan_towards<false>(within, f);
-  }
-  template <class Within, class F>
-  void scan_down(const Within& within, F& f) const {
-    scan_towards<true>(within, f);
+    scan_in_batches<Down, Key, Value>(
+        within, tree_.less(), scan_batch,
+        [&](const auto& rest, auto& batch) {
+          guard g = home().enter();
+          gather_on<Down>(g, rest, batch);
+          return !batch.empty();
+        },
+        f);
   }
   template <bool Down, class Within>
   auto outermost(const Within& within) const {
@@ -184,18 +187,6 @@ class external_bst_core {
   }
 
  private:
-  template <bool Down, class Within, class F>
-  void scan_towards(const Within& within, F& f) const {
-    scan_in_batches<Down, Key, Value>(
-        within, tree_.less(), scan_batch,
-        [&](const auto& rest, auto& batch) {
-          guard g = home().enter();
-          gather_on<Down>(g, rest, batch);
-          return !batch.empty();
-        },
-        f);
-  }
-
   template <bool Down, class Rest, class Batch>
   void gather_on(guard& g, Rest rest, Batch& batch) const {
     while (batch.size() < room_of<Batch>) {

@@ -130,7 +130,7 @@ class list_core {
     return n != nullptr;
   }
 
-  template <class Within, class F>
+  template <bool, class Within, class F>
   void scan(const Within& within, F& f) const {
     scan_in_batches<false, Key, Value>(
         within, chain_.less(), chain::batch_size,

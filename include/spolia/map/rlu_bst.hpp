@@ -114,13 +114,27 @@ class rlu_bst_core {
     });
   }
 
-  template <class Within, class F>
+  template <bool Down, class Within, class F>
   void scan(const Within& within, F& f) const {
-    scan_towards<false>(within, f);
-  }
-  template <class Within, class F>
-  void scan_down(const Within& within, F& f) const {
-    scan_towards<true>(within, f);
+    show_copies<Key, Value>(f, [&](auto& copies) {
+      home_.read([&](reader& in) {
+        std::vector<rlu::view<node>> up;  // whose nearer side has been shown
+        auto n = in.read(in.read(root_)->left);
+        for (;;) {
+          while (n) {
+            const bool before = within.template begins_beyond<Down>(n.fixed().key, less_);
+            if (!before) up.push_back(n);
+            n = in.read(before != Down ? n->right : n->left);
+          }
+          if (up.empty()) return;
+          n = up.back();
+          up.pop_back();
+          if (within.template is_left_at<Down>(n.fixed().key, less_)) return;
+          copies.push_back({n.fixed().key, n.fixed().value});
+          n = in.read(Down ? n->left : n->right);
+        }
+      });
+    });
   }
 
   template <bool Down, class Within>
@@ -143,29 +157,6 @@ class rlu_bst_core {
   std::size_t size_approx() const noexcept { return size_.approx(); }
 
  private:
-  template <bool Down, class Within, class F>
-  void scan_towards(const Within& within, F& f) const {
-    show_copies<Key, Value>(f, [&](auto& copies) {
-      home_.read([&](reader& in) {
-        std::vector<rlu::view<node>> up;  // whose nearer side has been shown
-        auto n = in.read(in.read(root_)->left);
-        for (;;) {
-          while (n) {
-            const bool before = within.template begins_beyond<Down>(n.fixed().key, less_);
-            if (!before) up.push_back(n);
-            n = in.read(before != Down ? n->right : n->left);
-          }
-          if (up.empty()) return;
-          n = up.back();
-          up.pop_back();
-          if (within.template is_left_at<Down>(n.fixed().key, less_)) return;
-          copies.push_back({n.fixed().key, n.fixed().value});
-          n = in.read(Down ? n->left : n->right);
-        }
-      });
-    });
-  }
-
   /// Where a key is, or would be.
   struct place {
     rlu::ptr<node> above;  // null: the root is

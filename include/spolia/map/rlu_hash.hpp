@@ -123,7 +123,7 @@ class rlu_hash_core {
   }
 
   /// All of it, whatever the interval.
-  template <class F>
+  template <bool, class F>
   void scan(const interval<Key>&, F& f) const {
     show_copies<Key, Value>(f, [&](auto& copies) {
       home_.read([&](reader& in) {

@@ -103,7 +103,7 @@ class rlu_list_core {
     });
   }
 
-  template <class Within, class F>
+  template <bool, class Within, class F>
   void scan(const Within& within, F& f) const {
     show_copies<Key, Value>(f, [&](auto& copies) {
       home_.read([&](reader& in) {

@@ -149,21 +149,19 @@ class snapshot_tree_core {
   }
   std::size_t size_approx() const noexcept { return tree_.size_approx(); }
 
-  template <class Within, class F>
+  template <bool Down, class Within, class F>
   void scan(const Within& within, F& f) const {
     const snapshot now(collector_.time(), "scan");
-    for (const auto& [key, value] : pairs(tree_, now.clone(), within)) {
-      if (!detail::shown_to(f, key, value)) return;
-    }
-  }
-  template <class Within, class F>
-  void scan_down(const Within& within, F& f) const {
-    const snapshot now(collector_.time(), "scan");
     const pairs all(tree_, now.clone(), within);
-    const auto begin = all.begin();
-    for (auto at = all.end(); at != begin;) {
-      const auto& [key, value] = *--at;
-      if (!detail::shown_to(f, key, value)) return;
+    const auto show = [&](const auto& shown) {
+      for (const auto& [key, value] : shown) {
+        if (!detail::shown_to(f, key, value)) return;
+      }
+    };
+    if constexpr (Down) {
+      show(std::views::reverse(all));
+    } else {
+      show(all);
     }
   }
   template <bool Down, class Within>

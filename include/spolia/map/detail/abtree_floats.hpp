@@ -59,17 +59,11 @@ class abtree_of_floats {
     return ranks_.visit(float_rank(key), std::forward<F>(f));
   }
 
-  template <class Within, class F>
+  template <bool Down, class Within, class F>
   void scan(const Within& within, F& f) const {
     const bounds<Within> of(within);
     const auto shown = shows(f);
-    ranks_.scan(of.ranks(), shown);
-  }
-  template <class Within, class F>
-  void scan_down(const Within& within, F& f) const {
-    const bounds<Within> of(within);
-    const auto shown = shows(f);
-    ranks_.scan_down(of.ranks(), shown);
+    ranks_.template scan<Down>(of.ranks(), shown);
   }
   template <bool Down, class Within>
   auto outermost(const Within& within) const {

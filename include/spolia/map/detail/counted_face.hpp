@@ -10,9 +10,8 @@
 //   put(key, value, true, seen), remove(key, seen)   true if the key still had the value seen, and
 //                              has this one now, or none; else nothing has changed
 //   size_approx()
-//   scan(interval, f)          shows f copies of the pairs, outside of the writers' turns; those of
-//                              the interval (scan.hpp) in ascending order, if there is an order,
-//                              and else all
+//   scan<Down>(interval, f)    shows f copies of the pairs, outside of the writers' turns: if there
+//                              is an order as ordered_reads.hpp says, and else all
 //   publishes                  see after_update.hpp
 #pragma once
 
@@ -83,7 +82,7 @@ class counted_face : public value_updates<counted_face<Map, Key, Value>, Key, Va
   /// pairs it takes the writers' turn, and f runs without it: it may take long, and change the map.
   template <std::invocable<const Key&, const Value&> F>
   void for_each(F&& f) const {
-    self().scan(all_keys<Key>, f);
+    self().template scan<false>(all_keys<Key>, f);
   }
 
   [[nodiscard]] bool empty_approx() const noexcept { return self().size_approx() == 0; }

@@ -12,8 +12,8 @@
 //                      if it is there
 //   put<true>(key, value, seen), erase(key, seen)   true if the key still had the value seen, and
 //                      has this one now, or none; else nothing has changed
-//   scan, scan_down, outermost   see ordered_reads.hpp
-//   is_linear          if the last two are not all there
+//   scan, outermost    see ordered_reads.hpp; where there is no order, scan<false>(all_keys, f)
+//   is_linear          if they are asked for upwards only
 //   publishes          if it does so by_store: see after_update.hpp
 #pragma once
 
@@ -142,7 +142,7 @@ class map_face
   template <std::invocable<const key_type&, const mapped_type&> F>
     requires std::copy_constructible<key_type> && std::copy_constructible<mapped_type>
   void for_each(F&& f) const {
-    core_.scan(all_keys<key_type>, f);
+    core_.template scan<false>(all_keys<key_type>, f);
   }
 
   /// How many pairs there are. Updates under way may be counted or not, and while there are any the

@@ -3,11 +3,11 @@
 //
 // A map that inherits this has ordered(), the object in which it keeps its pairs, with
 //
-//   scan(interval, f)             shows f the pairs of the interval (scan.hpp), ascending
+//   scan<Down>(interval, f)       shows f the pairs of the interval (scan.hpp), ascending, or if Down
+//                                 descending
 //   outermost<Down>(interval)     a copy of the first of them, or if Down of the last, or nothing
-//   scan_down(interval, f)        the same, descending
 //
-// Of a map that has to go over all smaller keys to find one, scan_down is not asked for, nor is
+// Of a map that has to go over all smaller keys to find one, neither is asked for downwards, nor
 // outermost but for the first pair of all.
 #pragma once
 
@@ -35,30 +35,30 @@ class ordered_reads {
   template <std::invocable<const Key&, const Value&> F>
     requires copies
   void range(const Key& lo, const Key& hi, F&& f) const {
-    in().scan(from_to(lo, hi), f);
+    in().template scan<false>(from_to(lo, hi), f);
   }
   /// The same with other ends: after(lo), upto(hi), no_limit (map/ends.hpp).
   template <class Lo, class Hi, std::invocable<const Key&, const Value&> F>
     requires copies && ends_of<Lo, Hi, Key, Keys>
   void range(const Lo& lo, const Hi& hi, F&& f) const {
-    between<Key, Keys>(lo, hi, [&](const auto& within) { in().scan(within, f); });
+    between<Key, Keys>(lo, hi, [&](const auto& within) { in().template scan<false>(within, f); });
   }
 
   /// As for_each() and range(), in descending order.
   template <std::invocable<const Key&, const Value&> F>
     requires finds
   void for_each_down(F&& f) const {
-    in().scan_down(all_keys<Key>, f);
+    in().template scan<true>(all_keys<Key>, f);
   }
   template <std::invocable<const Key&, const Value&> F>
     requires finds
   void range_down(const Key& lo, const Key& hi, F&& f) const {
-    in().scan_down(from_to(lo, hi), f);
+    in().template scan<true>(from_to(lo, hi), f);
   }
   template <class Lo, class Hi, std::invocable<const Key&, const Value&> F>
     requires finds && ends_of<Lo, Hi, Key, Keys>
   void range_down(const Lo& lo, const Hi& hi, F&& f) const {
-    between<Key, Keys>(lo, hi, [&](const auto& within) { in().scan_down(within, f); });
+    between<Key, Keys>(lo, hi, [&](const auto& within) { in().template scan<true>(within, f); });
   }
 
   // A copy of one pair, or nothing if there is none. concepts.hpp says what that tells beside
