@@ -84,9 +84,8 @@ TEST(token_model, readers_are_safe) {
   expect_clean(the_round_moves_on_before_the_unlinking, at_most(1));
   expect_clean(the_round_moves_on_before_the_unlinking, at_most_in_order(2));
 }
-/// The same where its cell is the last one, which is occupied while the token goes round, and
-/// vacated when its thread ends.
-void a_reader_comes_to_the_last_cell(model::scenario& run) {
+/// The writer has the token to itself, and needs no fence, when the reader comes.
+void a_reader_comes_to_a_lone_writer(model::scenario& run) {
   auto s = eager_token();
   run.name(s->source, "source");
   run.thread([=] {
@@ -96,18 +95,20 @@ void a_reader_comes_to_the_last_cell(model::scenario& run) {
   run.thread([=] { s->look(); });
   run.finally([=] { s->clear(); });
 }
+/// The reader's cell is the last one: it is occupied while the token goes round, and vacated when
+/// its thread ends.
 TEST(token_model, a_reader_whose_cell_is_occupied_late_is_safe) {
   const cells_one_by_one here;
-  expect_clean(a_reader_comes_to_the_last_cell, at_most_in_order(2));
-  expect_clean(a_reader_comes_to_the_last_cell, in_random_orders(2000));
+  expect_clean(a_reader_comes_to_a_lone_writer, at_most_in_order(2));
+  expect_clean(a_reader_comes_to_a_lone_writer, in_random_orders(2000));
 }
 TEST(token_model, a_cell_is_occupied_before_its_gate_is_opened) {
   const cells_one_by_one here;
-  expect_found(a_reader_comes_to_the_last_cell, "domain.occupied_late", at_most(1), "data race");
+  expect_found(a_reader_comes_to_a_lone_writer, "domain.occupied_late", at_most(1), "data race");
 }
 TEST(token_model, a_vacated_cell_tells_that_its_thread_has_ended) {
   const cells_one_by_one here;
-  expect_found(a_reader_comes_to_the_last_cell, "cells.vacated_relaxed", at_most_in_order(1),
+  expect_found(a_reader_comes_to_a_lone_writer, "cells.vacated_relaxed", at_most_in_order(1),
                "data race");
 }
 TEST(token_model, readers_are_safe_though_rounds_run_ahead) {
@@ -129,18 +130,6 @@ TEST(token_model, three_rounds_are_needed) {
 
 // A thread is parked until its first operation. (Not the first thread here: the set-up's operations
 // count as its own.)
-
-/// The writer has the token to itself, and needs no fence, when the reader comes.
-void a_reader_comes_to_a_lone_writer(model::scenario& run) {
-  auto s = eager_token();
-  run.name(s->source, "source");
-  run.thread([=] {
-    s->take_away();
-    s->run_on(4);
-  });
-  run.thread([=] { s->look(); });
-  run.finally([=] { s->clear(); });
-}
 
 TEST(token_model, who_comes_back_is_safe) {
   expect_clean(a_reader_comes_to_a_lone_writer, at_most(2));
