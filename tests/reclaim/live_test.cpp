@@ -270,7 +270,7 @@ TEST(live_value, what_a_watch_throws_goes_on_when_all_have_heard) {
 /// By pthread_exit, which unwinds as pthread_cancel does.
 TEST(live_value, a_thread_may_end_in_the_function_of_a_watch) {
   live<int> value(1);
-  std::atomic<bool> ends{true};
+  bool ends = true;
   int heard = 0;
   const auto first = value.on_change([&](const int&, std::uint64_t) {
     if (ends) pthread_exit(nullptr);

@@ -18,6 +18,7 @@
 #include <spolia/reclaim.hpp>
 
 #include "support/all_domains.hpp"
+#include "support/parked_thread.hpp"
 #include "support/soon.hpp"
 
 namespace {
@@ -91,14 +92,10 @@ TYPED_TEST(weights_by_scheme, a_slow_reader_frees_in_time_what_a_sleeping_thread
   o.free_within_ms = 100;
   TypeParam d(o);
   for (int i = 0; i < 10; ++i) static_cast<void>(d.enter());  // so its first look is over
-  std::atomic<int> stage{0};
-  std::thread sleeper([&] {
+  parked_thread sleeper([&](parking_spot& here) {
     for (int i = 0; i < 3; ++i) retire_one(d, 10);
-    stage = 1;
-    stage.notify_all();
-    stage.wait(1);
+    here.park();
   });
-  stage.wait(0);
   int operations = 0;
   const bool freed = soon([&] {
     {
@@ -108,9 +105,7 @@ TYPED_TEST(weights_by_scheme, a_slow_reader_frees_in_time_what_a_sleeping_thread
     ++operations;
     return blobs_alive == 0;
   });
-  stage = 2;
-  stage.notify_all();
-  sleeper.join();
+  sleeper.release();
   EXPECT_TRUE(freed);
   EXPECT_LT(operations, 200) << "not at the pace of the scheme";
 }
@@ -119,35 +114,20 @@ TEST(weights, what_goes_from_one_sleeping_thread_to_the_next_is_freed_in_time) {
   domain<token>::options o;
   o.free_within_ms = 100;
   domain<token> d(o);
-  std::atomic<int> stage{0};
-  const auto next_stage = [&] {
-    ++stage;
-    stage.notify_all();
-  };
-  const auto sleeps = [&] {
-    for (int now = stage; now < 5; now = stage) stage.wait(now);
-  };
-  std::thread stalled([&] {
+  parked_thread stalled([&](parking_spot& here) {
     auto g = d.enter();
-    next_stage();
-    for (int now = stage; now < 4; now = stage) stage.wait(now);
+    here.park();
   });
-  stage.wait(0);
-  std::thread first([&] {
+  parked_thread first([&](parking_spot& here) {
     for (int i = 0; i < 3; ++i) retire_one(d, 10);
-    next_stage();
-    sleeps();
+    here.park();
   });
-  stage.wait(1);
-  std::thread second([&] {
+  parked_thread second([&](parking_spot& here) {
     d.drain(1);  // takes them over, and frees nothing
-    next_stage();
-    sleeps();
+    here.park();
   });
-  stage.wait(2);
   EXPECT_EQ(blobs_alive, 3);
-  next_stage();
-  stalled.join();
+  stalled.release();
   EXPECT_TRUE(soon([&] {
     {
       auto g = d.enter();
@@ -155,9 +135,6 @@ TEST(weights, what_goes_from_one_sleeping_thread_to_the_next_is_freed_in_time) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return blobs_alive == 0;
   }));
-  next_stage();
-  first.join();
-  second.join();
 }
 
 TYPED_TEST(weights_by_scheme, a_thread_frees_in_time_what_it_has_retired_itself) {
@@ -254,21 +231,15 @@ way_of_freeing freed_after_a_stall(int blocks, weight of_each) {
   domain<token>::options o;
   o.free_within_ms = 100;
   domain<token> d(o);
-  std::atomic<int> stage{0};
-  std::thread stalled([&] {
+  parked_thread stalled([&](parking_spot& here) {
     auto g = d.enter();
-    stage = 1;
-    stage.notify_all();
-    stage.wait(1);
+    here.park();
   });
-  stage.wait(0);
   for (int i = 0; i < blocks; ++i) {
     auto* const b = d.make<blob_block<domain<token>>>(std::size_t{10});
     d.enter().retire(b, of_each);
   }
-  stage = 2;
-  stage.notify_all();
-  stalled.join();
+  stalled.release();
   EXPECT_EQ(blobs_alive, blocks);
   way_of_freeing found;
   EXPECT_TRUE(soon([&] {
@@ -302,38 +273,26 @@ TEST(weights, a_budget_counts_what_blocks_own) {
     EXPECT_GT(said.garbage_bytes, 8 * megabyte);
   };
   domain<token> d(o);
-  std::atomic<int> stage{0};
-  std::thread stalled([&] {
+  parked_thread stalled([&](parking_spot& here) {
     auto g = d.enter();
-    stage = 1;
-    stage.notify_all();
-    stage.wait(1);
+    here.park();
   });
-  stage.wait(0);
   for (int i = 0; i < 64; ++i) retire_one(d, megabyte / 4);
   EXPECT_EQ(told, 1);
-  stage = 2;
-  stage.notify_all();
-  stalled.join();
+  stalled.release();
   EXPECT_TRUE(d.drain());
 }
 
 /// Each block that is retired then pays for more than itself.
 TEST(weights, what_a_guard_held_up_is_soon_gone) {
   domain<token, amortized> d;
-  std::atomic<int> stage{0};
-  std::thread stalled([&] {
+  parked_thread stalled([&](parking_spot& here) {
     auto g = d.enter();
-    stage = 1;
-    stage.notify_all();
-    stage.wait(1);
+    here.park();
   });
-  stage.wait(0);
   for (int i = 0; i < 64; ++i) retire_one(d, megabyte / 4);
   EXPECT_EQ(blobs_alive, 64);
-  stage = 2;
-  stage.notify_all();
-  stalled.join();
+  stalled.release();
   for (int i = 0; i < 80; ++i) retire_one(d, megabyte / 4);
   EXPECT_LE(blobs_alive, 16);
 }
@@ -371,17 +330,13 @@ TEST(weights_of_faces, readers_free_in_time_what_a_sleeping_thread_has_left) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   for (int i = 0; i < 1100; ++i) static_cast<void>(make_hazard_pointer());
-  std::atomic<int> stage{0};
-  std::thread sleeper([&] {
+  parked_thread sleeper([&](parking_spot& here) {
     for (int i = 0; i < 40; ++i) {
       (new hazard_blob(10))->retire();
       rcu_retire(new counted_blob(10));
     }
-    stage = 1;
-    stage.notify_all();
-    stage.wait(1);
+    here.park();
   });
-  stage.wait(0);
   EXPECT_EQ(blobs_alive, 80);
   int operations = 0;
   const bool freed = soon([&] {
@@ -394,9 +349,7 @@ TEST(weights_of_faces, readers_free_in_time_what_a_sleeping_thread_has_left) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     return blobs_alive == 0;
   });
-  stage = 2;
-  stage.notify_all();
-  sleeper.join();
+  sleeper.release();
   EXPECT_TRUE(freed);
   EXPECT_LT(operations, 500);
 }
