@@ -71,6 +71,7 @@
 #include <spolia/base/shown_to.hpp>
 #include <spolia/base/threads.hpp>
 #include <spolia/map/detail/after_update.hpp>
+#include <spolia/map/detail/instant_reads.hpp>
 #include <spolia/map/detail/key_groups.hpp>
 #include <spolia/map/detail/other_keys.hpp>
 #include <spolia/map/detail/snapshot_hash_core.hpp>
@@ -92,12 +93,15 @@ template <class Key, class Value, version_collector Collector = sl_rt<>,
           class Hash = default_hash<Key>, class Equal = default_equal<Key>>
 class snapshot_hash
     : public detail::map::value_updates<snapshot_hash<Key, Value, Collector, Hash, Equal>, Key,
-                                        Value> {
+                                        Value>,
+      public detail::map::instant_reads<snapshot_hash<Key, Value, Collector, Hash, Equal>, Key,
+                                        Value, detail::map::by_hash<Key, Hash, Equal>> {
   static_assert(std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
                 "snapshot_hash: destructors run where no caller can catch what they throw");
 
   using core_type = detail::map::snapshot_hash_core<Key, Value, Collector, Hash, Equal>;
   using found_by = detail::map::by_hash<Key, Hash, Equal>;
+  using at_instants = detail::map::instant_reads<snapshot_hash, Key, Value, found_by>;
 
  public:
   using key_type = Key;
@@ -265,19 +269,9 @@ class snapshot_hash
 
   // ----------------------------------------------------------------------------- and at a snapshot
 
-  /// The value that `key` mapped to, null if none. It stays while the snapshot and the map live.
-  const Value* find(const snapshot& then, const Key& key) const { return found_at(then, key); }
-  bool contains(const snapshot& then, const Key& key) const { return find(then, key) != nullptr; }
-  template <detail::map::other_key<Key, found_by> K>
-  const Value* find(const snapshot& then, const K& key) const {
-    const Value* found = nullptr;
-    if constexpr (checked<K>()) found = found_at(then, key);
-    return found;
-  }
-  template <detail::map::other_key<Key, found_by> K>
-  bool contains(const snapshot& then, const K& key) const {
-    return find(then, key) != nullptr;
-  }
+  using at_instants::contains;
+  using at_instants::find;
+  using at_instants::visit;
 
   /// The values of several keys, in their order, as find() gives them; what they need is fetched
   /// for many at once.
@@ -331,41 +325,8 @@ class snapshot_hash
   }
 
   // ------------------------------------------------------------------------------- and at a lease
-  // Each throws snapshot_expired when the lease was ended, and gives nothing that outlives it.
+  // It throws snapshot_expired when the lease was ended, as the reads of one key do.
 
-  /// A copy of the value that `key` mapped to.
-  std::optional<Value> find(const lease& then, const Key& key) const
-    requires std::copy_constructible<Value>
-  {
-    std::optional<Value> found;
-    visit(then, key, [&](const Value& value) { found.emplace(value); });
-    return found;
-  }
-  bool contains(const lease& then, const Key& key) const {
-    return visit(then, key, [](const Value&) {});
-  }
-  /// Calls f(const Value&) under a guard if `key` was present, and says whether it was.
-  template <std::invocable<const Value&> F>
-  bool visit(const lease& then, const Key& key, F&& f) const {
-    return visit_at(then, key, std::forward<F>(f));
-  }
-  template <detail::map::other_key<Key, found_by> K>
-    requires std::copy_constructible<Value>
-  std::optional<Value> find(const lease& then, const K& key) const {
-    std::optional<Value> found;
-    visit(then, key, [&](const Value& value) { found.emplace(value); });
-    return found;
-  }
-  template <detail::map::other_key<Key, found_by> K>
-  bool contains(const lease& then, const K& key) const {
-    return visit(then, key, [](const Value&) {});
-  }
-  template <detail::map::other_key<Key, found_by> K, std::invocable<const Value&> F>
-  bool visit(const lease& then, const K& key, F&& f) const {
-    bool found = false;
-    if constexpr (checked<K>()) found = visit_at(then, key, std::forward<F>(f));
-    return found;
-  }
   /// Calls f(key, value) for every pair, outside of guards, in no order; f returns nothing, or
   /// false to stop. If the lease is ended on the way, f was called for some of the pairs.
   template <std::invocable<const Key&, const Value&> F>
@@ -400,6 +361,7 @@ class snapshot_hash
  private:
   friend class changes;  // changes.hpp
   friend class detail::map::value_updates<snapshot_hash, Key, Value>;
+  friend at_instants;
   using seen = typename core_type::seen;
 
   static seen nothing_seen() { return {}; }
@@ -417,8 +379,9 @@ class snapshot_hash
   static constexpr bool checked() {
     return detail::map::checked_key<found_by, K>();
   }
+  const snapshot_hash& instants() const noexcept { return *this; }
   template <class K>
-  const Value* found_at(const snapshot& then, const K& key) const {
+  const Value* find_at(const snapshot& then, const K& key) const {
     if (!mine(then)) return nullptr;
     auto here = collector_.enter();
     const auto* const found = core_.find_at(here, then.timestamp(time()), key);

@@ -66,6 +66,7 @@
 #include <spolia/base/threads.hpp>
 #include <spolia/map/detail/chromatic_tree.hpp>
 #include <spolia/map/detail/face.hpp>
+#include <spolia/map/detail/instant_reads.hpp>
 #include <spolia/map/detail/kept_pair.hpp>
 #include <spolia/map/detail/key_groups.hpp>
 #include <spolia/map/detail/other_keys.hpp>
@@ -310,10 +311,13 @@ template <class Key, class Value, version_collector Collector = sl_rt<>,
           class Compare = default_order<Key>, std::size_t LeafPairs = 0>
 class snapshot_tree
     : public detail::map::map_face<
-          detail::map::snapshot_tree_core<Key, Value, Collector, Compare, LeafPairs>> {
+          detail::map::snapshot_tree_core<Key, Value, Collector, Compare, LeafPairs>>,
+      public detail::map::instant_reads<snapshot_tree<Key, Value, Collector, Compare, LeafPairs>,
+                                        Key, Value, detail::map::by_order<Key, Compare>> {
   using core_type = detail::map::snapshot_tree_core<Key, Value, Collector, Compare, LeafPairs>;
   using face = detail::map::map_face<core_type>;
   using found_by = detail::map::by_order<Key, Compare>;
+  using at_instants = detail::map::instant_reads<snapshot_tree, Key, Value, found_by>;
   using shown = std::optional<std::pair<const Key&, const Value&>>;
   using copied = std::optional<std::pair<Key, Value>>;
   static constexpr auto& all_keys = detail::map::all_keys<Key>;
@@ -343,6 +347,9 @@ class snapshot_tree
 
   timeline_type& time() const noexcept { return this->core().versions().time(); }
 
+  using at_instants::contains;
+  using at_instants::find;
+  using at_instants::visit;
   using face::contains;
   using face::find;
   using face::first;
@@ -354,23 +361,6 @@ class snapshot_tree
   using face::range;
   using face::upper_bound;
   using face::visit;
-
-  /// The value that `key` mapped to, null if none. It stays while the snapshot and the map live.
-  const Value* find(const snapshot& then, const Key& key) const {
-    return this->core().find_at(then, key);
-  }
-  bool contains(const snapshot& then, const Key& key) const { return find(then, key) != nullptr; }
-  // These two, and those below, with a key of another type (map/keys.hpp).
-  template <detail::map::other_key<Key, found_by> K>
-  const Value* find(const snapshot& then, const K& key) const {
-    const Value* found = nullptr;
-    if constexpr (checked<K>()) found = this->core().find_at(then, key);
-    return found;
-  }
-  template <detail::map::other_key<Key, found_by> K>
-  bool contains(const snapshot& then, const K& key) const {
-    return find(then, key) != nullptr;
-  }
 
   /// The values of several keys, in their order, as find() gives them; what they need is fetched
   /// for many at once.
@@ -415,76 +405,51 @@ class snapshot_tree
 
   /// The pair with the least key, and with the greatest; the first one at `key` or after it, the
   /// first one after it, the last one before it, the last one before it or at it. Nothing: there
-  /// was none. The references stay while the snapshot and the map live.
-  shown first(const snapshot& then) const { return edge<false>(then, all_keys); }
-  shown last(const snapshot& then) const { return edge<true>(then, all_keys); }
-  shown lower_bound(const snapshot& then, const Key& key) const {
+  /// was none. At a snapshot an optional pair of references, which stay while the snapshot and the
+  /// map live; at a lease one of copies.
+  template <detail::map::an_instant Instant>
+  auto first(const Instant& then) const {
+    return edge<false>(then, all_keys);
+  }
+  template <detail::map::an_instant Instant>
+  auto last(const Instant& then) const {
+    return edge<true>(then, all_keys);
+  }
+  template <detail::map::an_instant Instant>
+  auto lower_bound(const Instant& then, const Key& key) const {
     return edge<false>(then, detail::map::from_on(key));
   }
-  shown upper_bound(const snapshot& then, const Key& key) const {
+  template <detail::map::an_instant Instant>
+  auto upper_bound(const Instant& then, const Key& key) const {
     return edge<false>(then, detail::map::after_it(key));
   }
-  shown last_before(const snapshot& then, const Key& key) const {
+  template <detail::map::an_instant Instant>
+  auto last_before(const Instant& then, const Key& key) const {
     return edge<true>(then, detail::map::before_it(key));
   }
-  shown last_upto(const snapshot& then, const Key& key) const {
+  template <detail::map::an_instant Instant>
+  auto last_upto(const Instant& then, const Key& key) const {
     return edge<true>(then, detail::map::up_to(key));
   }
-  template <detail::map::other_key<Key, found_by> K>
-  shown lower_bound(const snapshot& then, const K& key) const {
+  template <detail::map::an_instant Instant, detail::map::other_key<Key, found_by> K>
+  auto lower_bound(const Instant& then, const K& key) const {
     return edge<false, K>(then, detail::map::from_on(key));
   }
-  template <detail::map::other_key<Key, found_by> K>
-  shown upper_bound(const snapshot& then, const K& key) const {
+  template <detail::map::an_instant Instant, detail::map::other_key<Key, found_by> K>
+  auto upper_bound(const Instant& then, const K& key) const {
     return edge<false, K>(then, detail::map::after_it(key));
   }
-  template <detail::map::other_key<Key, found_by> K>
-  shown last_before(const snapshot& then, const K& key) const {
+  template <detail::map::an_instant Instant, detail::map::other_key<Key, found_by> K>
+  auto last_before(const Instant& then, const K& key) const {
     return edge<true, K>(then, detail::map::before_it(key));
   }
-  template <detail::map::other_key<Key, found_by> K>
-  shown last_upto(const snapshot& then, const K& key) const {
+  template <detail::map::an_instant Instant, detail::map::other_key<Key, found_by> K>
+  auto last_upto(const Instant& then, const K& key) const {
     return edge<true, K>(then, detail::map::up_to(key));
   }
 
-  // Each of these throws snapshot_expired when the lease was ended, and gives nothing that outlives
-  // it.
+  // At a lease these throw snapshot_expired when it was ended, as the reads of one key do.
 
-  /// A copy of the value that `key` mapped to.
-  std::optional<Value> find(const lease& then, const Key& key) const
-    requires std::copy_constructible<Value>
-  {
-    std::optional<Value> found;
-    visit(then, key, [&](const Value& value) { found.emplace(value); });
-    return found;
-  }
-  bool contains(const lease& then, const Key& key) const {
-    return visit(then, key, [](const Value&) {});
-  }
-  /// Calls f(const Value&) under a guard if `key` was present, and says whether it was.
-  template <std::invocable<const Value&> F>
-  bool visit(const lease& then, const Key& key, F&& f) const {
-    return this->core().visit_at(then, key, std::forward<F>(f));
-  }
-  template <detail::map::other_key<Key, found_by> K>
-    requires std::copy_constructible<Value>
-  std::optional<Value> find(const lease& then, const K& key) const {
-    std::optional<Value> found;
-    visit(then, key, [&](const Value& value) { found.emplace(value); });
-    return found;
-  }
-  template <detail::map::other_key<Key, found_by> K>
-  bool contains(const lease& then, const K& key) const {
-    return visit(then, key, [](const Value&) {});
-  }
-  template <detail::map::other_key<Key, found_by> K, std::invocable<const Value&> F>
-  bool visit(const lease& then, const K& key, F&& f) const {
-    bool found = false;
-    if constexpr (checked<K>()) {
-      found = this->core().visit_at(then, key, std::forward<F>(f));
-    }
-    return found;
-  }
   /// Calls f(key, value) for every pair, or those with keys from `lo` on and before `hi`, in
   /// ascending order and outside of guards, with copies; f returns nothing, or false to stop. If
   /// the lease is ended on the way, f was called for some of the pairs.
@@ -506,37 +471,6 @@ class snapshot_tree
     detail::map::between<Key, detail::map::by_order<Key, std::less<Key>>>(
         lo, hi, [&](const auto& within) { this->core().scan_at(then, within, f); });
   }
-  /// As at a snapshot, with copies.
-  copied first(const lease& then) const { return copy_of_edge<false>(then, all_keys); }
-  copied last(const lease& then) const { return copy_of_edge<true>(then, all_keys); }
-  copied lower_bound(const lease& then, const Key& key) const {
-    return copy_of_edge<false>(then, detail::map::from_on(key));
-  }
-  copied upper_bound(const lease& then, const Key& key) const {
-    return copy_of_edge<false>(then, detail::map::after_it(key));
-  }
-  copied last_before(const lease& then, const Key& key) const {
-    return copy_of_edge<true>(then, detail::map::before_it(key));
-  }
-  copied last_upto(const lease& then, const Key& key) const {
-    return copy_of_edge<true>(then, detail::map::up_to(key));
-  }
-  template <detail::map::other_key<Key, found_by> K>
-  copied lower_bound(const lease& then, const K& key) const {
-    return copy_of_edge<false, K>(then, detail::map::from_on(key));
-  }
-  template <detail::map::other_key<Key, found_by> K>
-  copied upper_bound(const lease& then, const K& key) const {
-    return copy_of_edge<false, K>(then, detail::map::after_it(key));
-  }
-  template <detail::map::other_key<Key, found_by> K>
-  copied last_before(const lease& then, const K& key) const {
-    return copy_of_edge<true, K>(then, detail::map::before_it(key));
-  }
-  template <detail::map::other_key<Key, found_by> K>
-  copied last_upto(const lease& then, const K& key) const {
-    return copy_of_edge<true, K>(then, detail::map::up_to(key));
-  }
 
   /// Lets go of what no snapshot needs and updates have not come to yet: for idle times.
   void collect() { this->core().collect(); }
@@ -554,6 +488,8 @@ class snapshot_tree
 
  private:
   friend class changes;  // changes.hpp
+  friend at_instants;
+  const core_type& instants() const noexcept { return this->core(); }
   auto& in_batches() noexcept { return this->core().in_batches(); }
   void watched(bool changed) noexcept { this->core().watched(changed); }
 
@@ -571,7 +507,7 @@ class snapshot_tree
     return {};
   }
   template <bool Down, class K = Key, class Within>
-  copied copy_of_edge(const lease& then, const Within& within) const {
+  copied edge(const lease& then, const Within& within) const {
     if constexpr (checked<K>()) {
       return this->core().template copy_of_outermost_at<Down>(then, within);
     }

@@ -3,8 +3,8 @@
 //
 // A map that inherits this has ordered(), the object in which it keeps its pairs, with
 //
-//   scan<Down>(interval, f)       shows f the pairs of the interval (scan.hpp), ascending, or if Down
-//                                 descending
+//   scan<Down>(interval, f)       shows f the pairs of the interval (scan.hpp), ascending, or if
+//                                 Down descending
 //   outermost<Down>(interval)     a copy of the first of them, or if Down of the last, or nothing
 //
 // Of a map that has to go over all smaller keys to find one, neither is asked for downwards, nor
