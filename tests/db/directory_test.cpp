@@ -28,6 +28,7 @@
 #include <spolia/db/store_status.hpp>
 
 #include "db/durable.hpp"
+#include "support/sanitized.hpp"
 
 namespace {
 
@@ -302,6 +303,7 @@ status commit_until_full(database& base, std::int64_t& done) {
 }
 
 TEST_F(directories, on_a_disk_that_fills_up) {
+  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
   if (::getuid() != 0) GTEST_SKIP() << "needs root, to mount";
   const auto mounted = root_ / "disk";
   std::filesystem::create_directories(mounted);

@@ -14,6 +14,7 @@
 
 #include <spolia/db.hpp>
 
+#include "support/sanitized.hpp"
 #include "support/stress.hpp"
 
 namespace {
@@ -141,6 +142,7 @@ TEST(shortcuts, go_with_their_snapshots) {
 /// So many came and went that all of them would be beyond the bound: the next ones are made. There
 /// is a younger snapshot each time when one ends, which does not need what that one had.
 TEST(shortcuts, come_where_many_have_gone) {
+  if (spolia::test::no_long_cases) GTEST_SKIP() << "SKIPPED it is long here";
   shortcuts_store s;
   constexpr std::uint64_t each = shortcuts_store::of_all;
   s.hold();
@@ -176,6 +178,7 @@ TEST(shortcuts, are_made_by_looks_at_single_rows) {
 /// A page for 64 rows that are numbered one after the other is half a kilobyte, though only each
 /// fiftieth row was changed.
 TEST(shortcuts, of_rows_far_apart_are_right_and_a_quarter_at_most) {
+  if (spolia::test::no_long_cases) GTEST_SKIP() << "SKIPPED it is long here";
   constexpr std::int64_t apart = 50;
   constexpr std::uint64_t megabyte = std::uint64_t{1} << 20U;
   for (const std::int64_t rows : {50'000, 200'000}) {
@@ -199,6 +202,7 @@ TEST(shortcuts, of_rows_far_apart_are_right_and_a_quarter_at_most) {
 
 /// Many snapshots see the same old versions: then shortcuts are much beside these.
 TEST(shortcuts, of_all_snapshots_take_a_megabyte_beside_few_versions) {
+  if (spolia::test::no_long_cases) GTEST_SKIP() << "SKIPPED it is long here";
   shortcuts_store read(12000);
   shortcuts_store other(12000);
   for (shortcuts_store* const s : {&read, &other}) {
@@ -217,6 +221,7 @@ TEST(shortcuts, of_all_snapshots_take_a_megabyte_beside_few_versions) {
 
 /// With a budget, those are made for which half of it has room.
 TEST(shortcuts, leave_half_of_the_budget) {
+  if (spolia::test::no_long_cases) GTEST_SKIP() << "SKIPPED it is long here";
   constexpr std::uint64_t half = std::uint64_t{12} << 20U;
   constexpr std::uint64_t each = shortcuts_store::of_all;
   shortcuts_store s(shortcuts_store::usual, 2 * half);
@@ -238,6 +243,7 @@ TEST(shortcuts, leave_half_of_the_budget) {
 /// Each of many snapshots sees another version of each of some rows, and none of these has gone: so
 /// no link is dead, and the way down a chain would be as long as there are snapshots.
 TEST(shortcuts, ways_are_short_beside_many_snapshots) {
+  if (spolia::test::no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
   constexpr std::int64_t some = 199;
   constexpr std::size_t snapshots = 128;
   constexpr std::uint64_t most = 8 * 7 + 8;  // for log2(snapshots)

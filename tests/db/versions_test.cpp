@@ -361,6 +361,7 @@ TEST_P(little_room, ends_patience) {
 
 /// How much of the budget one commit's versions may have, whatever their length.
 TEST(long_versions, fill_the_budget) {
+  if (test::no_long_cases) GTEST_SKIP() << "SKIPPED it is long here";
   constexpr std::uint64_t budget = 16U << 20U;
   const std::vector<std::uint32_t> widths =
       test::quick_tests ? std::vector<std::uint32_t>{500, 1400, 2050}

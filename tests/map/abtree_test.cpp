@@ -21,6 +21,7 @@
 
 #include "support/few_types.hpp"
 #include "support/ledger.hpp"
+#include "support/sanitized.hpp"
 #include "support/stress.hpp"
 
 namespace {
@@ -200,23 +201,25 @@ TYPED_TEST(Numbers, behave_as_std_map_in_few_keys) {
 
 TYPED_TEST(Numbers, behave_as_std_map_in_many_keys) {
   TypeParam tree;
-  run_numbers(tree, 100'000, 3000);
+  run_numbers(tree, 100'000 / test::fewer, 3000);
 }
 
 TEST(AbtreeKinds, strings_and_strings) {
   abtree<std::string, std::string, domain<>, std::less<std::string>, 4> tree;
-  twin<decltype(tree), std::string, std::string>(tree, long_text, long_text).run(20'000, 300);
+  twin<decltype(tree), std::string, std::string>(tree, long_text, long_text)
+      .run(20'000 / test::fewer, 300);
 }
 
 TEST(AbtreeKinds, numbers_and_strings) {
   abtree<int, std::string, domain<token, pooled>, std::less<int>, 4> tree;
   const auto number = [](std::uint64_t n) { return static_cast<int>(n); };
-  twin<decltype(tree), int, std::string>(tree, number, long_text).run(20'000, 300);
+  twin<decltype(tree), int, std::string>(tree, number, long_text).run(20'000 / test::fewer, 300);
 }
 
 TEST(AbtreeKinds, strings_under_a_scheme_that_restarts_searches) {
   abtree<std::string, std::string, domain<neutralization>, std::less<std::string>, 14> tree;
-  twin<decltype(tree), std::string, std::string>(tree, long_text, long_text).run(20'000, 300);
+  twin<decltype(tree), std::string, std::string>(tree, long_text, long_text)
+      .run(20'000 / test::fewer, 300);
 }
 
 TEST(AbtreeKinds, texts_in_another_order) {

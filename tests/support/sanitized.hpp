@@ -5,6 +5,18 @@
 
 namespace spolia::test {
 
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool finds_races = true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+inline constexpr bool finds_races = true;
+#else
+inline constexpr bool finds_races = false;
+#endif
+#else
+inline constexpr bool finds_races = false;
+#endif
+
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool sanitized = true;
 #elif defined(__has_feature)
@@ -31,6 +43,19 @@ inline constexpr unsigned fewer = sanitized ? 12 : 1;
 #else
 inline constexpr unsigned fewer = sanitized || quick_tests ? 4 : 1;
 #endif
+
+/// A case that takes minutes where everything is slow is in the release stage of each day, and in
+/// `./dev test --all` under every sanitizer. It begins with
+///   if (no_long_cases) GTEST_SKIP() << "SKIPPED it is long here";
+#if SPOLIA_TEST_EVERY_DAY
+inline constexpr bool no_long_cases = sanitized;
+#else
+inline constexpr bool no_long_cases = quick_tests;
+#endif
+
+/// The same of a long case in which one thread works, and the thread sanitizer:
+///   if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
+inline constexpr bool no_lone_threads = no_long_cases && finds_races;
 
 /// How long threads race in a test of share 1, see stress.hpp.
 inline constexpr double stress_seconds = quick_tests ? 0.2 : sanitized ? 0.25 : 0.5;
