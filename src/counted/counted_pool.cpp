@@ -7,17 +7,15 @@
 #include <spolia/base/threads.hpp>
 #include <spolia/counted/detail/pool.hpp>
 
+#include "counted/slabs.hpp"
+
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <new>
 #include <utility>
-#include <vector>
-
-#include <sys/mman.h>
 
 namespace spolia::core {
 
@@ -25,79 +23,38 @@ constinit thread_local block_cache* own_blocks = nullptr;
 
 namespace {
 
-/// Stands at the begin of the memory that blocks are cut from; the first block's head may follow 56
-/// bytes later.
-struct slab {
-  slab* next;
-  std::size_t bytes;
-  std::size_t align;
-  std::size_t cut;   // blocks
-  std::size_t free;  // of these; counted when it matters
-};
-static_assert(sizeof(slab) <= 56);
-
 /// Free blocks of one size that no thread has at hand.
 class depot {
  public:
-  /// Some that have come back together, or so many fresh ones. Throws std::bad_alloc.
-  block_chain take(unsigned size, std::size_t fresh) {
+  /// Some that have come back together, or so many others. Throws std::bad_alloc.
+  block_chain take(unsigned size, std::size_t others) {
     const hold lock(*this);
-    if (chains_ != nullptr) {
-      free_block* const first = std::exchange(chains_, chains_->next_chain);
-      return {first, first->count};
-    }
-    return carve(size, fresh);
+    const block_chain some = chains_ != nullptr ? pop() : slabs_.take(size, others);
+    out_ += some.count;
+    return some;
   }
 
   void give(block_chain c) noexcept {
     if (c.first == nullptr) return;
     const hold lock(*this);
-    c.first->count = c.count;
-    c.first->next_chain = chains_;
-    chains_ = c.first;
+    out_ -= c.count;
+    if (!are_too_many(kept_ + c.count)) return push(c);
+    // And some more, since fewer are to be kept while fewer are in use.
+    slabs_.put_back(c);
+    for (int i = 0; i < 2 && chains_ != nullptr; ++i) slabs_.put_back(pop());
   }
 
-  /// Gives slabs back to the allocator whose blocks have all come back, and says how many bytes.
-  /// Others go on meanwhile: what is looked at is taken out of the depot.
-  std::size_t trim() {
-    content mine = take_all();
-    std::vector<slab*> slabs;
-    try {
-      for (slab* s = mine.slabs; s != nullptr; s = s->next) slabs.push_back(s);
-    } catch (const std::bad_alloc&) {
-      put_all(mine);
-      return 0;
-    }
-    std::sort(slabs.begin(), slabs.end(), std::less<>());
-    // Null: a block of the slab that is just being cut.
-    const auto slab_of = [&](const void* block) -> slab* {
-      const auto above =
-          std::upper_bound(slabs.begin(), slabs.end(), block, [](const void* b, const slab* s) {
-            return std::less<>()(b, static_cast<const void*>(s));
-          });
-      if (above == slabs.begin()) return nullptr;
-      slab* const s = *(above - 1);
-      return std::less<>()(block, static_cast<const void*>(bytes_of(s) + s->bytes)) ? s : nullptr;
-    };
-    for (slab* s : slabs) s->free = 0;
-    for_each_block(mine.chains, [&](free_block* b) {
-      if (slab* const s = slab_of(b)) ++s->free;
-    });
-    content rest;
-    for_each_block(mine.chains, [&](free_block* b) {
-      const slab* const s = slab_of(b);
-      if (s == nullptr || s->free != s->cut) rest.add(b);
-    });
+  /// Gives back all that has no block in use or in a thread's hand, and says how many bytes. Others
+  /// go on meanwhile: a few chains at a time.
+  std::size_t trim() noexcept {
+    constexpr int together = 16;
     std::size_t given = 0;
-    for (slab* s : slabs) {
-      if (s->free == s->cut) {
-        given += s->bytes;
-        memory::deallocate(s, s->bytes, s->align);
-      } else {
-        s->next = std::exchange(rest.slabs, s);
-      }
+    for (bool more = true; more;) {
+      const hold lock(*this);
+      if (lost_) return 0;
+      for (int i = 0; i < together && chains_ != nullptr; ++i) given += slabs_.put_back(pop());
+      more = chains_ != nullptr;
     }
-    put_all(rest);
     return given;
   }
 
@@ -106,15 +63,15 @@ class depot {
   void recover() noexcept {
     if (!busy_.load(std::memory_order_relaxed)) return;
     chains_ = nullptr;
-    slabs_ = nullptr;
-    next_ = end_ = nullptr;
+    kept_ = 0;
+    ::new (&slabs_) slabs;  // the old ones' blocks may be in use
+    lost_ = true;
     busy_.store(false, std::memory_order_relaxed);
   }
 
  private:
-  static constexpr std::size_t line = block_cache::line;
-  static constexpr std::size_t least_slab = std::size_t{8} << 10U;
-  static constexpr std::size_t huge_page = std::size_t{2} << 20U;
+  static constexpr std::size_t bytes_to_keep = std::size_t{2} << 20U;
+  static constexpr std::size_t blocks_to_keep = 256;
 
   class hold {
    public:
@@ -133,112 +90,29 @@ class depot {
     depot& depot_;
   };
 
-  struct content {
-    free_block* chains = nullptr;
-    slab* slabs = nullptr;
-
-    /// In chains as others are.
-    void add(free_block* b) noexcept {
-      if (chains == nullptr || chains->count == most_in_chain) {
-        *b = {nullptr, chains, 0};
-        chains = b;
-      } else {
-        b->next = std::exchange(chains->next, b);
-      }
-      ++chains->count;
-    }
-    static constexpr std::size_t most_in_chain = 14;  // a batch of the largest blocks
-  };
-
-  /// All but the slab that is just being cut.
-  content take_all() noexcept {
-    const hold lock(*this);
-    return {std::exchange(chains_, nullptr),
-            slabs_ != nullptr ? std::exchange(slabs_->next, nullptr) : nullptr};
+  void push(block_chain c) noexcept {
+    c.first->count = c.count;
+    c.first->next_chain = std::exchange(chains_, c.first);
+    kept_ += c.count;
   }
-  void put_all(const content& c) noexcept {
-    const hold lock(*this);
-    free_block** last = &chains_;
-    while (*last != nullptr) last = &(*last)->next_chain;
-    *last = c.chains;
-    slab** end = &slabs_;
-    while (*end != nullptr) end = &(*end)->next;
-    *end = c.slabs;
-  }
-  /// f may change the block.
-  template <class F>
-  static void for_each_block(free_block* chains, F f) {
-    while (chains != nullptr) {
-      free_block* b = std::exchange(chains, chains->next_chain);
-      while (b != nullptr) f(std::exchange(b, b->next));
-    }
-  }
-  static unsigned char* bytes_of(slab* s) noexcept { return reinterpret_cast<unsigned char*>(s); }
-
-  /// How much is to be left out before a block at `at`, so that its object lies in one line. Only
-  /// objects of three words after counts of two: one in four would lie over two lines, and three
-  /// blocks in two lines take 1/15 more room. Others would take a third more, or fit anyway.
-  static std::size_t gap(unsigned size, const unsigned char* at) noexcept {
-    constexpr std::size_t counts = 16;
-    constexpr std::size_t object = 24;
-    if (size != block_cache::bare_size_for(counts + object)) return 0;
-    const std::size_t begin = (reinterpret_cast<std::uintptr_t>(at) + counts) % line;
-    return begin + object <= line ? 0 : line - begin;
+  block_chain pop() noexcept {
+    free_block* const first = std::exchange(chains_, chains_->next_chain);
+    kept_ -= first->count;
+    return {first, first->count};
   }
 
-  /// Whether the slab that is just being cut has room for one block more.
-  [[nodiscard]] bool fits(unsigned size) const noexcept {
-    return static_cast<std::size_t>(end_ - next_) >=
-           gap(size, next_) + block_cache::stride_of(size);
-  }
-
-  [[nodiscard]] std::size_t align_of_slab() const noexcept {
-    return slab_ == huge_page ? huge_page : line;
-  }
-
-  block_chain carve(unsigned size, std::size_t wanted) {
-    const std::size_t stride = block_cache::stride_of(size);
-    if (!fits(size)) {
-      // Where a large slab is not to be had, a smaller one may be.
-      void* at = nullptr;
-      while ((at = ::operator new(slab_, std::align_val_t{align_of_slab()}, std::nothrow)) ==
-             nullptr) {
-        if (slab_ == least_slab) throw std::bad_alloc();
-        slab_ /= 2;
-      }
-      const std::size_t bytes = slab_;
-      const std::size_t align = align_of_slab();
-      slabs_ = ::new (at) slab{slabs_, bytes, align, 0, 0};
-#if defined(MADV_HUGEPAGE)
-      // Walks through large structures miss fewer translations so. Not to be had: no matter. Only
-      // after the first page has been written: else the system makes a huge page at once, for which
-      // it may have to move others together, and the thread waits for milliseconds. Now it does so
-      // later, beside us.
-      if (bytes == huge_page) (void)madvise(at, bytes, MADV_HUGEPAGE);
-#endif
-      // Begins of blocks lie at multiples of a cache line where the stride allows it.
-      next_ = static_cast<unsigned char*>(at) + line;
-      end_ = next_ + (bytes - line);
-      slab_ = std::min(2 * slab_, huge_page);
-    }
-    block_chain made;
-    free_block** link = &made.first;
-    for (; made.count < wanted && fits(size); ++made.count) {
-      next_ += gap(size, next_);
-      *link = ::new (static_cast<void*>(next_)) free_block{nullptr, nullptr, 0};
-      link = &(*link)->next;
-      next_ += stride;
-    }
-    slabs_->cut += made.count;
-    return made;
+  /// As many as are in use, since destruction comes in batches, and what takes the place of what
+  /// has ended is made afterwards: of a table that grows, all that is in it.
+  [[nodiscard]] bool are_too_many(std::size_t free) const noexcept {
+    return slabs_.bytes() > bytes_to_keep && free > std::max(blocks_to_keep, out_) && !lost_;
   }
 
   std::atomic<bool> busy_{false};
-  free_block* chains_ = nullptr;
-  slab* slabs_ = nullptr;  // the first is the one that is just being cut
-  unsigned char* next_ = nullptr;
-  unsigned char* end_ = nullptr;
-  std::size_t slab_ = least_slab;
+  bool lost_ = false;             // some blocks in use are of slabs that are not known any more
+  free_block* chains_ = nullptr;  // kept for use at once
+  std::size_t kept_ = 0;          // blocks in these
+  std::size_t out_ = 0;           // blocks that threads have
+  slabs slabs_;
 };
 
 class block_pool final : listener {
@@ -270,7 +144,7 @@ class block_pool final : listener {
     mine->give(size, block);
   }
 
-  std::size_t trim() {
+  std::size_t trim() noexcept {
     std::size_t given = 0;
     if (block_cache* const mine = known_cache()) leave(*mine);
     for (depot& d : depots_) given += d.trim();

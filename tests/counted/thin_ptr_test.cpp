@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <random>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -24,6 +25,7 @@
 #include <spolia/memory.hpp>
 
 #include "nodes.hpp"
+#include "support/resident.hpp"
 
 namespace {
 
@@ -386,6 +388,7 @@ TEST(block_pool, the_first_block_of_a_large_slab_writes_few_pages) {
   if (huge_pages.find("[always]") != std::string::npos) GTEST_SKIP();
   constexpr std::size_t slab = std::size_t{2} << 20U;
   constexpr std::size_t page = 4096;
+  constexpr std::size_t first_unit = 8192;
   constexpr std::ptrdiff_t few = 64;
   const unsigned size = core::block_cache::size_for(core::block_cache::most);
   std::vector<void*> all;
@@ -393,10 +396,10 @@ TEST(block_pool, the_first_block_of_a_large_slab_writes_few_pages) {
   bool found = false;
   for (std::size_t i = 0; i < 4 * slab / core::block_cache::largest && !found; ++i) {
     all.push_back(core::take_block(size));
-    // The first block of a slab that begins at a multiple of its size; or of a smaller one that
-    // happens to, after which anything may lie, or nothing.
+    // The first block of a slab that begins at a multiple of its size; or one of a smaller slab
+    // that happens to lie so, after which anything may lie, or nothing.
     const auto at = reinterpret_cast<std::uintptr_t>(all.back());
-    if (at % slab != core::block_cache::line) continue;
+    if (at % slab != first_unit + core::block_cache::line) continue;
     if (mincore(reinterpret_cast<void*>(at / slab * slab), slab, resident.data()) != 0) continue;
     found =
         std::count_if(resident.begin(), resident.end(), [](auto c) { return (c & 1) != 0; }) < few;
@@ -451,24 +454,35 @@ TEST(block_pool, threads_hand_blocks_to_each_other) {
 
 constexpr unsigned other_size = core::block_cache::size_for(200);
 
+/// In random order, so that no slab is without a block in use before the end: but pages are.
 TEST(block_pool, gives_back_what_no_thread_uses) {
   constexpr std::size_t many = 40000;
+  const std::size_t bytes = many * core::block_cache::stride_of(other_size);
   counted::trim();
   std::vector<void*> blocks(many);
-  for (void*& b : blocks) b = core::take_block(other_size);
-  EXPECT_EQ(counted::trim(), 0U) << "all are in use";
-  for (std::size_t i = 0; i < many; ++i) {
-    std::memset(blocks[i], 7, 200);
-    if (i % 1000 != 0) core::give_block(other_size, blocks[i]);
+  for (void*& b : blocks) {
+    b = core::take_block(other_size);
+    std::memset(b, 7, 200);
   }
-  const std::size_t stride = core::block_cache::stride_of(other_size);
-  EXPECT_LE(counted::trim(), many * stride / 2) << "some are in use in most slabs";
-  for (std::size_t i = 0; i < many; i += 1000) core::give_block(other_size, blocks[i]);
-  EXPECT_GE(counted::trim(), many * stride / 2);
-  EXPECT_EQ(counted::trim(), 0U) << "but one slab";
+  EXPECT_EQ(counted::trim(), 0U) << "all are in use";
+  std::shuffle(blocks.begin(), blocks.end(), std::mt19937(7));
+  const std::uint64_t with_all = test::resident_bytes();
+  while (blocks.size() > 40) {
+    core::give_block(other_size, blocks.back());
+    blocks.pop_back();
+  }
+  // All but 2 MiB.
+  EXPECT_LT(test::resident_bytes() + bytes / 2, with_all) << "given back by itself";
+  counted::trim();
+  EXPECT_LT(test::resident_bytes() + bytes * 2 / 3, with_all) << "all but 40, and small slabs";
+  for (void* b : blocks) EXPECT_EQ(static_cast<char*>(b)[100], 7) << "in use";
+  for (void* b : blocks) core::give_block(other_size, b);
+  counted::trim();
+  EXPECT_EQ(counted::trim(), 0U);
   std::set<void*> anew;
   for (std::size_t i = 0; i < many; ++i) anew.insert(core::take_block(other_size));
   EXPECT_EQ(anew.size(), many);
+  for (void* b : anew) std::memset(b, 7, 200);
   for (void* b : anew) core::give_block(other_size, b);
 }
 

@@ -21,6 +21,12 @@ namespace spolia::core {
 /// with room to spare, by what is known of it: jemalloc's holds 20 at least, and gives half of them
 /// back when it is full; tcmalloc's grows with use, so that fewer and larger groups cost less.
 SPOLIA_EXPORT std::uint32_t frees_together() noexcept;
+/// Gives the pages to the system that lie whole in there; they stay addresses of memory, and what
+/// is in them is then zero, or what it was.
+SPOLIA_EXPORT void forget_pages(void* at, std::size_t bytes) noexcept;
+/// The same, if all of them are zero.
+SPOLIA_EXPORT void forget_zero_pages(void* at, std::size_t bytes) noexcept;
+SPOLIA_EXPORT std::size_t page_bytes() noexcept;
 }  // namespace spolia::core
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -66,6 +72,15 @@ inline void deallocate(void* block, [[maybe_unused]] std::size_t bytes,
   return 16;
 #else
   return core::frees_together();
+#endif
+}
+
+/// The system may have the pages that lie whole in there if all of them are zero: reading them
+/// finds the same as before, also beside this, and writing takes memory again. Not before other
+/// threads have ended to write there.
+inline void forget_zeros([[maybe_unused]] void* at, [[maybe_unused]] std::size_t bytes) noexcept {
+#if !defined(SPOLIA_MODEL)
+  core::forget_zero_pages(at, bytes);
 #endif
 }
 

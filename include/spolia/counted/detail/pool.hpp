@@ -17,7 +17,13 @@
 // Errors:      take throws std::bad_alloc; give never fails.
 // Cost:        two loads and two stores; a lock once in a batch.
 // Bound:       a thread keeps two chains of at most 8 KiB for each size it has used. The process
-//              keeps what it has got, and uses it again, until trim() is called.
+//              keeps 2 MiB of each size. Where it has more, it keeps free blocks for use at once,
+//              256 or as many as are in use, and what is more goes back: a unit of 8 KiB (a page,
+//              where that is larger) when none of its blocks is in use or kept. So of n blocks that
+//              have ended, in any order, there stay at most 4 MiB (the first slabs, 2 MiB in all,
+//              are one unit each) and a unit for each block that is kept, in use, or in a thread's
+//              chains, which are 128 at most. By itself, while blocks end; trim() does the same to
+//              all that is free.
 // Threads:     an ended thread's chains go to the depot. In the child of a fork, chains of threads
 //              that are gone, and a depot that one of them was just changing, are lost.
 //
@@ -76,6 +82,8 @@ class block_cache {
     // Where it is as large anyway, those with and without heads share their blocks.
     return bytes <= most && bare == size_for(bytes) ? bare : strides + bare;
   }
+  /// Whether the 8 bytes before a block are the block's.
+  static constexpr bool has_head(unsigned size) noexcept { return size < strides; }
   static constexpr std::size_t stride_of(unsigned size) noexcept {
     return smallest + size % strides * step;
   }
