@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -11,9 +12,12 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <random>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -28,6 +32,7 @@
 #include "support/linearizability.hpp"
 #include "support/parked_thread.hpp"
 #include "support/recorded_operation.hpp"
+#include "support/resident.hpp"
 #include "support/sanitized.hpp"
 #include "support/stress.hpp"
 
@@ -339,6 +344,92 @@ TYPED_TEST(counted_maps, a_writer_that_forks_keeps_its_turn) {
               0);
   };
   EXPECT_TRUE(m.insert(7, in_turn));
+}
+
+/// Tables that grow and get back to what they were, under the eyes of look-ups.
+TEST(counted_hash, what_stays_is_found_while_tables_come_and_go) {
+  constexpr int stay = 1000;
+  constexpr int come = sanitized ? 10'000 : 40'000;
+  counted_hash<int, int> map;
+  for (int key = 0; key < stay; ++key) map.insert(key, key);
+  std::atomic<bool> stop = false;
+  std::thread reader([&] {
+    // relaxed: it says nothing about the map.
+    while (!stop.load(std::memory_order_relaxed)) {
+      for (int key = 0; key < stay; ++key) ASSERT_EQ(map.find(key), key);
+    }
+  });
+  for (int round = 0; round < 4; ++round) {
+    for (int key = stay; key < come; ++key) map.insert(key, key);
+    for (int key = stay; key < come; ++key) ASSERT_TRUE(map.erase(key));
+    round % 2 == 0 ? map.shrink() : map.reserve(come);
+  }
+  stop.store(true, std::memory_order_relaxed);
+  reader.join();
+  EXPECT_EQ(map.size_approx(), std::size_t{stay});
+}
+
+TEST(counted_hash, room_that_is_not_to_be_had_loses_nothing) {
+  counted_hash<int, int> map;
+  for (int key = 0; key < 1000; ++key) map.insert(key, key);
+  EXPECT_THROW(map.reserve((std::size_t{1} << 40U) + 1), std::length_error);
+  for (int n = 1; n < 50; n += 7) {
+    const fail_after nth(n);
+    EXPECT_THROW(map.reserve(1'000'000), std::bad_alloc) << n;
+  }
+  for (int n = 1; n < 20; n += 6) {
+    const fail_after nth(n);
+    try {
+      map.shrink();
+    } catch (const std::bad_alloc&) {
+      EXPECT_EQ(n, 1) << "only where the thread has nothing to begin with";
+    }
+  }
+  for (int key = 0; key < 1000; ++key) EXPECT_EQ(map.find(key), key);
+}
+
+template <class Map>
+std::uint64_t bytes_left_by(int keys) {
+  std::vector<int> order(static_cast<std::size_t>(keys));
+  std::iota(order.begin(), order.end(), 0);
+  const std::uint64_t before = resident_when_trimmed();
+  Map map;
+  for (int key : order) map.insert(typename Map::value_type(key, key));
+  std::shuffle(order.begin(), order.end(), std::mt19937(7));
+  for (int key : order) map.erase(key);
+  return resident_when_trimmed() - before;
+}
+/// As the standard's maps take pairs.
+template <class Map>
+struct with_pairs : Map {
+  using value_type = std::pair<int, int>;
+  void insert(const value_type& p) { Map::insert(p.first, p.second); }
+};
+
+TEST(counted_maps_memory, an_emptied_map_keeps_little) {
+  if (sanitized) GTEST_SKIP() << "a sanitizer's heap takes more";
+  constexpr int keys = 400'000;
+  EXPECT_LE((bytes_left_by<with_pairs<counted_hash<int, int>>>(keys)),
+            2 * (bytes_left_by<std::unordered_map<int, int>>(keys)));
+}
+
+TEST(counted_maps_memory, a_look_at_an_emptied_table_is_short) {
+  constexpr int keys = 200'000;
+  counted_hash<int, int> map;
+  const auto look = [&] {
+    auto best = std::chrono::steady_clock::duration::max();
+    for (int i = 0; i < 5; ++i) {
+      const auto begin = std::chrono::steady_clock::now();
+      map.for_each([](int, int) { return false; });
+      map.for_each([](int, int) {});
+      best = std::min(best, std::chrono::steady_clock::now() - begin);
+    }
+    return best;
+  };
+  for (int key = 0; key < keys; ++key) map.insert(key, key);
+  const auto full = look();
+  for (int key = 0; key < keys; ++key) map.erase(key);
+  EXPECT_LT(20 * look(), full) << "tables are small again";
 }
 
 }  // namespace

@@ -109,6 +109,18 @@ void looked_up_beside_growth(model::scenario& run, const std::shared_ptr<map_sta
   });
 }
 
+/// The table grows, and gets back to the one that it was.
+void looked_up_beside_return(model::scenario& run, const std::shared_ptr<map_state<table>>& s) {
+  s->highest = 3;
+  run.thread([s] { expect_there(*s->map, 3); });
+  run.thread([s] {
+    s->map->insert(5, watched(5));
+    s->map->erase(5);
+    model::check(s->map->erase(1), "it was there");
+    s->epoch();
+  });
+}
+
 /// A leaf of a B+ tree is divided, and the key that is looked up goes to the new one; or the key
 /// comes into a leaf that is there.
 template <class Map>
@@ -180,6 +192,7 @@ TEST(counted_maps_model, look_ups_beside_a_writer) {
   expect_clean(over<table>(&looked_up_beside_erase<table>), at_most_in_order(1));
   expect_clean(over<pages>(&looked_up_beside_growth<pages>), at_most_in_order(1));
   expect_clean(over<table>(&looked_up_beside_growth<table>), at_most_in_order(1));
+  expect_clean(over<table>(&looked_up_beside_return, {3, 1}), at_most_in_order(1));
 }
 TEST(counted_maps_model, leaves_that_change) {
   expect_clean(over<pages>(&looked_up_beside_division<pages>, {2, 1}), at_most(2));
@@ -214,6 +227,7 @@ TEST(counted_maps_model, every_planted_fault_is_found) {
   found(over<pages>(&looked_up_while_it_comes<pages>, {}), "counted_btree.publish_relaxed");
   found(over<table>(&looked_up_beside_growth<table>), "counted_hash.one_look");
   found(over<table>(&looked_up_beside_growth<table>), "counted_hash.empties_first");
+  found(over<table>(&looked_up_beside_return, {3, 1}), "counted_hash.numbers_by_size");
 }
 
 }  // namespace

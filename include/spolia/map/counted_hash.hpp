@@ -7,8 +7,16 @@
 ///              in partitions with a lock each).
 /// Idea:        a partition has a table of chains. A pair is put in at the begin of its chain, and
 ///              taken out of it by setting the location before it; a table that is full is copied
-///              into one twice as large. Old tables are emptied, and stay as long as the map: so
-///              no thread needs to hold them, and all together are as large as the newest.
+///              into one twice as large, and one with eight places for each pair or more into a
+///              smaller one. Old tables are emptied, are used again when the map gets back to
+///              their size, and their addresses stay as long as the map, so that no thread needs
+///              to hold them: but the system gets the memory of whole pages, if the family's
+///              locations are words that look-ups only read.
+/// Memory:      24 bytes a pair besides key and value, and one to two words in the table after
+///              growing, eight at most after erasing. An emptied map has 64 tables of 8 words;
+///              what it was made of is the system's again, but for what the pool of counted blocks
+///              keeps (counted/detail/pool.hpp), and of the largest table that each partition had
+///              and those before it 4 KiB and two pages each: some 3 MiB after a million pairs.
 /// Protects:    nothing itself; cells stay as long as a thread views them.
 /// Scans:       for_each copies the pairs of one partition, a sixty-fourth of the map, at a time.
 /// Progress:    look-ups never wait; they are as lock-free as the family's views. One that finds
@@ -18,22 +26,29 @@
 ///              cells or a table that were taken out meanwhile sees the chain as it was then, which
 ///              is a moment of the call: what a cell led to when it was taken out, it leads to for
 ///              ever, and what is put in later is put in elsewhere. Or it finds the chain emptied,
-///              and then sees that there is another table.
+///              and then sees that there is another table, or that there was. A table that is used
+///              again has only what the map has.
 /// Errors:      std::bad_alloc, and what copying keys and values throws: then nothing has changed.
 ///              A table that cannot grow stays, and what cannot be emptied ends with the map.
 /// Keys and values are copied, compared and hashed while the writer has its turn: what they do then
 /// must not change the same map.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <new>
+#include <span>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include <spolia/base/config.hpp>
+#include <spolia/base/memory.hpp>
 #include <spolia/base/shown_to.hpp>
 #include <spolia/base/unwind.hpp>
 #include <spolia/base/weight.hpp>
@@ -70,36 +85,86 @@ class counted_hash
     static constexpr bool is_weighed_late = !weightless<Key, Value>;
     location<cell> next;
   };
-  struct table {
-    explicit table(std::size_t n) : size(n), chains(new location<cell>[n]) {}
-    location<cell>& chain(std::uint64_t h) const noexcept { return chains[h & (size - 1)]; }
-    const std::size_t size;
-    const std::unique_ptr<location<cell>[]> chains;
-    std::unique_ptr<const table> older;
+  /// Its chains follow it, in the same block.
+  struct alignas(64) table {
+    /// Throws std::bad_alloc.
+    static table* make(std::size_t n, table* others) {
+      return ::new (memory::allocate(bytes_of(n), align_of(n))) table(n, others);
+    }
+    void end() noexcept {
+      const std::size_t n = size();
+      std::destroy_n(chains(), n);
+      memory::deallocate(this, bytes_of(n), align_of(n));
+    }
+
+    [[nodiscard]] location<cell>* chains() noexcept {
+      return std::launder(reinterpret_cast<location<cell>*>(this + 1));
+    }
+    location<cell>& chain(std::uint64_t h) noexcept { return chains()[h & mask]; }
+    [[nodiscard]] std::size_t size() const noexcept { return mask + 1; }
+
+    const std::size_t mask;
+    table* const another;    // of the partition
+    bool is_emptied = true;  // the writer's, of those that are not current
+
+   private:
+    table(std::size_t n, table* others) noexcept : mask(n - 1), another(others) {
+      std::uninitialized_value_construct_n(reinterpret_cast<location<cell>*>(this + 1), n);
+    }
+    static constexpr std::size_t bytes_of(std::size_t n) noexcept {
+      return sizeof(table) + n * sizeof(location<cell>);
+    }
+    /// So that the system can have most pages of large ones.
+    static constexpr std::size_t align_of(std::size_t n) noexcept {
+      constexpr std::size_t page = 4096;
+      return bytes_of(n) < page ? alignof(table) : page;
+    }
   };
   struct alignas(cache_line) partition {
-    partition() : newest(new table(first_size)) {}
+    partition() : tables(table::make(first_size, nullptr)), newest(tables) {}
     partition(const partition&) = delete;
     partition& operator=(const partition&) = delete;
-    ~partition() { delete newest.load_relaxed(); }
+    ~partition() {
+      for (table* t = tables; t != nullptr;) std::exchange(t, t->another)->end();
+    }
 
-    /// For a look-up.
-    [[nodiscard]] const table* current() const noexcept {
+    /// For a look-up: what changes when the current table does. To be asked before it and, if
+    /// nothing was found, once more.
+    [[nodiscard]] std::uint64_t moves() const noexcept {
+      // acquire ← the release in replace: we see that table, or a newer one.
+      return moved.load_acquire();
+    }
+    [[nodiscard]] table& current() const noexcept {
       // acquire ← the release in replace: we see the table whole.
-      return newest.load_acquire();
+      return *newest.load_acquire();
     }
     /// For the writer.
-    [[nodiscard]] const table& table_now() const noexcept { return *newest.load_relaxed(); }
-    void replace(std::unique_ptr<table> fresh) noexcept {
-      const table* const old = newest.load_relaxed();
-      fresh->older.reset(old);
-      // release → the acquire in current: its chains. And a thread that sees a chain of the old one
-      // emptied, by the family's set, sees that there is a new one.
-      newest.store_release(fresh.release());
+    [[nodiscard]] table& table_now() const noexcept { return *newest.load_relaxed(); }
+    /// For the writer.
+    void replace(table& by) noexcept {
+      // release → the acquire in current: its chains.
+      newest.store_release(&by);
+      // A number, and not the table, since a table may come back: a look-up that finds a chain
+      // emptied, and its table current again, must not take that for the truth. release → the
+      // acquire in moves: the table. And a thread that sees a chain emptied or filled that is not
+      // the current table's, by the family's set, sees that there was another one.
+      const std::uint64_t next = moved.load_relaxed() + 1;
+      moved.store_release(SPOLIA_FAULT("counted_hash.numbers_by_size") ? by.size() : next);
+    }
+    /// For the writer: a table of that size that is not the current one. Throws std::bad_alloc.
+    table& other_of(std::size_t n) {
+      for (table* t = tables; t != nullptr; t = t->another) {
+        if (t->size() == n) return *t;
+      }
+      tables = table::make(n, tables);
+      return *tables;
     }
 
     detail::map::writers writers;
-    atomic<const table*> newest;
+    table* tables;  // the writer's: of different sizes
+    atomic<table*> newest;
+    atomic<std::uint64_t> moved{0};
+    std::size_t least = first_size;  // the writer's: the smallest table that is wanted
   };
 
  public:
@@ -125,6 +190,33 @@ class counted_hash
     return false;
   }
 
+  /// Makes room for n pairs: until shrink(), the tables do not grow before there are as many, by
+  /// chance a few less, nor become smaller than for that many. Copies what is there, a partition at
+  /// a time. Throws std::length_error if n is above 2^40, and std::bad_alloc; then no pair is lost,
+  /// and some partitions may have the room. A word a pair, up to two by rounding.
+  void reserve(std::size_t n) {
+    if (n > std::size_t{1} << 40U) throw std::length_error("counted_hash: room for more than 2^40");
+    // What is spread by chance over partitions is a little more in some.
+    const std::size_t each = n / partitions + n / (8 * partitions);
+    for (partition& p : *partitions_) {
+      const detail::map::writing<Family> turn(p.writers);
+      const std::size_t least = (std::max)(first_size, std::bit_ceil(each));
+      if (p.table_now().size() < least) move(p, least);
+      p.least = (std::max)(p.least, least);
+    }
+  }
+  /// Gives back what tables have beyond their pairs, and what reserve() made. Copies what is there,
+  /// a partition at a time. A table that cannot be made for want of memory stays as it is; throws
+  /// std::bad_alloc as updates do. Updates do the same to a partition that has an eighth of the
+  /// pairs that its table is for, but for what was reserved.
+  void shrink() {
+    for (partition& p : *partitions_) {
+      const detail::map::writing<Family> turn(p.writers);
+      p.least = first_size;
+      if (size_for(p) < p.table_now().size()) try_to_move(p, size_for(p));
+    }
+  }
+
   /// May lag behind changes under way.
   [[nodiscard]] std::size_t size_approx() const noexcept {
     std::size_t sum = 0;
@@ -138,9 +230,11 @@ class counted_hash
 #if defined(SPOLIA_MODEL)
   static constexpr std::size_t partitions = 1;
   static constexpr std::size_t first_size = 1;
+  static constexpr std::size_t sparse = 2;
 #else
   static constexpr std::size_t partitions = 64;
   static constexpr std::size_t first_size = 8;
+  static constexpr std::size_t sparse = 8;  // chains for each pair
 #endif
 
   struct place {
@@ -153,16 +247,12 @@ class counted_hash
   SPOLIA_ALWAYS_INLINE auto seek(Views by, const K& key, const Then& then) const {
     const std::uint64_t h = hash_of(key);
     const partition& p = partition_of(h);
-    for (const table* in = p.current();;) {
-      auto at = by.template look<cell>(in->chain(h));
+    for (;;) {
+      const std::uint64_t moves = p.moves();
+      auto at = by.template look<cell>(p.current().chain(h));
       while (at && !same(at->key, key)) by.template step<cell>(at, at->next);
-      if (!at) {
-        const table* const now = p.current();
-        if (now != in && !SPOLIA_FAULT("counted_hash.one_look")) {
-          in = now;
-          continue;
-        }
-      }
+      if (!at && p.moves() != moves && !SPOLIA_FAULT("counted_hash.one_look")) [[unlikely]]
+        continue;
       return then(at);
     }
   }
@@ -191,9 +281,9 @@ class counted_hash
       some.clear();
       {
         const detail::map::writing<Family> turn(p.writers);
-        const table& in = p.table_now();
-        for (std::size_t i = 0; i < in.size; ++i) {
-          const cell* at = detail::map::peek<Family, cell>(in.chains[i]);
+        table& in = p.table_now();
+        for (const location<cell>& chain : std::span(in.chains(), in.size())) {
+          const cell* at = detail::map::peek<Family, cell>(chain);
           for (; at != nullptr; at = detail::map::peek<Family, cell>(at->next)) {
             some.emplace_back(at->key, at->value);
           }
@@ -210,11 +300,13 @@ class counted_hash
     const std::uint64_t h = hash_of(key);
     partition& p = partition_of(h);
     const detail::map::writing<Family> turn(p.writers);
-    const table& in = p.table_now();
+    table& in = p.table_now();
     const place where = search(in.chain(h), key);
     if (where.found == nullptr || !(where.found->has(was) && ...)) return false;
     Family::template set<cell>(*where.link, detail::map::copy<Family, cell>(where.found->next));
     p.writers.shrank();
+    if (p.writers.size() < in.size() / sparse && in.size() > p.least) [[unlikely]]
+      try_to_move(p, size_for(p));
     return true;
   }
 
@@ -224,7 +316,7 @@ class counted_hash
     const std::uint64_t h = hash_of(key);
     partition& p = partition_of(h);
     const detail::map::writing<Family> turn(p.writers);
-    const table& in = p.table_now();
+    table& in = p.table_now();
     const place where = search(in.chain(h), key);
     if (where.found != nullptr ? !assign || !(where.found->has(was) && ...) : only_for_seen) {
       return false;
@@ -237,7 +329,8 @@ class counted_hash
       return only_for_seen;
     }
     p.writers.grow_by([&] { push(in.chain(h), key, value, stamp); });
-    if (p.writers.size() > in.size) grow(p, in);
+    if (p.writers.size() > in.size()) [[unlikely]]
+      try_to_move(p, 2 * in.size());
     return true;
   }
 
@@ -248,27 +341,50 @@ class counted_hash
                                Family::template make<cell>(key, value, stamp, std::move(rest)));
   }
 
-  /// Copies: look-ups may be under way in the cells.
-  void grow(partition& p, const table& old) {
-    try {
-      auto twice = std::make_unique<table>(2 * old.size);
-      for (std::size_t i = 0; i < old.size; ++i) {
-        const cell* at = detail::map::peek<Family, cell>(old.chains[i]);
-        for (; at != nullptr; at = detail::map::peek<Family, cell>(at->next)) {
-          push(twice->chain(hash_of(at->key)), at->key, at->value, at->which);
-        }
+  /// For the writer: the pairs go to a table of n chains. Copies: look-ups may be under way in the
+  /// cells. If it throws nothing has changed.
+  void move(partition& p, std::size_t n) {
+    table& from = p.table_now();
+    if (n == from.size()) return;
+    table& to = p.other_of(n);
+    if (!to.is_emptied) empty(to);  // what was left when it failed
+    to.is_emptied = false;
+    for (const location<cell>& chain : std::span(from.chains(), from.size())) {
+      const cell* at = detail::map::peek<Family, cell>(chain);
+      for (; at != nullptr; at = detail::map::peek<Family, cell>(at->next)) {
+        push(to.chain(hash_of(at->key)), at->key, at->value, at->which);
       }
-      if (SPOLIA_FAULT("counted_hash.empties_first")) empty(old);
-      p.replace(std::move(twice));
-      empty(old);
+    }
+    if (SPOLIA_FAULT("counted_hash.empties_first")) empty(from);
+    p.replace(to);
+    from.is_emptied = false;
+    let_fail([&] { empty(from); });
+  }
+  /// Chains get longer, until another insertion succeeds in this; or a table stays as it is.
+  SPOLIA_NOINLINE void try_to_move(partition& p, std::size_t n) {
+    let_fail([&] { move(p, n); });
+  }
+  /// At most half full, so that it does not grow at once.
+  static std::size_t size_for(const partition& p) noexcept {
+    return (std::max)(p.least, std::bit_ceil(2 * p.writers.size()));
+  }
+  template <class F>
+  static void let_fail(const F& f) {
+    try {
+      f();
     } catch (...) {
       let_unwinding_pass();
-      // The pair is in. Chains get longer, until another insertion succeeds in this; or an old
-      // table keeps its cells.
     }
   }
-  static void empty(const table& old) {
-    for (std::size_t i = 0; i < old.size; ++i) Family::template set<cell>(old.chains[i], {});
+  static void empty(table& old) {
+    const std::span all(old.chains(), old.size());
+    for (location<cell>& chain : all) Family::template set<cell>(chain, {});
+    old.is_emptied = true;
+    // Look-ups under way find what they would find. Only where these do not write into locations,
+    // as families with locks in them do.
+    if constexpr (requires { Family::template peek<cell>(all.front()); }) {
+      memory::forget_zeros(all.data(), all.size_bytes());
+    }
   }
 
   static bool same(const Key& a, const Key& b) { return default_equal<Key>()(a, b); }
