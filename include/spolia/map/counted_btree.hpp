@@ -36,9 +36,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <memory>
+#include <stdexcept>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/unwind.hpp>
@@ -75,6 +78,12 @@ class counted_btree
   using found_by = detail::map::by_order<Key, Compare>;
 
   explicit counted_btree(Compare less = {}) : less_(std::move(less)), root_(first_root()) {}
+  /// Of pairs, things with `first` and `second`, whose keys ascend, in linear time. Throws
+  /// std::invalid_argument if a key is not after the one before it, std::bad_alloc, and what
+  /// copying and comparing throw; then there is no map, and the range is as it was.
+  template <std::forward_iterator Iterator>
+  counted_btree(sorted_unique_t /*are*/, Iterator first, Iterator last, Compare less = {})
+      : less_(std::move(less)), root_(root_of(first, last)) {}
   /// Not beside anything.
   ~counted_btree() = default;
 
@@ -374,6 +383,62 @@ class counted_btree
     } catch (...) {
       let_unwinding_pass();
     }
+  }
+
+  /// Children of one level in order, and the least key of each.
+  template <class T>
+  struct level_of {
+    std::vector<typename Family::template pointer<T>> nodes;
+    std::vector<Key> firsts;
+  };
+  /// Bounds of `groups` groups of n things, as equal as may be.
+  static std::size_t begin_of_group(std::size_t i, std::size_t groups, std::size_t n) noexcept {
+    const std::size_t larger = n % groups;
+    return i * (n / groups) + (std::min)(i, larger);
+  }
+  template <class Iterator>
+  inner_pointer root_of(Iterator at, const Iterator last) {
+    const auto n = static_cast<std::size_t>(std::distance(at, last));
+    if (n == 0) return first_root();
+    level_of<leaf> leaves;
+    const std::size_t groups = (n - 1) / leaf::crowded + 1;
+    const Key* before = nullptr;
+    for (std::size_t i = 0; i < groups; ++i) {
+      auto made = Family::template make<leaf>();
+      for (std::size_t j = begin_of_group(i, groups, n); j < begin_of_group(i + 1, groups, n);
+           ++j) {
+        const auto& [key, value] = *at++;
+        if (before != nullptr && !less_(*before, key)) {
+          throw std::invalid_argument("counted_btree: a key that is not after the one before it");
+        }
+        made->append(key, value, detail::map::next_stamp<Value>(writers_.stamped()));
+        before = std::addressof(made->key(made->size() - 1));
+      }
+      leaves.firsts.push_back(made->key(0));
+      leaves.nodes.push_back(std::move(made));
+    }
+    writers_.begin_with(n);
+    return root_over(std::move(leaves));
+  }
+  /// With some room for what comes later.
+  template <class T>
+  static inner_pointer root_over(level_of<T> below) {
+    constexpr std::size_t each = inner::most - inner::most / 4;
+    const std::size_t n = below.nodes.size();
+    const std::size_t groups = (n - 1) / each + 1;
+    level_of<inner> all;
+    for (std::size_t i = 0; i < groups; ++i) {
+      const std::size_t begin = begin_of_group(i, groups, n);
+      const std::size_t end = begin_of_group(i + 1, groups, n);
+      typename inner::template row<T> row;
+      for (std::size_t j = begin; j < end; ++j) {
+        if (j != begin) row.keys.push_back(below.firsts[j]);
+        row.children.push_back(std::move(below.nodes[j]));
+      }
+      all.nodes.push_back(Family::template make<inner>(std::move(row)));
+      all.firsts.push_back(below.firsts[begin]);
+    }
+    return groups == 1 ? std::move(all.nodes.front()) : root_over(std::move(all));
   }
 
   static inner_pointer first_root() {

@@ -47,6 +47,13 @@
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
+
+/// Tells the constructor of an ordered map that the keys it is given ascend, and none comes twice.
+struct sorted_unique_t {
+  explicit sorted_unique_t() = default;
+};
+inline constexpr sorted_unique_t sorted_unique{};
+
 namespace detail::map {
 
 template <std::size_t Bytes>

@@ -222,6 +222,11 @@ class counted_leaf {
     return all;
   }
 
+  /// While the leaf is new: one pair more, with a key after all that it has.
+  void append(const Key& key, const Value& value, value_stamp<Value> stamp) {
+    state_.store_relaxed(with_one_more(state_.load_relaxed(), key, value, stamp));
+    ++ascending_;
+  }
   /// While the leaf is new: the pairs that `from` has in those slots. Where `absent` stands, the
   /// pair comes.
   void fill(const counted_leaf& from, const std::uint8_t* begin, const std::uint8_t* end,

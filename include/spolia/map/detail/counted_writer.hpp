@@ -58,6 +58,8 @@ class writers {
       throw;
     }
   }
+  /// Before there are other threads: so many pairs are in.
+  void begin_with(std::size_t pairs) noexcept { size_.store_relaxed(pairs); }
   /// For the writer: a pair was taken out.
   void shrank() noexcept { size_.store_relaxed(size_.load_relaxed() - 1); }
   /// For the writer: whether one before it was lost in the midst of its turn.
