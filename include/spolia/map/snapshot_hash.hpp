@@ -264,6 +264,14 @@ class snapshot_hash
   /// How many pairs there are. Updates under way may be counted or not.
   std::size_t size_approx() const noexcept { return core_.size_approx(); }
   bool empty_approx() const noexcept { return size_approx() == 0; }
+  /// Makes the table as large as n pairs want it, a word a bucket, so that no update does that on
+  /// the way there; it stays so. Buckets are still begun by updates: until that has come to one,
+  /// what is looked for there takes a step for each doubling. Throws std::length_error if n is
+  /// above 2^40, and std::bad_alloc; then no pair is lost, and the table may be larger.
+  void reserve(std::uint64_t n) {
+    if (n > std::uint64_t{1} << 40U) throw std::length_error("snapshot_hash: room above 2^40");
+    core_.reserve(n);
+  }
   /// How many buckets there are.
   std::uint64_t buckets() const noexcept { return core_.buckets(); }
 
@@ -271,6 +279,7 @@ class snapshot_hash
 
   using at_instants::contains;
   using at_instants::find;
+  using at_instants::for_each;
   using at_instants::visit;
 
   /// The values of several keys, in their order, as find() gives them; what they need is fetched

@@ -349,6 +349,7 @@ class snapshot_tree
 
   using at_instants::contains;
   using at_instants::find;
+  using at_instants::for_each;
   using at_instants::visit;
   using face::contains;
   using face::find;

@@ -8,10 +8,12 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <optional>
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/map/detail/in_parallel.hpp>
 #include <spolia/map/detail/other_keys.hpp>
 #include <spolia/version/lease.hpp>
 #include <spolia/version/snapshot.hpp>
@@ -74,6 +76,25 @@ class instant_reads {
     return found;
   }
 
+  /// Calls f(key, value) for every pair of the snapshot, once each, in no order, in `threads`
+  /// threads at once: the caller's, and others that it starts, or as many as there can be. f
+  /// returns nothing, or false to stop; it runs outside of guards and locks, and may do all that
+  /// the map lets it. When f throws, the others stop at their next pair, and when all have, the
+  /// first exception is thrown here. Throws std::bad_alloc besides. Each thread takes 64 pairs at a
+  /// time, one after the other: what f does should take longer than finding a pair does.
+  template <std::invocable<const Key&, const Value&> F>
+  void for_each(const snapshot& then, std::size_t threads, F&& f) const {
+    show_in_threads(self().all(then), f, threads);
+  }
+  /// The same in threads of the program's: `execute` is given `helpers` functions without
+  /// arguments, to be called once each by any thread, at once or later, or not at all. Those that
+  /// are called after the end do nothing. The caller does its part, and waits for those that have
+  /// begun; what `execute` throws it throws when these have stopped.
+  template <class Execute, std::invocable<const Key&, const Value&> F>
+  void for_each(const snapshot& then, std::size_t helpers, Execute&& execute, F&& f) const {
+    show_with_helpers(self().all(then), f, helpers, execute);
+  }
+
  protected:
   instant_reads() = default;
   ~instant_reads() = default;
@@ -85,9 +106,8 @@ class instant_reads {
     visit(then, key, [&](const Value& value) { found.emplace(value); });
     return found;
   }
-  [[nodiscard]] const auto& in() const noexcept {
-    return static_cast<const Map&>(*this).instants();
-  }
+  [[nodiscard]] const Map& self() const noexcept { return static_cast<const Map&>(*this); }
+  [[nodiscard]] const auto& in() const noexcept { return self().instants(); }
 };
 
 }  // namespace detail::map

@@ -156,6 +156,13 @@ class snapshot_hash_core {
 
   class batch_change;  // a change that belongs to a batch
 
+  /// Opens levels for so many pairs. Throws std::bad_alloc; some may be open then.
+  void reserve(std::uint64_t n) {
+    for (std::uint32_t l = table_.level(); std::uint64_t{load_} << l < n; l = table_.level()) {
+      table_.open_after(l, time().now());
+    }
+  }
+
   [[nodiscard]] std::size_t size_approx() const noexcept { return size_.approx(); }
   [[nodiscard]] std::uint64_t buckets() const noexcept { return table_.size(); }
   [[nodiscard]] Collector& collector() const noexcept { return collector_; }
