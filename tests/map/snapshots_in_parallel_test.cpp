@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -19,6 +20,7 @@
 namespace {
 
 using namespace spolia;
+using namespace std::chrono_literals;
 
 constexpr int pairs_of_many = 5000;
 
@@ -94,7 +96,15 @@ TYPED_TEST(snapshots_in_parallel, go_to_an_executor) {
 
   typename TestFixture::seen again;
   std::vector<std::thread> own;
-  this->map.for_each(now, 3, [&](auto task) { own.emplace_back(task); }, again);
+  std::atomic<int> running = 0;
+  const auto slowly = [&, caller = std::this_thread::get_id()](int key, int value) {
+    running.fetch_add(1, std::memory_order_relaxed);
+    if (std::this_thread::get_id() != caller) std::this_thread::sleep_for(20us);
+    again(key, value);
+    running.fetch_sub(1, std::memory_order_relaxed);
+  };
+  this->map.for_each(now, 3, [&](auto task) { own.emplace_back(task); }, slowly);
+  EXPECT_EQ(running.load(std::memory_order_relaxed), 0) << "none is left in it";
   again.expect_once_each();
   for (std::thread& one : own) one.join();
 
