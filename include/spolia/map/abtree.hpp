@@ -49,6 +49,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -62,6 +63,7 @@
 #include <spolia/map/detail/abtree_floats.hpp>
 #include <spolia/map/detail/abtree_nodes.hpp>
 #include <spolia/map/detail/abtree_search.hpp>
+#include <spolia/map/detail/abtree_sorted.hpp>
 #include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/keys.hpp>
@@ -120,6 +122,21 @@ class abtree_core {
   ~abtree_core() { fell(entry_.child(0).load_relaxed()); }
 
   Domain& home() const noexcept { return steps_.home(); }
+
+  /// While it is empty and no other thread knows it: n pairs; next(f) calls f(key, value) of the
+  /// next one. Throws std::invalid_argument if they do not ascend; then it is empty.
+  template <class Next>
+  void fill(std::size_t n, const Next& next) {
+    if (n == 0) return;
+    const owner me = steps_.records().me();
+    abtree_sorted<abtree_core> made(*this, Degree);
+    auto* const root = made.root(n, next, me.mine->stamped);
+    fell(entry_.child(0).load_relaxed());
+    entry_.child(0).store_relaxed(root);
+    me.mine->inserted.add(n);
+    me.mine->leaves.add(made.leaves() - 1);
+    me.mine->internals.add(made.internals());
+  }
 
   template <bool Assign, class V, class... Seen>
   bool put(const Key& key, V&& value, const Seen&... was) {
@@ -252,6 +269,10 @@ class abtree_core {
   }
 
  private:
+  friend class abtree_sorted<abtree_core>;
+  static constexpr unsigned most_in_node = Degree;
+  [[nodiscard]] const Compare& less() const noexcept { return search_.less(); }
+
   using fresh_leaf = unpublished<Domain, leaf>;
   using fresh_entry = unpublished<Domain, entry>;
 
@@ -426,6 +447,19 @@ class abtree
 
  public:
   using face::face;
+
+  /// With a domain of its own, of pairs, things with `first` and `second`, whose keys ascend, in
+  /// linear time. Throws std::invalid_argument if a key is not after the one before it,
+  /// std::bad_alloc, and what copying and comparing throw; then there is no map, and the range is
+  /// as it was.
+  template <std::forward_iterator Iterator>
+  abtree(sorted_unique_t /*are*/, Iterator first, Iterator last, Compare less = Compare())
+      : face(std::move(less)) {
+    this->core().fill(static_cast<std::size_t>(std::distance(first, last)), [&](const auto& to) {
+      const auto& [key, value] = *first++;
+      to(key, value);
+    });
+  }
 
   /// As range(), but calls f(run) for the pairs of one leaf after the other, which are a run of
   /// neighbours, read at one moment: a std::span of std::pair<Key, Value>, never empty. f returns

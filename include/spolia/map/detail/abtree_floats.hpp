@@ -75,6 +75,13 @@ class abtree_of_floats {
     return found;
   }
 
+  template <class Next>
+  void fill(std::size_t n, const Next& next) {
+    ranks_.fill(n, [&](const auto& to) {
+      next([&](const Key& key, const mapped_type& value) { to(float_rank(key), value); });
+    });
+  }
+
   std::size_t size_approx() const noexcept { return ranks_.size_approx(); }
   std::uint64_t bytes_approx() const noexcept { return ranks_.bytes_approx(); }
   auto audit() const { return ranks_.audit(); }
