@@ -2,6 +2,7 @@
 // Maps that are made of ranges that are sorted.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <new>
@@ -94,7 +95,7 @@ TEST(sorted_ranges, that_are_not_sorted_are_refused) {
 template <class Map>
 void expect_that_failures_leave_nothing(const strings& pairs) {
   bool made = false;
-  for (int n = 1; !made; ++n) {
+  for (std::uint64_t n = 1; !made; ++n) {
     const fail_after nth(n);
     try {
       const Map map(sorted_unique, pairs.begin(), pairs.end());
