@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -45,6 +46,23 @@ void expect_little_waits(std::size_t size, int threads, F replace) {
   const std::size_t waits = (threads == 1 ? 4 : 24) * megabyte_of_values;
   EXPECT_LE(top.bytes(), before + large_values_alive * size + waits + megabyte_of_values)
       << "with threads: " << threads;
+}
+
+template <class Subject>
+class small_maps : public testing::Test {};
+TYPED_TEST_SUITE(small_maps, every_map, every_map_name);
+
+TYPED_TEST(small_maps, of_one_pair_take_8_kilobytes_each) {
+  using numbers = typename TypeParam::template of<int, int>;
+  constexpr std::size_t maps = 1000;
+  std::vector<std::unique_ptr<numbers>> all;
+  all.reserve(maps);
+  const std::uint64_t before = resident_when_trimmed();
+  for (std::size_t i = 0; i < maps; ++i) {
+    all.push_back(std::make_unique<numbers>());
+    all.back()->insert(1, 1);
+  }
+  EXPECT_LE(resident_when_trimmed(), before + maps * 8192);
 }
 
 template <class Subject>

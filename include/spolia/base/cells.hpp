@@ -20,8 +20,9 @@
 // Cost:        of(n): a bit scan and two loads. for_each: linear in the highest thread number so
 //              far; for_each_occupied: in the occupied cells, and a load for 64 of the others.
 // Progress:    lock-free: two threads that need the same segment both make one, and one wins.
-// Memory:      two cells for the first two numbers, then as many again as there are numbers below:
-//              2 n + 2 at most, n the highest number that has one; and a bit for each.
+// Memory:      one cell for the first number, one for the second, then as many again as there are
+//              numbers below: 2 n at most, n the highest number that has one, and one at least; and
+//              a bit for each.
 #pragma once
 
 #include <algorithm>
@@ -166,13 +167,14 @@ class cells {
   static constexpr std::uint32_t first_size = 4;  // few locations make many executions
   static constexpr unsigned segments = 2;
 #else
-  static constexpr std::uint32_t first_size = 2;  // most wholes are used by few threads
-  static constexpr unsigned segments = 31;        // 2 · 2^30 numbers: more threads than Linux has
+  static constexpr std::uint32_t first_size = 1;  // most wholes are used by one thread
+  static constexpr unsigned segments = 24;        // 2^23 numbers: more threads than Linux has
 #endif
 
   static constexpr unsigned segment_number(std::uint32_t n) noexcept {
-    return static_cast<unsigned>(std::bit_width(n | (first_size - 1)) -
-                                 std::bit_width(first_size - 1));
+    // Twice as large, so that the logarithm is never that of 0, which needs a branch.
+    return static_cast<unsigned>(std::bit_width(2 * n | (2 * first_size - 1)) -
+                                 std::bit_width(2 * first_size - 1));
   }
   static constexpr std::uint32_t base_of(unsigned k) noexcept {
     return k == 0 ? 0 : (first_size << k) / 2;

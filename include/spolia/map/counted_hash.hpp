@@ -12,11 +12,12 @@
 ///              their size, and their addresses stay as long as the map, so that no thread needs
 ///              to hold them: but the system gets the memory of whole pages, if the family's
 ///              locations are words that look-ups only read.
-/// Memory:      24 bytes a pair besides key and value, and one to two words in the table after
-///              growing, eight at most after erasing. An emptied map has 64 tables of 8 words;
-///              what it was made of is the system's again, but for what the pool of counted blocks
-///              keeps (counted/detail/pool.hpp), and of the largest table that each partition had
-///              and those before it 4 KiB and two pages each: some 3 MiB after a million pairs.
+/// Memory:      4 KiB for an empty map; 24 bytes a pair besides key and value, and one to two words
+///              in the table after growing, eight at most after erasing. A map that was emptied has
+///              up to 64 tables of 8 words; what it was made of is the system's again, but for what
+///              the pool of counted blocks keeps (counted/detail/pool.hpp), and of the largest table
+///              that each partition had and those before it 4 KiB and two pages each: some 3 MiB
+///              after a million pairs.
 /// Protects:    nothing itself; cells stay as long as a thread views them.
 /// Scans:       for_each copies the pairs of one partition, a sixty-fourth of the map, at a time.
 /// Progress:    look-ups never wait; they are as lock-free as the family's views. One that finds
@@ -85,6 +86,16 @@ class counted_hash
     static constexpr bool is_weighed_late = !weightless<Key, Value>;
     location<cell> next;
   };
+#if defined(SPOLIA_MODEL)
+  static constexpr std::size_t partitions = 1;
+  static constexpr std::size_t first_size = 1;
+  static constexpr std::size_t sparse = 2;
+#else
+  static constexpr std::size_t partitions = 64;
+  static constexpr std::size_t first_size = 8;
+  static constexpr std::size_t sparse = 8;  // chains for each pair
+#endif
+
   /// Its chains follow it, in the same block.
   struct alignas(64) table {
     /// Throws std::bad_alloc.
@@ -120,8 +131,8 @@ class counted_hash
       return bytes_of(n) < page ? alignof(table) : page;
     }
   };
-  struct alignas(cache_line) partition {
-    partition() : tables(table::make(first_size, nullptr)), newest(tables) {}
+  struct alignas(cache_line / 2) partition {
+    partition() = default;
     partition(const partition&) = delete;
     partition& operator=(const partition&) = delete;
     ~partition() {
@@ -161,10 +172,23 @@ class counted_hash
     }
 
     detail::map::writers writers;
-    table* tables;  // the writer's: of different sizes
-    atomic<table*> newest;
+    table* tables = nullptr;  // the writer's: of different sizes
+    atomic<table*> newest{nullptr};
     atomic<std::uint64_t> moved{0};
     std::size_t least = first_size;  // the writer's: the smallest table that is wanted
+  };
+  /// Until something is put in, a partition's table is one that all of them share and nothing is
+  /// put in.
+  struct all_partitions {
+    all_partitions() : none(table::make(1, nullptr)) {
+      for (partition& p : each) p.newest.store_relaxed(none);
+    }
+    all_partitions(const all_partitions&) = delete;
+    all_partitions& operator=(const all_partitions&) = delete;
+    ~all_partitions() { none->end(); }
+
+    table* const none;
+    std::array<partition, partitions> each;
   };
 
  public:
@@ -198,10 +222,10 @@ class counted_hash
     if (n > std::size_t{1} << 40U) throw std::length_error("counted_hash: room for more than 2^40");
     // What is spread by chance over partitions is a little more in some.
     const std::size_t each = n / partitions + n / (8 * partitions);
-    for (partition& p : *partitions_) {
+    for (partition& p : partitions_->each) {
       const detail::map::writing<Family> turn(p.writers);
       const std::size_t least = (std::max)(first_size, std::bit_ceil(each));
-      if (p.table_now().size() < least) move(p, least);
+      if (table_of(p, least).size() < least) move(p, least);
       p.least = (std::max)(p.least, least);
     }
   }
@@ -210,7 +234,7 @@ class counted_hash
   /// std::bad_alloc as updates do. Updates do the same to a partition that has an eighth of the
   /// pairs that its table is for, but for what was reserved.
   void shrink() {
-    for (partition& p : *partitions_) {
+    for (partition& p : partitions_->each) {
       const detail::map::writing<Family> turn(p.writers);
       p.least = first_size;
       if (size_for(p) < p.table_now().size()) try_to_move(p, size_for(p));
@@ -220,22 +244,12 @@ class counted_hash
   /// May lag behind changes under way.
   [[nodiscard]] std::size_t size_approx() const noexcept {
     std::size_t sum = 0;
-    for (const partition& p : *partitions_) sum += p.writers.size();
+    for (const partition& p : partitions_->each) sum += p.writers.size();
     return sum;
   }
 
  private:
   static constexpr auto publishes = detail::map::published::by_exchange;
-
-#if defined(SPOLIA_MODEL)
-  static constexpr std::size_t partitions = 1;
-  static constexpr std::size_t first_size = 1;
-  static constexpr std::size_t sparse = 2;
-#else
-  static constexpr std::size_t partitions = 64;
-  static constexpr std::size_t first_size = 8;
-  static constexpr std::size_t sparse = 8;  // chains for each pair
-#endif
 
   struct place {
     location<cell>* link;  // leads to `found`, or is the chain's last
@@ -277,7 +291,7 @@ class counted_hash
   template <bool, class F>
   void scan(const detail::map::interval<Key>&, F& f) const {
     std::vector<std::pair<Key, Value>> some;
-    for (partition& p : *partitions_) {
+    for (partition& p : partitions_->each) {
       some.clear();
       {
         const detail::map::writing<Family> turn(p.writers);
@@ -328,10 +342,22 @@ class counted_hash
                                                                           stamp, std::move(rest)));
       return only_for_seen;
     }
-    p.writers.grow_by([&] { push(in.chain(h), key, value, stamp); });
-    if (p.writers.size() > in.size()) [[unlikely]]
-      try_to_move(p, 2 * in.size());
+    table& to = table_of(p, first_size);
+    p.writers.grow_by([&] { push(to.chain(h), key, value, stamp); });
+    if (p.writers.size() > to.size()) [[unlikely]]
+      try_to_move(p, 2 * to.size());
     return true;
+  }
+
+  /// For the writer: the partition's own; if it has none, one of n chains. Throws std::bad_alloc.
+  SPOLIA_ALWAYS_INLINE static table& table_of(partition& p, std::size_t n) {
+    return p.tables != nullptr ? p.table_now() : first_table(p, n);
+  }
+  SPOLIA_NOINLINE static table& first_table(partition& p, std::size_t n) {
+    table& first = p.other_of(n);
+    first.is_emptied = false;
+    p.replace(first);
+    return first;
   }
 
   static void push(location<cell>& chain, const Key& key, const Value& value,
@@ -398,13 +424,12 @@ class counted_hash
   }
   /// By other bits than the chain.
   [[nodiscard]] partition& partition_of(std::uint64_t h) const noexcept {
-    return (*partitions_)[(h >> 40U) % partitions];
+    return partitions_->each[(h >> 40U) % partitions];
   }
 
   [[no_unique_address]] Hash hash_;
   const detail::map::hash_spread spread_;
-  const std::unique_ptr<std::array<partition, partitions>> partitions_ =
-      std::make_unique<std::array<partition, partitions>>();
+  const std::unique_ptr<all_partitions> partitions_ = std::make_unique<all_partitions>();
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -113,7 +113,7 @@ class snapshot_hash
   using key_equal = Equal;
 
   struct options {
-    std::uint64_t buckets = 16;  ///< to begin with; rounded up to a power of two
+    std::uint64_t buckets = 4;  ///< to begin with; rounded up to a power of two
     /// Pairs a bucket, on average, when the table doubles.
     std::uint32_t load = detail::map::usual_bucket_pairs<Key, Value>;
     typename Collector::options collector{};

@@ -25,9 +25,9 @@ class log_full : public std::bad_alloc {
 /// Bytes are those of one thread's log. A sixteenth of low_watermark or walk_watermark brings a
 /// pass on where a fast-path check will do instead of a scan of the census, see online_state.hpp.
 struct options {
-  std::uint32_t segment_bytes = 16384;           ///< what a log grows by; cap / 4 at most
-  std::size_t low_watermark = 32768;             ///< written since the last pass bring one on
-  std::size_t high_watermark = 1048576;          ///< from here on other threads help
+  std::uint32_t segment_bytes = 16384;   ///< what a log grows by in the end; cap / 4 at most
+  std::size_t low_watermark = 32768;     ///< written since the last pass bring one on
+  std::size_t high_watermark = 1048576;  ///< from here on other threads help
   std::size_t log_cap = std::size_t{64} << 20U;  ///< a section that would go beyond starts over
   std::uint32_t walk_watermark = 4096;           ///< reads that met copies bring a pass on, too
   /// While sections of threads that were interrupted hold much up, each thread gives its processor

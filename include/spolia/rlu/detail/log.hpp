@@ -78,7 +78,7 @@ class log {
   void* append(std::uint32_t size, std::uint32_t segment_bytes, std::size_t cap) {
     if (!begun_) begin();
     if (open_ == nullptr || open_->capacity - open_->used.read() < size) [[unlikely]] {
-      if (!grow((std::max)(size, segment_bytes), cap)) return nullptr;
+      if (!grow((std::max)(size, room_for_more(segment_bytes)), cap)) return nullptr;
     }
     const std::uint32_t offset = open_->used.read();
     open_->used.write(offset + size);
@@ -358,6 +358,12 @@ class log {
     return made;
   }
 
+  /// As much as there is, so that a thread that writes little keeps little.
+  [[nodiscard]] std::uint32_t room_for_more(std::uint32_t segment_bytes) const noexcept {
+    constexpr std::uint64_t first = 1024;
+    const std::uint64_t so_far = (std::max)(first, std::uint64_t{bytes_.load_relaxed()});
+    return static_cast<std::uint32_t>((std::min<std::uint64_t>)(segment_bytes, so_far));
+  }
   SPOLIA_NOINLINE bool grow(std::uint32_t room, std::size_t cap) {
     piece* const made = make(room, cap);
     if (made == nullptr) return false;
