@@ -41,3 +41,4 @@
 #include <spolia/map/rlu_list.hpp>
 #include <spolia/map/snapshot_hash.hpp>
 #include <spolia/map/snapshot_tree.hpp>
+#include <spolia/map/transact.hpp>

@@ -33,7 +33,7 @@ class bucket : public pair_block<bucket_head<Collector>, Pair> {
  public:
   using typename pair_block<bucket_head<Collector>, Pair>::pairs;
 
-  hash_tags tags{};  // of the pairs, if there is no batch; set by its maker
+  hash_tags tags{};  // of the pairs, if no batch changes them; set by its maker
   detail::version::told_stamp stamp;
   bucket* sibling = nullptr;  // set by its maker, before it is published
 
@@ -55,12 +55,23 @@ class bucket : public pair_block<bucket_head<Collector>, Pair> {
   /// Now and then hash(pair) is asked for, and what that throws is thrown.
   template <class Hash>
   void follow(const bucket& from, const edit& e, Hash&& hash) {
-    if (from.batch == nullptr) [[likely]] {
+    if (!from.batch.has_two()) [[likely]] {
       tag_edited(from.tags, e, hash);
     } else {
       tag_all(e, hash);
     }
     push_edited(e);
+  }
+  /// The same for the pairs seen, all of them.
+  template <class Hash>
+  void repeat(const bucket& from, pairs seen, Hash&& hash) {
+    if (!from.batch.has_two()) {
+      tags = from.tags;
+    } else {
+      std::size_t at = 0;
+      for (const Pair& p : seen) tags.put(at++, hash(p));
+    }
+    this->push(seen);
   }
   /// What comes takes the place of what goes, or else the first one: so pairs that come and go
   /// often are first. A search for them then finds them in the line that it has fetched together
@@ -73,7 +84,8 @@ class bucket : public pair_block<bucket_head<Collector>, Pair> {
     this->push(e.seen.subspan(e.without != nullptr ? hole + 1 : 0));
   }
 
-  /// The places of pairs that may have that hash, among those that have tags; there is no batch.
+  /// The places of pairs that may have that hash, among those that have tags; no batch changes
+  /// them.
   [[nodiscard]] hash_tags::places like(std::uint64_t h) const noexcept {
     return tags.like(h, std::min<std::size_t>(this->count(), hash_tags::most));
   }

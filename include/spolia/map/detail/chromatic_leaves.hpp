@@ -61,6 +61,14 @@ class chromatic_leaves {
   /// A leaf of all that. Throws std::bad_alloc.
   fresh make(const content& c) const { return make(c, {0, 0}, all_of(c)); }
 
+  /// A leaf of the pairs seen in `from`, on which a batch relies. Throws std::bad_alloc.
+  fresh repeat(const leaf& from, pairs seen, batch_state& batch) const {
+    fresh made = room_for(seen.size());
+    made->push(seen);
+    made->rely(batch, from, collector_.time());
+    return made;
+  }
+
   /// The pairs of two neighbours. Throws std::bad_alloc.
   fresh join(const edit& low, const edit& high) const {
     fresh made = room_for(low.size() + high.size());

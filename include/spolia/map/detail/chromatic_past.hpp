@@ -145,6 +145,21 @@ class chromatic_past {
   pairs pairs_of(const leaf& l, const Instant& then, const limits& within) const {
     return within_limits(l.at(time_of(then), time()), within);
   }
+  /// Of the pairs of a leaf those that are within the limits.
+  pairs within_limits(pairs some, const limits& l) const {
+    if (some.empty()) return some;
+    std::size_t first = 0;
+    if (l.lo != nullptr && !less_(*l.lo, some.front().key())) {
+      const auto lo = leaves_.find(some, *l.lo);
+      first = lo.at + (lo.found && l.open ? 1 : 0);
+    }
+    std::size_t end = some.size();
+    if (l.is_over_at(some.back().key(), less_)) {
+      const auto hi = leaves_.find(some, *l.hi);
+      end = hi.at + (hi.found && l.closed ? 1 : 0);
+    }
+    return some.subspan(first, (std::max)(first, end) - first);
+  }
 
  private:
   template <class Instant>
@@ -219,21 +234,6 @@ class chromatic_past {
   template <class Instant>
   pairs pairs_at(const node* n, const Instant& then) const {
     return Nodes::as_leaf(n)->at(time_of(then), time());
-  }
-  /// Those of a leaf that are within the limits.
-  pairs within_limits(pairs some, const limits& l) const {
-    if (some.empty()) return some;
-    std::size_t first = 0;
-    if (l.lo != nullptr && !less_(*l.lo, some.front().key())) {
-      const auto lo = leaves_.find(some, *l.lo);
-      first = lo.at + (lo.found && l.open ? 1 : 0);
-    }
-    std::size_t end = some.size();
-    if (l.is_over_at(some.back().key(), less_)) {
-      const auto hi = leaves_.find(some, *l.hi);
-      end = hi.at + (hi.found && l.closed ? 1 : 0);
-    }
-    return some.subspan(first, (std::max)(first, end) - first);
   }
 
   template <class Instant>

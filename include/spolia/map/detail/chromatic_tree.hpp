@@ -135,6 +135,9 @@ class chromatic_tree {
   /// they come and go like these. Throws std::bad_alloc. Outside of sessions.
   holdings account();
   class batch_change;  // a change that belongs to a batch
+  // What a batch expects of a key, and of a range: chromatic_conditions.hpp.
+  class batch_condition;
+  class batch_range;
 
   /// No other thread may use the tree meanwhile.
   chromatic_findings audit() const {
@@ -147,6 +150,8 @@ class chromatic_tree {
   }
 
  private:
+  class batch_reliance;
+
   /// The end of a way: the link to the leaf, and the one above it. That is not there if the leaf
   /// hangs on the entry, or if the way began at the leaf's parent.
   struct spot {
@@ -224,8 +229,11 @@ class chromatic_tree {
   std::uint64_t replace(session& here, owner me, const spot& s, const view& p, const content& c,
                         bool& violation) {
     if (c.most() > Capacity) return divide(here, me, s, p, c, violation);
+    return put_leaf(here, me, s, p, leaves_.make(c));
+  }
+  std::uint64_t put_leaf(session& here, owner me, const spot& s, const view& p,
+                         typename leaves::fresh made) {
     const link old = p.to(s.low.side);
-    auto made = leaves_.make(c);
     const std::uint64_t until =
         steps_.publish(here, me, p, s.low.side, link{made.get(), old.weight, true}, {});
     if (until == 0) return 0;
@@ -288,8 +296,8 @@ class chromatic_tree {
     const leaf& l = *nodes::as_leaf(other);
     const pairs its = l.current(time());
     if (left.size() + its.size() > Capacity * 3 / 4) return false;
-    if (l.batch == nullptr || SPOLIA_FAULT("chromatic.folds_into_a_batch")) return true;
-    return l.batch->is_decided() && l.stands(its, time());
+    if (l.batch.is_none() || SPOLIA_FAULT("chromatic.folds_into_a_batch")) return true;
+    return l.batch.is_decided() && l.stands(its, time());
   }
 
   /// The leaf goes and its parent with it. Its sibling takes the parent's place, or a leaf with the

@@ -70,7 +70,7 @@ class chromatic_tree<Key, Value, Collector, Compare, Capacity, Shortcuts>::batch
   bool try_stage(session& here, owner me, batch_state& batch) {
     const spot s = tree_.locate(key_);
     leaf& l = *nodes::as_leaf(s.low.to());
-    const bool again = l.batch == &batch;
+    const bool again = l.batch.is_changed_by(batch);
     const pairs before = again ? l.before() : l.current(tree_.time());
     const place now = tree_.leaves_.find(again ? l.after() : before, key_);
     if (!again && !l.stands(before, tree_.time())) return false;
@@ -100,8 +100,8 @@ class chromatic_tree<Key, Value, Collector, Compare, Capacity, Shortcuts>::batch
       for (;;) {
         const spot s = tree_.locate(key_, tree_.top_edge());
         if (s.upper.at == nullptr) return;  // the only leaf may be empty
-        // If another batch is under way, that one will sweep.
-        if (s.at().batch != nullptr && !s.at().batch->is_decided()) return;
+        // If another batch that changes it is under way, that one will sweep.
+        if (s.at().batch.has_two() && !s.at().batch.is_decided()) return;
         const pairs now = s.current(tree_.time());
         if (!now.empty()) return;
         if (s.stands(now, tree_.time()) &&

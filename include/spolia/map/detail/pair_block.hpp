@@ -2,8 +2,9 @@
 // pair_block.hpp: immutable pairs after a header of any kind: the versions of a bucket
 // (bucket.hpp), the leaves of a tree (chromatic_nodes.hpp).
 //
-// A block that belongs to a batch (map/changes.hpp) has two contents, of which it is one that
-// counts: the pairs from before the batch, and after them those from afterwards.
+// A block that a batch changes (map/changes.hpp) has two contents, of which it is one that counts:
+// the pairs from before the batch, and after them those from afterwards. One that batches rely on
+// has its pairs like all others (batch_mark.hpp).
 //
 // A batch may change a place more than once. Each time it puts a block in the place of its own one
 // from before, and tells that first. A thread that finds such a block and hears from the batch that
@@ -26,6 +27,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/base/weight.hpp>
+#include <spolia/map/detail/batch_mark.hpp>
 #include <spolia/map/detail/batch_state.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -39,7 +41,7 @@ class pair_block : public Base {
   std::uint32_t count_ = 0;
 
  public:
-  batch_state* batch = nullptr;  // set by its maker, before it is published; it is held
+  batch_mark batch;  // set by its maker, before it is published
 
   using pairs = std::span<const Pair>;
 
@@ -48,7 +50,7 @@ class pair_block : public Base {
     memory::note_access(this);
     return {pairs_, count_};
   }
-  /// Of a block that belongs to a batch.
+  /// Of a block that a batch changes.
   [[nodiscard]] pairs before() const noexcept { return all().first(cut()); }
   [[nodiscard]] pairs after() const noexcept { return all().subspan(cut()); }
   /// Only by the thread that makes the batch: it is about to change this place once more.
@@ -66,7 +68,7 @@ class pair_block : public Base {
   /// What counts at time t, while this block is the one for it.
   template <class Timeline>
   [[nodiscard]] pairs at(std::uint64_t t, Timeline& time) const noexcept {
-    if (batch == nullptr) [[likely]]
+    if (!batch.has_two()) [[likely]]
       return all();
     return counts(t, time) ? after() : before();
   }
@@ -78,11 +80,16 @@ class pair_block : public Base {
   /// stays: what a batch has not got ready by now never takes effect.
   template <class Timeline>
   [[nodiscard]] bool stands(pairs seen, Timeline& time) const noexcept {
-    if (batch == nullptr) [[likely]]
+    if (batch.is_none()) [[likely]]
       return true;
-    if (!SPOLIA_FAULT("batch.not_undone")) batch->decide(time);
+    if (!SPOLIA_FAULT("batch.not_undone")) batch.decide(time);
     const pairs now = current(time);
     return now.data() == seen.data() && now.size() == seen.size();
+  }
+  /// The same for what leaves the pairs as they are: others may go on relying on them.
+  template <class Timeline>
+  [[nodiscard]] bool may_be_relied_on(pairs seen, Timeline& time) const noexcept {
+    return !batch.has_two() || stands(seen, time);
   }
   [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
   /// What the pairs take that does not lie in the block.
@@ -102,9 +109,13 @@ class pair_block : public Base {
   }
   /// What was pushed is from before this batch.
   void join(batch_state& b) noexcept {
-    b.hold();
-    batch = &b;
+    batch.change(b);
     cut_.store_relaxed(count_);
+  }
+  /// The batch relies on what was pushed, which repeats the pairs of `from`. Throws std::bad_alloc.
+  template <class Timeline>
+  void rely(batch_state& b, const pair_block& from, Timeline& time) {
+    batch.rely(b, from.batch, time);
   }
 
  protected:
@@ -116,7 +127,7 @@ class pair_block : public Base {
   /// In the destructors, while the room is there.
   void clear() noexcept {
     std::destroy_n(pairs_, count_);
-    if (batch != nullptr) batch->drop();
+    batch.drop();
   }
 
  private:
@@ -125,7 +136,7 @@ class pair_block : public Base {
   [[nodiscard]] std::uint32_t cut() const noexcept { return cut_.load_relaxed() & ~again; }
   template <class Timeline>
   [[nodiscard]] bool counts(std::uint64_t t, Timeline& time) const noexcept {
-    if (!batch->counts_at(t, time)) return false;
+    if (!batch.changer().counts_at(t, time)) return false;
     // relaxed: the batch was ready, which we have heard by an acquire.
     return (cut_.load_relaxed() & again) == 0 || SPOLIA_FAULT("batch.shows_its_midst");
   }

@@ -154,7 +154,8 @@ class snapshot_hash_core {
     return spread_.mixed(static_cast<std::uint64_t>(hash_(key)));
   }
 
-  class batch_change;  // a change that belongs to a batch
+  class batch_change;     // a change that belongs to a batch
+  class batch_condition;  // what a batch expects of a key: snapshot_hash_conditions.hpp
 
   /// Opens levels for so many pairs. Throws std::bad_alloc; some may be open then.
   void reserve(std::uint64_t n) {
@@ -202,7 +203,7 @@ class snapshot_hash_core {
   /// `some`: of the contents of v that which counts.
   template <class K>
   const pair* pair_in(const version& v, pairs some, std::uint64_t h, const K& key) const {
-    if (v.batch != nullptr) [[unlikely]]
+    if (v.batch.has_two()) [[unlikely]]
       return pair_among(some, h, key);
     for (auto like = v.like(h); !like.empty(); like.drop_first()) {
       const pair& p = some[like.first()];

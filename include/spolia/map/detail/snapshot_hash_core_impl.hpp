@@ -130,8 +130,8 @@ bool snapshot_hash_core<Key, Value, Collector, Hash, Equal>::find_each_now(
   for (std::size_t i = 0; i < keys.size(); ++i) {
     version* v = some.settled(*this, i);
     if (v == nullptr || !covers(*v, some.bucket(i), some.h[i])) v = search(some.h[i]).newest;
-    // What belongs to a batch may not count yet, or from another time on.
-    if (v->batch != nullptr) return false;
+    // What a batch changes may not count yet, or from another time on.
+    if (v->batch.has_two()) return false;
     if (v->stamp.read() >= now && !SPOLIA_FAULT("hash.any_stamp")) return false;
     some.newest[i] = v;
   }
@@ -202,7 +202,7 @@ class snapshot_hash_core<Key, Value, Collector, Hash, Equal>::batch_change {
  private:
   bool try_stage(session& s, batch_state& batch) {
     const place p = core_.place_of(s, hash_);
-    const bool again = p.newest->batch == &batch;
+    const bool again = p.newest->batch.is_changed_by(batch);
     const pairs before = again ? p.newest->before() : core_.current(*p.newest);
     const pairs now = again ? p.newest->after() : before;
     if (!again) {
