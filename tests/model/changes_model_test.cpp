@@ -269,6 +269,98 @@ void an_update_meets_two_changes_of_one_place(model::scenario& run) {
   });
 }
 
+// Batches that rely on what they have found. What each does is right only if it is still so.
+
+/// Each puts a 2 into one map if the other one has a 1: so one of them does not.
+template <class World>
+void two_conditions_cross(model::scenario& run) {
+  auto w = std::make_shared<World>();
+  auto done = std::make_shared<std::array<bool, 2>>();
+  for (const std::size_t mine : {0U, 1U}) {
+    run.thread([=] {
+      changes one;
+      one.expect((*w)[1 - mine], 0, 1);
+      one.insert_or_assign((*w)[mine], 0, 2);
+      (*done)[mine] = static_cast<bool>(one.commit());
+    });
+  }
+  run.finally([=] {
+    model::check((*done)[0] != (*done)[1], "both came first, or none");
+    w->judge((*done)[0] ? 2 : 1, (*done)[1] ? 2 : 1);
+  });
+}
+
+/// A batch puts a 2 into one map if `named(batch)` holds in the other. The other thread changes that,
+/// and looks: a batch that it does not see comes later, and so never.
+template <class World, class Named, class Breaks>
+void a_condition_meets(model::scenario& run, Named named, Breaks breaks) {
+  auto w = std::make_shared<World>();
+  auto done = std::make_shared<bool>();
+  auto late = std::make_shared<bool>();
+  run.thread([=] {
+    changes one;
+    named(one, (*w)[0]);
+    one.insert_or_assign((*w)[1], 0, 2);
+    *done = static_cast<bool>(one.commit());
+  });
+  run.thread([=] {
+    breaks((*w)[0]);
+    const snapshot now(w->time);
+    *late = w->at(now, 1) != 2;
+  });
+  run.finally([=] {
+    model::check(!*done || !*late, "a condition held no more");
+    model::check((*w)[1].find(0) == (*done ? 2 : 1), "a batch was done by half");
+    w->end();
+  });
+}
+template <class World>
+void a_value_meets_an_update(model::scenario& run) {
+  a_condition_meets<World>(
+      run, [](changes& one, auto& map) { one.expect(map, 0, 1); },
+      [](auto& map) { map.insert_or_assign(0, 7); });
+}
+template <class World>
+void an_absence_meets_an_insertion(model::scenario& run) {
+  a_condition_meets<World>(
+      run, [](changes& one, auto& map) { one.expect_absent(map, 5); },
+      [](auto& map) { map.insert(5, 5); });
+}
+/// In a place that the batch changes, too.
+template <class World>
+void a_value_beside_a_change_meets_an_erasure(model::scenario& run) {
+  a_condition_meets<World>(
+      run,
+      [](changes& one, auto& map) {
+        one.expect_there(map, 0);
+        one.insert_or_assign(map, 7, 7);
+      },
+      [](auto& map) { map.erase(0); });
+}
+template <class World>
+void a_range_meets_an_insertion(model::scenario& run) {
+  a_condition_meets<World>(
+      run,
+      [](changes& one, auto& map) {
+        std::size_t found = 0;
+        for ([[maybe_unused]] const auto& pair : one.range(map, 0, 9)) ++found;
+        if (found != 1) one.expect_absent(map, 0);  // the other thread came first
+      },
+      [](auto& map) { map.insert(5, 5); });
+}
+/// Another batch relies on the place in between, and is no longer under way.
+template <class World>
+void a_value_meets_another_condition_and_an_update(model::scenario& run) {
+  a_condition_meets<World>(
+      run, [](changes& one, auto& map) { one.expect(map, 0, 1); },
+      [](auto& map) {
+        changes other;
+        other.expect(map, 0, 1);
+        other.commit();
+        map.insert_or_assign(0, 7);
+      });
+}
+
 TEST(changes_model, is_seen_wholly_or_not_at_all) {
   expect_clean(a_snapshot_meets_a_batch<dl>, at_most(1));
   expect_clean(a_snapshot_meets_a_batch<dl>, at_most_in_order(2));
@@ -331,6 +423,40 @@ TEST(changes_model, updates_must_decide_first) {
                "a change is lost");
   expect_found(an_update_of_the_same_key<dl_tree>, "batch.not_undone", at_most_in_order(2),
                "a change is lost");
+}
+
+TEST(changes_model, is_done_only_if_what_it_relies_on_is_so) {
+  expect_clean(two_conditions_cross<dl>, at_most_in_order(1));
+  expect_clean(two_conditions_cross<dl_tree>, at_most_in_order(1));
+  expect_clean(a_value_meets_an_update<dl>, at_most_in_order(1));
+  expect_clean(a_value_meets_an_update<dl>, at_most(1));
+  expect_clean(a_value_meets_an_update<by_hardware>, at_most_in_order(1));
+  expect_clean(an_absence_meets_an_insertion<dl>, at_most_in_order(1));
+  expect_clean(an_absence_meets_an_insertion<dl_tree>, at_most_in_order(1));
+  expect_clean(a_value_beside_a_change_meets_an_erasure<dl>, at_most_in_order(1));
+  expect_clean(a_value_beside_a_change_meets_an_erasure<dl_tree_of_four>, at_most_in_order(1));
+}
+TEST(changes_model, sees_what_comes_into_a_range) {
+  expect_clean(a_range_meets_an_insertion<dl_tree>, at_most_in_order(1));
+  expect_clean(a_range_meets_an_insertion<dl_tree_of_four>, at_most_in_order(1));
+  expect_found(a_range_meets_an_insertion<dl_tree>, "batch.only_looks", at_most_in_order(2),
+               "a condition held no more");
+}
+TEST(changes_model, goes_by_what_it_finds_when_it_is_done) {
+  expect_found(two_conditions_cross<dl>, "batch.no_validation", at_most_in_order(2),
+               "both came first, or none");
+  expect_found(a_value_meets_an_update<dl>, "batch.only_looks", at_most_in_order(2),
+               "a condition held no more");
+  expect_found(an_absence_meets_an_insertion<dl_tree>, "batch.only_looks", at_most_in_order(2),
+               "a condition held no more");
+}
+TEST(changes_model, several_rely_on_one_place) {
+  expect_clean(a_value_meets_another_condition_and_an_update<dl>, at_most_in_order(1));
+  expect_clean(a_value_meets_another_condition_and_an_update<dl_tree>, at_most_in_order(1));
+  expect_found(a_value_meets_another_condition_and_an_update<dl>, "batch.forgets_others",
+               at_most_in_order(2), "a condition held no more");
+  expect_found(a_value_meets_another_condition_and_an_update<dl>, "batch.leaves_out_the_ready",
+               at_most_in_order(2), "a condition held no more");
 }
 
 }  // namespace

@@ -47,10 +47,8 @@ class batch_mark {
     return word_ == word_of(&b);
   }
   /// Only if has_two().
-  [[nodiscard]] batch_state& changer() const noexcept {
-    return *reinterpret_cast<batch_state*>(word_);
-  }
-  [[nodiscard]] bool is_relied_on_by(const batch_state& b) const noexcept {
+  [[nodiscard]] batch_state& changer() const noexcept { return only(); }
+  [[nodiscard]] SPOLIA_NOINLINE bool is_relied_on_by(const batch_state& b) const noexcept {
     bool found = false;
     if (!has_two()) each([&](const batch_state& one) { found |= &one == &b; });
     return found;
@@ -61,10 +59,12 @@ class batch_mark {
     each([&](const batch_state& one) { all &= one.is_decided(); });
     return all;
   }
-  /// Undoes each of them, unless it is ready: then sees to its stamp.
+  /// Undoes each of them, unless it is ready: then sees to its stamp. There is one at least.
   template <class Timeline>
   void decide(Timeline& time) const noexcept {
-    each([&](batch_state& one) { one.decide(time); });
+    if ((word_ & by_several) == 0) [[likely]]
+      return only().decide(time);
+    decide_all(time);
   }
 
   // Once, by the maker of the place.
@@ -87,18 +87,18 @@ class batch_mark {
       word_ = word_of(&b) | by_one;
       return;
     }
-    auto* const all = several::make(others + 1);
-    all->add(b);
+    auto* const made = several::make(others + 1);
+    made->add(b);
     // Those that were open a moment ago need not be; not the other way round.
     before.each([&](batch_state& one) {
-      if (is_open(one, time)) all->add(one);
+      if (is_open(one, time)) made->add(one);
     });
-    word_ = word_of(all) | by_several;
+    word_ = word_of(made) | by_several;
   }
   /// In the place's destructor.
   void drop() noexcept {
-    each([](batch_state& one) { one.drop(); });
-    if ((word_ & by_several) != 0) reinterpret_cast<several*>(word_ & ~kinds)->end();
+    if (word_ != 0) [[unlikely]]
+      drop_all();
   }
 
  private:
@@ -138,15 +138,27 @@ class batch_mark {
     if (!SPOLIA_FAULT("batch.leaves_out_the_ready")) b.decide(time);
     return false;
   }
+  SPOLIA_NOINLINE void drop_all() noexcept {
+    if ((word_ & by_several) == 0) return only().drop();
+    each([](batch_state& one) { one.drop(); });
+    all().end();
+  }
+  template <class Timeline>
+  SPOLIA_NOINLINE void decide_all(Timeline& time) const noexcept {
+    each([&](batch_state& one) { one.decide(time); });
+  }
+  /// Where there are not several.
+  [[nodiscard]] batch_state& only() const noexcept {
+    return *reinterpret_cast<batch_state*>(word_ & ~kinds);
+  }
+  [[nodiscard]] several& all() const noexcept {
+    return *reinterpret_cast<several*>(word_ & ~kinds);
+  }
   template <class F>
   void each(F&& f) const noexcept {
     if (word_ == 0) return;
-    if ((word_ & by_several) == 0) {
-      f(*reinterpret_cast<batch_state*>(word_ & ~kinds));
-      return;
-    }
-    auto* const all = reinterpret_cast<several*>(word_ & ~kinds);
-    for (batch_state* const one : std::span(all->first(), all->count)) f(*one);
+    if ((word_ & by_several) == 0) return f(only());
+    for (batch_state* const one : std::span(all().first(), all().count)) f(*one);
   }
 
   std::uintptr_t word_ = 0;
