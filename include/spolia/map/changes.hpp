@@ -306,13 +306,15 @@ class changes {
 
   commit_result made(std::uint32_t retries) {
     commit_result result;
+    std::size_t judged = 0;
     for (backoff pause;; pause.pause()) {
-      switch (try_commit(result.condition)) {
+      switch (try_commit(judged)) {
         case staged::yes:
           return result;
         case staged::refused:
-          result.is = conditions_[result.condition]->was_read ? commit_result::outcome::outdated
-                                                              : commit_result::outcome::refused;
+          result.condition = judged;
+          result.is = conditions_[judged]->was_read ? commit_result::outcome::outdated
+                                                    : commit_result::outcome::refused;
           give_up();
           return result;
         case staged::undone:

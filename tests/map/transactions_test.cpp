@@ -1,0 +1,596 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batches with conditions, and transactions over several maps.
+#include <spolia/map/transact.hpp>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <spolia/snapshot.hpp>
+
+#include "support/faults.hpp"
+#include "support/isolation.hpp"
+#include "support/stress.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+using outcome = commit_result::outcome;
+
+using numbers = snapshot_hash<int, long>;
+using numbers_tree = snapshot_tree<int, long>;
+using words = snapshot_hash<int, std::string>;
+using words_tree = snapshot_tree<int, std::string>;
+
+const std::string long_text = "a value that is too long to lie in the string itself";
+
+template <class Map>
+void expect_sound_tree(const Map& m) {
+  const auto found = m.audit();
+  EXPECT_EQ(found.wrong, "");
+  EXPECT_EQ(found.vacant, 0U);
+  EXPECT_EQ(found.pairs, m.size_approx());
+}
+
+/// What is named, then what happens, then the commit; with a change of `log` each time.
+template <class Map>
+class conditions_of_one_key : public testing::Test {
+ protected:
+  using names = std::function<void(changes&)>;
+  outcome after(const names& named, const std::function<void()>& happens) {
+    changes all;
+    named(all);
+    all.insert(log, ++count, long_text);
+    happens();
+    const commit_result result = all.commit();
+    EXPECT_EQ(log.contains(count), static_cast<bool>(result));
+    EXPECT_EQ(all.size() + all.conditions(), 0U);
+    EXPECT_EQ(result.condition, 0U);
+    return result.is;
+  }
+  void SetUp() override {
+    for (int k = 0; k < 100; ++k) {
+      if (k % 10 != 5) under_test.insert(k, typename Map::mapped_type());
+    }
+  }
+  static typename Map::mapped_type value(int i) {
+    if constexpr (std::is_same_v<typename Map::mapped_type, std::string>) {
+      return long_text + std::to_string(i);
+    } else {
+      return i;
+    }
+  }
+  Map under_test;
+  words log;
+  int count = 0;
+};
+using maps_of_conditions = testing::Types<words, numbers_tree>;
+TYPED_TEST_SUITE(conditions_of_one_key, maps_of_conditions);
+
+TYPED_TEST(conditions_of_one_key, hold_or_do_not) {
+  auto& map = this->under_test;
+  const auto nothing = [] {};
+  const auto beside = [&] { map.insert_or_assign(14, this->value(9)); };
+  const auto assign = [&] { map.insert_or_assign(13, this->value(8)); };
+  const auto insert = [&] { map.insert(15, this->value(8)); };
+
+  const auto read = [&](changes& all) { EXPECT_NE(all.find(map, 13), nullptr); };
+  EXPECT_EQ(this->after(read, nothing), outcome::done);
+  EXPECT_EQ(this->after(read, beside), outcome::done);
+  EXPECT_EQ(this->after(read, assign), outcome::outdated);
+  EXPECT_EQ(this->after(read, [&] { map.erase(13); }), outcome::outdated);
+  assign();
+  const auto missed = [&](changes& all) { EXPECT_FALSE(all.contains(map, 15)); };
+  EXPECT_EQ(this->after(missed, beside), outcome::done);
+  EXPECT_EQ(this->after(missed, insert), outcome::outdated);
+  map.erase(15);
+
+  const auto equal = [&](changes& all) { all.expect(map, 13, this->value(8)); };
+  EXPECT_EQ(this->after(equal, assign), outcome::done);  // an equal value
+  EXPECT_EQ(this->after(equal, [&] { map.insert_or_assign(13, this->value(7)); }),
+            outcome::refused);
+  const auto there = [&](changes& all) { all.expect_there(map, 13); };
+  EXPECT_EQ(this->after(there, assign), outcome::done);
+  EXPECT_EQ(this->after(there, [&] { map.erase(13); }), outcome::refused);
+  EXPECT_EQ(this->after(equal, nothing), outcome::refused);
+  const auto absent = [&](changes& all) { all.expect_absent(map, 15); };
+  EXPECT_EQ(this->after(absent, beside), outcome::done);
+  EXPECT_EQ(this->after(absent, insert), outcome::refused);
+}
+
+TYPED_TEST(conditions_of_one_key, are_of_what_was_there_before_the_batch) {
+  auto& map = this->under_test;
+  changes all;
+  all.insert_or_assign(map, 13, this->value(1));
+  all.expect(map, 13, this->value(1));
+  commit_result result = all.commit();
+  EXPECT_EQ(result.is, outcome::refused);
+  EXPECT_EQ(map.find(13), typename TypeParam::mapped_type());
+  // Twice, and beside changes of the same key, in any order.
+  all.expect_absent(map, 15);
+  all.insert(map, 15, this->value(1));
+  all.expect_absent(map, 15);
+  all.insert_or_assign(map, 15, this->value(2));
+  all.expect_there(map, 13);
+  EXPECT_TRUE(all.commit());
+  EXPECT_EQ(map.find(15), this->value(2));
+  // Which one fails.
+  EXPECT_NE(all.find(map, 13), nullptr);
+  EXPECT_EQ(all.find(map, 25), nullptr);
+  all.expect_there(map, 25);
+  all.expect_there(map, 35);
+  all.erase(map, 13);
+  result = all.commit();
+  EXPECT_EQ(result.is, outcome::refused);
+  EXPECT_EQ(result.condition, 2U);
+  EXPECT_TRUE(map.contains(13));
+  // Without a change.
+  all.expect_there(map, 25);
+  EXPECT_FALSE(all.commit());
+  all.expect_absent(map, 25);
+  EXPECT_TRUE(all.commit());
+}
+
+using ages = numbers_tree;
+
+/// Of 200 keys, every third; with the range named by `named`.
+outcome after_a_look(const std::function<void(changes&, ages&)>& named,
+                     const std::function<void(ages&)>& happens) {
+  ages map;
+  for (int k = 0; k < 600; k += 3) map.insert(k, k);
+  changes all;
+  named(all, map);
+  all.insert_or_assign(map, -1, 0);
+  happens(map);
+  const commit_result result = all.commit();
+  EXPECT_EQ(map.contains(-1), static_cast<bool>(result));
+  expect_sound_tree(map);
+  return result.is;
+}
+
+TEST(conditions_of_ranges, see_what_comes_and_goes_in_them_only) {
+  const auto middle = [](changes& all, ages& map) {
+    int next = 150;
+    for (const auto& [key, value] : all.range(map, 150, 451)) {
+      EXPECT_EQ(key, std::exchange(next, next + 3));
+    }
+    EXPECT_EQ(next, 453);
+  };
+  using what = std::function<void(ages&)>;
+  const auto inserts = [](int k) -> what { return [k](ages& map) { map.insert(k, 0); }; };
+  const auto erases = [](int k) -> what { return [k](ages& map) { map.erase(k); }; };
+  const auto assigns = [](int k) -> what { return [k](ages& map) { map.insert_or_assign(k, 1); }; };
+  for (const int inside : {150, 300, 450}) {
+    EXPECT_EQ(after_a_look(middle, erases(inside)), outcome::outdated) << inside;
+    EXPECT_EQ(after_a_look(middle, assigns(inside)), outcome::outdated) << inside;
+  }
+  for (const int inside : {151, 299, 449}) {
+    EXPECT_EQ(after_a_look(middle, inserts(inside)), outcome::outdated) << inside;
+  }
+  for (const int outside : {147, 148, 149, 451, 452, 453}) {
+    EXPECT_EQ(after_a_look(middle, inserts(outside)), outcome::done) << outside;
+    EXPECT_EQ(after_a_look(middle, erases(outside)), outcome::done) << outside;
+  }
+  // One goes and one comes: as many as before.
+  EXPECT_EQ(after_a_look(middle,
+                         [](ages& map) {
+                           map.erase(300);
+                           map.insert(301, 300);
+                         }),
+            outcome::outdated);
+  // All go, and the leaves with them; and all come again.
+  const auto all_go = [](ages& map) {
+    for (int k = 0; k < 600; k += 3) map.erase(k);
+  };
+  EXPECT_EQ(after_a_look(middle, all_go), outcome::outdated);
+  EXPECT_EQ(after_a_look(middle,
+                         [&](ages& map) {
+                           all_go(map);
+                           for (int k = 0; k < 600; k += 3) map.insert(k, k);
+                         }),
+            outcome::done);
+}
+
+TEST(conditions_of_ranges, have_any_ends) {
+  const auto looks = [](const auto& lo, const auto& hi) {
+    return [lo, hi](changes& all, ages& map) { all.range(map, lo, hi); };
+  };
+  const int two = 300;
+  const int six = 306;
+  const auto erases = [](int k) { return [k](ages& map) { map.erase(k); }; };
+  EXPECT_EQ(after_a_look(looks(after(two), six), erases(300)), outcome::done);
+  EXPECT_EQ(after_a_look(looks(after(two), six), erases(303)), outcome::outdated);
+  EXPECT_EQ(after_a_look(looks(after(two), six), erases(306)), outcome::done);
+  EXPECT_EQ(after_a_look(looks(two, upto(six)), erases(306)), outcome::outdated);
+  EXPECT_EQ(after_a_look(looks(two, upto(six)), erases(309)), outcome::done);
+  EXPECT_EQ(after_a_look(looks(no_limit, no_limit), erases(0)), outcome::outdated);
+  EXPECT_EQ(after_a_look(looks(no_limit, six), erases(597)), outcome::done);
+  EXPECT_EQ(after_a_look(looks(six, two), erases(303)), outcome::done);  // nothing is in it
+  EXPECT_EQ(after_a_look(looks(601, 700), erases(597)), outcome::done);
+  EXPECT_EQ(after_a_look(looks(601, 700), [](ages& map) { map.insert(699, 0); }),
+            outcome::outdated);
+}
+
+TEST(conditions_of_ranges, go_with_changes_within_them) {
+  words_tree map;
+  for (int k = 0; k < 300; ++k) map.insert(10 * k, long_text);
+  changes all;
+  all.range(map, 500, 2500);
+  for (int k = 60; k < 240; ++k) all.erase(map, 10 * k);
+  for (int k = 1; k < 50; ++k) all.insert(map, 1000 + 10 * k + 1, "new");
+  EXPECT_TRUE(all.commit());
+  EXPECT_EQ(map.size_approx(), 169U);
+  all.range(map, 500, 2500);
+  all.erase(map, 500);
+  map.insert_or_assign(1011, "newer");
+  EXPECT_EQ(all.commit().is, outcome::outdated);
+  EXPECT_EQ(map.size_approx(), 169U);
+  expect_sound_tree(map);
+}
+
+TEST(transactions, run_again_until_nothing_came_between) {
+  numbers one;
+  numbers_tree two;
+  one.insert(1, 10);
+  int runs = 0;
+  const commit_result result = transact([&](changes& all) {
+    const long had = *all.find(one, 1);
+    if (++runs < 4) one.update(1, [](long& n) { ++n; });  // comes between
+    all.insert_or_assign(two, 1, had);
+    return true;
+  });
+  EXPECT_TRUE(result);
+  EXPECT_EQ(result.retries, 3U);
+  EXPECT_EQ(runs, 4);
+  EXPECT_EQ(two.find(1), 13);
+}
+
+TEST(transactions, say_why_they_have_not_taken_effect) {
+  numbers one;
+  one.insert(1, 10);
+  int runs = 0;
+  const auto disturbed = [&](changes& all) {
+    all.erase(one, 1);
+    all.find(one, 1);
+    one.insert_or_assign(1, ++runs);
+  };
+  commit_result result = transact(disturbed, 5);
+  EXPECT_EQ(result.is, outcome::outdated);
+  EXPECT_EQ(result.retries, 5U);
+  EXPECT_EQ(runs, 6);
+  EXPECT_EQ(transact(disturbed).retries, usual_retries);
+  result = transact([&](changes& all) {
+    all.erase(one, 1);
+    return false;
+  });
+  EXPECT_EQ(result.is, outcome::declined);
+  runs = 0;
+  result = transact([&](changes& all) {
+    ++runs;
+    all.expect(one, 1, -7);
+    all.erase(one, 1);
+  });
+  EXPECT_EQ(result.is, outcome::refused);  // at once
+  EXPECT_EQ(runs, 1);
+  EXPECT_THROW(transact([&](changes& all) {
+                 all.erase(one, 1);
+                 throw std::runtime_error("no");
+               }),
+               std::runtime_error);
+  EXPECT_TRUE(one.contains(1));
+}
+
+TEST(transactions, maps_of_two_timelines_are_refused) {
+  timeline time;
+  timeline other;
+  numbers one(time);
+  numbers_tree two(other);
+  changes all;
+  EXPECT_EQ(all.find(one, 1), nullptr);
+  EXPECT_THROW(all.find(two, 1), std::invalid_argument);
+  EXPECT_THROW(all.range(two, 1, 2), std::invalid_argument);
+  EXPECT_THROW(all.expect_absent(two, 1), std::invalid_argument);
+  EXPECT_THROW(all.insert(two, 1, 1), std::invalid_argument);
+  all.insert(one, 1, 1);
+  EXPECT_TRUE(all.commit());
+  EXPECT_EQ(all.find(two, 1), nullptr);  // it is empty
+  all.insert(two, 1, 1);
+  EXPECT_TRUE(all.commit());
+}
+
+TEST(transactions, lose_nothing_without_memory) {
+  timeline time;
+  words one(time);
+  numbers_tree two(time);
+  one.insert(1, "old");
+  for (int k = 10; k < 100; ++k) two.insert(k, k);
+  const std::uint64_t failures = for_each_allocation_failure([&] {
+    try {
+      const commit_result result = transact([&](changes& all) {
+        EXPECT_NE(all.find(one, 1), nullptr);
+        all.range(two, 20, 80);
+        all.expect_absent(one, 2);
+        all.insert_or_assign(one, 2, long_text);
+        all.insert(two, 1, 1);
+        all.erase(two, 50);
+      });
+      EXPECT_TRUE(result);
+    } catch (const std::bad_alloc&) {
+      EXPECT_EQ(one.size_approx(), 1U);
+      EXPECT_TRUE(two.contains(50));
+      EXPECT_FALSE(two.contains(1));
+      EXPECT_EQ(two.size(snapshot(time)), 90U);
+      throw;
+    }
+  });
+  EXPECT_GE(failures, 20U);
+  EXPECT_EQ(one.find(2), long_text);
+  EXPECT_FALSE(two.contains(50));
+  expect_sound_tree(two);
+}
+
+TEST(transactions, leave_no_memory_behind) {
+  words one;
+  words_tree two;
+  const auto rounds = [&](int n) {
+    for (int i = 0; i < n; ++i) {
+      changes all;
+      all.find(one, i % 8);
+      all.range(two, 0, 8);
+      if (i % 4 == 0) one.insert_or_assign(i % 8, long_text);
+      if (i % 4 == 1) two.insert_or_assign(i % 7, long_text);
+      if (i % 4 == 2) all.erase(two, i % 7);
+      all.insert_or_assign(one, 100 + i % 3, long_text);
+      EXPECT_EQ(static_cast<bool>(all.commit()), i % 4 > 1);
+    }
+    for (int i = 0; i < 3; ++i) {
+      one.collect();
+      two.collect();
+      one.domain().drain();
+      two.domain().drain();
+    }
+    return live_allocations();
+  };
+  const std::int64_t few = rounds(300);
+  EXPECT_LE(rounds(3000), few + 200);
+}
+
+/// Compares, and at some moment lets something else happen.
+struct breaks_off {
+  bool operator()(int a, int b) const {
+    if (what != nullptr && *what) std::exchange(*what, nullptr)();
+    return a < b;
+  }
+  std::function<void()>* what = nullptr;
+};
+using stopping_tree = snapshot_tree<int, long, sl_rt<>, breaks_off>;
+
+/// A batch that has stopped in the midst of its commit, at its second condition, keeps nothing
+/// else from going on.
+class stopped_batch : public testing::Test {
+ protected:
+  stopped_batch() {
+    map.insert(0, 1);
+    for (int k = 0; k < 8; ++k) last.insert(k, 0);
+  }
+  commit_result commit_while(std::function<void()> happens) {
+    changes all;
+    all.expect(map, 0, 1);
+    all.expect_there(last, 5);
+    all.insert(log, 0, 0);
+    what = [&, happens = std::move(happens)] {
+      ++met;
+      happens();
+    };
+    const commit_result result = all.commit();
+    EXPECT_EQ(met, 1U);
+    EXPECT_EQ(log.contains(0), static_cast<bool>(result));
+    return result;
+  }
+  std::function<void()> what;
+  unsigned met = 0;
+  numbers map;
+  numbers log;
+  stopping_tree last{typename stopping_tree::options(), breaks_off{&what}};
+};
+
+TEST_F(stopped_batch, is_undone_by_an_update_of_what_it_relies_on) {
+  const commit_result result = commit_while([&] {
+    EXPECT_FALSE(log.contains(0));
+    EXPECT_FALSE(log.contains(snapshot(), 0));
+    map.insert_or_assign(0, 7);
+    EXPECT_EQ(map.find(0), 7);
+  });
+  EXPECT_EQ(result.is, outcome::refused);
+  EXPECT_EQ(result.condition, 0U);
+  EXPECT_EQ(result.retries, 1U);
+}
+
+TEST_F(stopped_batch, goes_on_beside_others_that_rely_on_the_same) {
+  const commit_result result = commit_while([&] {
+    for (int i = 0; i < 100; ++i) {
+      changes other;
+      other.expect(map, 0, 1);
+      other.insert(log, 100 + i, 0);
+      EXPECT_EQ(other.commit().retries, 0U);
+    }
+  });
+  EXPECT_TRUE(result);
+  // The place of its change is a bucket of one of these.
+  EXPECT_LE(result.retries, 1U);
+}
+
+TEST_F(stopped_batch, is_before_or_after_another_that_crosses_it) {
+  const commit_result result = commit_while([&] {
+    changes other;
+    other.expect_absent(log, 0);
+    other.insert_or_assign(map, 0, 2);
+    EXPECT_TRUE(other.commit());
+  });
+  EXPECT_EQ(result.is, outcome::refused);
+}
+
+TEST_F(stopped_batch, holds_no_snapshot) {
+  changes all;
+  all.find(map, 0);
+  EXPECT_EQ(std::string(map.account().snapshots.at(0).label), "changes");
+  all.clear();
+  EXPECT_TRUE(map.account().snapshots.empty());
+  commit_while([&] { EXPECT_TRUE(map.account().snapshots.empty()); });
+}
+
+// Histories of threads.
+
+/// Two maps of versions: keys of the tree come into ranges, once each, and others change in both.
+class history_of_maps {
+ public:
+  static constexpr int changing = 4;  // keys in each map
+  static constexpr int first_coming = 1000;
+
+  history_of_maps() {
+    for (int k = 0; k < changing; ++k) {
+      one_.insert(k, 0);
+      two_.insert(k, 0);
+    }
+  }
+  void run(stress_thread& self) {
+    auto& mine = logs_[self.index()];
+    while (self.running() && mine.size() < 1500) {
+      transaction_log log;
+      const long made = (self.index() + 1L) * 1'000'000 + static_cast<long>(mine.size()) + 1;
+      const std::uint64_t kind = self.random().below(3);
+      const auto result = transact([&](changes& all) {
+        log = {.thread = self.index()};
+        if (kind == 0) return comes_into_a_range(all, self.random(), made, log);
+        changes_some(all, self.random(), made, kind == 1, log);
+        return true;
+      });
+      ASSERT_NE(result.is, commit_result::outcome::refused);
+      if (result) mine.push_back(std::move(log));
+    }
+  }
+  [[nodiscard]] std::vector<transaction_log> all() const {
+    std::vector<transaction_log> some;
+    for (const auto& one : logs_) some.insert(some.end(), one.begin(), one.end());
+    return some;
+  }
+  [[nodiscard]] std::string tree_is_wrong() const { return two_.audit().wrong; }
+
+ private:
+  static std::uint64_t number(long n) { return static_cast<std::uint64_t>(n); }
+  static int below(rng& random, int n) {
+    return static_cast<int>(random.below(static_cast<std::uint64_t>(n)));
+  }
+  template <class Map>
+  static long read(changes& all, Map& map, int key, int name, transaction_log& log) {
+    const long* const found = all.find(map, key);
+    const long version = found == nullptr ? 0 : *found;
+    log.reads.push_back({number(name), number(version)});
+    return version;
+  }
+  /// Reads two and changes one of these, or another one.
+  void changes_some(changes& all, rng& random, long made, bool crossed, transaction_log& log) {
+    const int a = below(random, changing);
+    const int b = below(random, changing);
+    const long in_one = read(all, one_, a, a, log);
+    const long in_two = read(all, two_, b, 100 + b, log);
+    if (crossed) {
+      all.insert_or_assign(two_, b, made);
+      log.writes.push_back({number(100 + b), number(in_two), number(made)});
+    } else {
+      all.insert_or_assign(one_, a, made);
+      log.writes.push_back({number(a), number(in_one), number(made)});
+    }
+  }
+  /// Looks through one of two ranges, and puts into the other what is not there.
+  bool comes_into_a_range(changes& all, rng& random, long made, transaction_log& log) {
+    const int block = first_coming + below(random, 40) * 8;
+    const int side = below(random, 2) * 4;
+    int next = block + side;
+    const int end = next + 4;
+    for (const auto& [key, version] : all.range(two_, next, end)) {
+      for (; next < key; ++next) log.reads.push_back({number(next), 0});
+      log.reads.push_back({number(next++), number(version)});
+    }
+    for (; next < end; ++next) log.reads.push_back({number(next), 0});
+    const int key = block + 4 - side + below(random, 4);
+    if (read(all, two_, key, key, log) != 0) return false;
+    all.insert(two_, key, made);
+    log.writes.push_back({number(key), 0, number(made)});
+    return true;
+  }
+
+  numbers one_;
+  numbers_tree two_;
+  std::array<std::vector<transaction_log>, 3> logs_;
+};
+
+TEST(transactions_of_threads, have_serializable_histories) {
+  history_of_maps maps;
+  run_stress({.threads = 3, .share = 0.5}, [&](stress_thread& self) { maps.run(self); });
+  const auto all = maps.all();
+  EXPECT_EQ(serializability_broken(all), "") << all.size() << " transactions";
+  EXPECT_GT(all.size(), 100U);
+  EXPECT_EQ(maps.tree_is_wrong(), "");
+}
+
+/// Amounts go between two maps, never below nothing and none lost, while another thread counts, and
+/// updates come and go beside them.
+TEST(transactions_of_threads, keep_sums) {
+  constexpr int keys = 4;
+  numbers one;
+  numbers_tree two;
+  for (int k = 0; k < keys; ++k) {
+    one.insert(k, 20);
+    two.insert(k, 20);
+  }
+  std::array<std::uint64_t, 3> moved{};
+  run_stress({.threads = 3, .share = 0.3}, [&](stress_thread& self) {
+    const auto transfer = [&](auto& from, auto& to) {
+      const int a = static_cast<int>(self.random().below(keys));
+      const int b = static_cast<int>(self.random().below(keys));
+      const auto result = transact([&](changes& all) {
+        const long left = *all.find(from, a);
+        if (left == 0) return false;
+        all.insert_or_assign(from, a, left - 1);
+        all.insert_or_assign(to, b, *all.find(to, b) + 1);
+        return true;
+      });
+      moved.at(self.index()) += result ? 1U : 0U;
+    };
+    while (self.running()) {
+      if (self.random().chance(1, 2)) {
+        transfer(one, two);
+      } else {
+        transfer(two, one);
+      }
+      const int beside = 100 + static_cast<int>(self.random().below(8));
+      if (self.index() == 0) two.insert(beside, 0);
+      if (self.index() == 1) two.erase(beside);
+      const snapshot now;
+      long sum = 0;
+      for (const auto& [key, value] : one.all(now)) {
+        EXPECT_GE(value, 0);
+        sum += value;
+      }
+      for (const auto& [key, value] : two.all(now)) {
+        EXPECT_GE(value, 0);
+        sum += value;
+      }
+      ASSERT_EQ(sum, 2 * keys * 20);
+    }
+  });
+  for (const std::uint64_t n : moved) EXPECT_GT(n, 0U);
+  expect_sound_tree(two);
+}
+
+}  // namespace
