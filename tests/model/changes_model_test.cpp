@@ -290,8 +290,8 @@ void two_conditions_cross(model::scenario& run) {
   });
 }
 
-/// A batch puts a 2 into one map if `named(batch)` holds in the other. The other thread changes that,
-/// and looks: a batch that it does not see comes later, and so never.
+/// A batch puts a 2 into one map if `named(batch)` holds in the other. The other thread changes
+/// that, and looks: a batch that it does not see comes later, and so never.
 template <class World, class Named, class Breaks>
 void a_condition_meets(model::scenario& run, Named named, Breaks breaks) {
   auto w = std::make_shared<World>();

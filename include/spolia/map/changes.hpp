@@ -23,13 +23,13 @@
 //              key in a snapshot_tree: see `batch_change` in detail/.
 // Conditions:  what find, contains and range give is of one snapshot, taken with the first of them.
 //              The batch takes effect only if it is still so at its instant, and if what expect,
-//              expect_there and expect_absent say is so then; else nothing has changed, and commit()
-//              says which condition failed. A batch puts a block in each place on which it relies,
-//              too, so that no thread changes that without undoing the batch: detail/batch_mark.hpp
-//              says why, chromatic_conditions.hpp why that finds keys that come into a range.
-//              So batches with conditions are strictly serializable, together with all updates and
-//              snapshots: as if each had been done whole at the moment when it got ready. Reads and
-//              conditions see nothing of the batch's own changes.
+//              expect_there and expect_absent say is so then; else nothing has changed, and
+//              commit() says which condition failed. A batch puts a block in each place on which it
+//              relies, too, so that no thread changes that without undoing the batch:
+//              detail/batch_mark.hpp says why, chromatic_conditions.hpp why that finds keys that
+//              come into a range. So batches with conditions are strictly serializable, together
+//              with all updates and snapshots: as if each had been done whole at the moment when it
+//              got ready. Reads and conditions see nothing of the batch's own changes.
 // Sees:        every snapshot, lease and plain read sees all changes of a batch or none. Reads of
 //              what is current see them from one moment on: what follows a read that has seen one
 //              change sees the others, in all maps.
@@ -129,7 +129,7 @@ class changes {
   template <class Map, class K>
   void erase(Map& map, K&& key) {
     belongs(&map.time());
-    steps_.push_back(std::make_unique<step_of<Map>>(map, std::forward<K>(key)));
+    put_into(steps_, std::make_unique<step_of<Map>>(map, std::forward<K>(key)));
   }
 
   /// The value that `key` maps to, null if none; and a condition: that this is still so. The value
@@ -139,8 +139,8 @@ class changes {
     typename Map::key_type named(std::forward<K>(key));
     const std::uint64_t then = instant(map);
     const auto* const found = key_condition<Map>::find_at(map.in_batches(), then, named);
-    conditions_.push_back(std::make_unique<condition_of<Map, key_condition<Map>>>(
-        true, map, std::move(named), expected<Map>(found)));
+    put_into(conditions_, std::make_unique<condition_of<Map, key_condition<Map>>>(
+                              true, map, std::move(named), expected<Map>(found)));
     return found == nullptr ? nullptr : std::addressof(found->value());
   }
   template <class Map, class K>
@@ -157,8 +157,8 @@ class changes {
     // It goes on from keys of the map, and holds them meanwhile.
     detail::map::between<key_type, detail::map::by_order<key_type, std::less<key_type>>>(
         lo, hi, [&](const auto& within) {
-          conditions_.push_back(
-              std::make_unique<condition_of<Map, range_condition<Map>>>(true, map, then, within));
+          put_into(conditions_, std::make_unique<condition_of<Map, range_condition<Map>>>(
+                                    true, map, then, within));
         });
     return map.range(*then_, lo, hi);
   }
@@ -278,15 +278,21 @@ class changes {
   template <class Map, class K, class V>
   void add(Map& map, bool only_if_absent, K&& key, V&& value) {
     belongs(&map.time());
-    steps_.push_back(std::make_unique<step_of<Map>>(map, only_if_absent, std::forward<K>(key),
+    put_into(steps_, std::make_unique<step_of<Map>>(map, only_if_absent, std::forward<K>(key),
                                                     std::forward<V>(value)));
   }
   template <class Map, class K, class... What>
   void expect_that(Map& map, K&& key, What&&... what) {
     belongs(&map.time());
-    conditions_.push_back(std::make_unique<condition_of<Map, key_condition<Map>>>(
-        false, map, std::forward<K>(key), expected<Map>(std::forward<What>(what)...)));
+    put_into(conditions_,
+             std::make_unique<condition_of<Map, key_condition<Map>>>(
+                 false, map, std::forward<K>(key), expected<Map>(std::forward<What>(what)...)));
     expects_ = true;
+  }
+  template <class Parts, class Part>
+  static void put_into(Parts& all, std::unique_ptr<Part> one) {
+    if (all.capacity() == 0) all.reserve(4);  // one piece for most batches
+    all.push_back(std::move(one));
   }
   void belongs(const void* time) {
     if (time_ == time) return;

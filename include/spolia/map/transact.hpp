@@ -24,7 +24,8 @@
 ///              What `expect` and its like say is an answer, and not tried again.
 /// Progress:    no thread waits for another, and a thread that stops in the midst keeps no other
 ///              from going on. No promise that one gets through while others change what it has
-///              read all the time: result.is is outdated or disturbed then, and nothing has changed.
+///              read all the time: then result.is is outdated or disturbed, and nothing has
+///              changed.
 #pragma once
 
 #include <concepts>

@@ -82,9 +82,7 @@ class pair_block : public Base {
   [[nodiscard]] bool stands(pairs seen, Timeline& time) const noexcept {
     if (batch.is_none()) [[likely]]
       return true;
-    if (!SPOLIA_FAULT("batch.not_undone")) batch.decide(time);
-    const pairs now = current(time);
-    return now.data() == seen.data() && now.size() == seen.size();
+    return still_stands(seen, time);
   }
   /// The same for what leaves the pairs as they are: others may go on relying on them.
   template <class Timeline>
@@ -134,6 +132,12 @@ class pair_block : public Base {
   static constexpr std::uint32_t again = std::uint32_t{1} << 31U;
 
   [[nodiscard]] std::uint32_t cut() const noexcept { return cut_.load_relaxed() & ~again; }
+  template <class Timeline>
+  [[nodiscard]] SPOLIA_NOINLINE bool still_stands(pairs seen, Timeline& time) const noexcept {
+    if (!SPOLIA_FAULT("batch.not_undone")) batch.decide(time);
+    const pairs now = current(time);
+    return now.data() == seen.data() && now.size() == seen.size();
+  }
   template <class Timeline>
   [[nodiscard]] bool counts(std::uint64_t t, Timeline& time) const noexcept {
     if (!batch.changer().counts_at(t, time)) return false;
