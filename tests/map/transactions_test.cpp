@@ -11,6 +11,8 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -364,10 +366,15 @@ TEST(transactions, leave_no_memory_behind) {
   EXPECT_LE(rounds(3000), few + 200);
 }
 
-/// Compares, and at some moment lets something else happen.
+/// Compares, and at some moment lets something else happen: `what`, or now and then other threads.
 struct breaks_off {
   bool operator()(int a, int b) const {
-    if (what != nullptr && *what) std::exchange(*what, nullptr)();
+    static thread_local unsigned compared = 0;
+    if (what == nullptr) {
+      if (++compared % 32 == 0) std::this_thread::yield();
+    } else if (*what) {
+      std::exchange(*what, nullptr)();
+    }
     return a < b;
   }
   std::function<void()>* what = nullptr;
@@ -381,10 +388,12 @@ class stopped_batch : public testing::Test {
   stopped_batch() {
     map.insert(0, 1);
     for (int k = 0; k < 8; ++k) last.insert(k, 0);
+    for (int k = 0; k < 400; k += 2) ranged.insert(k, 0);
   }
   commit_result commit_while(std::function<void()> happens) {
     changes all;
     all.expect(map, 0, 1);
+    all.range(ranged, 100, 300);
     all.expect_there(last, 5);
     all.insert(log, 0, 0);
     what = [&, happens = std::move(happens)] {
@@ -400,6 +409,8 @@ class stopped_batch : public testing::Test {
   unsigned met = 0;
   numbers map;
   numbers log;
+  numbers other_log;
+  numbers_tree ranged;
   stopping_tree last{typename stopping_tree::options(), breaks_off{&what}};
 };
 
@@ -415,18 +426,42 @@ TEST_F(stopped_batch, is_undone_by_an_update_of_what_it_relies_on) {
   EXPECT_EQ(result.retries, 1U);
 }
 
+TEST_F(stopped_batch, is_undone_by_what_comes_into_its_range) {
+  const commit_result result = commit_while([&] { EXPECT_TRUE(ranged.insert(201, 0)); });
+  EXPECT_EQ(result.is, outcome::outdated);
+  EXPECT_EQ(result.condition, 1U);
+}
+
+TEST_F(stopped_batch, goes_on_beside_what_comes_outside_of_its_range) {
+  EXPECT_TRUE(commit_while([&] { EXPECT_TRUE(ranged.insert(399, 0)); }));
+}
+
+/// Of those that rely on one place none is forgotten.
+TEST_F(stopped_batch, is_undone_when_others_have_relied_on_the_same_since) {
+  const commit_result result = commit_while([&] {
+    changes other;
+    other.expect(map, 0, 1);
+    other.range(ranged, 0, 400);
+    other.insert(other_log, 0, 0);
+    EXPECT_TRUE(other.commit());
+    map.insert_or_assign(0, 7);
+  });
+  EXPECT_EQ(result.is, outcome::refused);
+  EXPECT_EQ(result.condition, 0U);
+}
+
 TEST_F(stopped_batch, goes_on_beside_others_that_rely_on_the_same) {
   const commit_result result = commit_while([&] {
     for (int i = 0; i < 100; ++i) {
       changes other;
       other.expect(map, 0, 1);
-      other.insert(log, 100 + i, 0);
+      other.range(ranged, 0, 400);
+      other.insert(other_log, i, 0);
       EXPECT_EQ(other.commit().retries, 0U);
     }
   });
   EXPECT_TRUE(result);
-  // The place of its change is a bucket of one of these.
-  EXPECT_LE(result.retries, 1U);
+  EXPECT_EQ(result.retries, 0U);
 }
 
 TEST_F(stopped_batch, is_before_or_after_another_that_crosses_it) {
@@ -467,11 +502,15 @@ class history_of_maps {
     while (self.running() && mine.size() < 1500) {
       transaction_log log;
       const long made = (self.index() + 1L) * 1'000'000 + static_cast<long>(mine.size()) + 1;
-      const std::uint64_t kind = self.random().below(3);
+      const std::uint64_t kind = self.random().below(4);
       const auto result = transact([&](changes& all) {
         log = {.thread = self.index()};
         if (kind == 0) return comes_into_a_range(all, self.random(), made, log);
-        changes_some(all, self.random(), made, kind == 1, log);
+        if (kind == 1) {
+          reads_all(all, log);
+        } else {
+          changes_some(all, self.random(), made, kind == 2, log);
+        }
         return true;
       });
       ASSERT_NE(result.is, commit_result::outcome::refused);
@@ -497,7 +536,14 @@ class history_of_maps {
     log.reads.push_back({number(name), number(version)});
     return version;
   }
-  /// Reads two and changes one of these, or another one.
+  /// Of one snapshot.
+  void reads_all(changes& all, transaction_log& log) {
+    for (int k = 0; k < changing; ++k) {
+      read(all, one_, k, k, log);
+      read(all, two_, k, 100 + k, log);
+    }
+  }
+  /// Reads two and changes one of these.
   void changes_some(changes& all, rng& random, long made, bool crossed, transaction_log& log) {
     const int a = below(random, changing);
     const int b = below(random, changing);
@@ -530,7 +576,7 @@ class history_of_maps {
   }
 
   numbers one_;
-  numbers_tree two_;
+  stopping_tree two_;  // so that others come between, also on one processor
   std::array<std::vector<transaction_log>, 3> logs_;
 };
 
