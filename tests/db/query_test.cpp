@@ -377,7 +377,7 @@ TEST(queries, threads_that_do_not_come) {
 TEST(queries, are_stopped) {
   sales s(2000);
   const reader now = s.base.snapshot();
-  std::stop_source source;
+  stop_source source;
   const auto id = s.t.column<std::int64_t>("id");
   const query told = now.query(s.t).aggregate(count()).where(id, [&](std::int64_t i) {
     if (i == 500) source.request_stop();

@@ -48,7 +48,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -59,6 +58,7 @@
 #include <spolia/base/export.hpp>
 #include <spolia/db/result.hpp>
 #include <spolia/db/schema.hpp>
+#include <spolia/db/stop.hpp>
 #include <spolia/db/table.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -119,8 +119,8 @@ struct query_options {
   std::function<void(std::function<void()>)> lend{};
   /// After so long the answer is outcome::stopped; 0: never.
   std::chrono::nanoseconds longest{0};
-  /// Ends the query in the same way.
-  std::stop_token stop{};
+  /// Ends the query in the same way: the token of a stop_source, or a std::stop_token.
+  stop_token stop{};
   /// Rows that a thread takes at a time.
   std::uint32_t morsel = 16384;
 };

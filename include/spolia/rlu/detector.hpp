@@ -24,7 +24,6 @@
 #include <condition_variable>
 #include <mutex>
 #include <new>
-#include <stop_token>
 #include <thread>
 
 #include <spolia/base/at_home.hpp>
@@ -40,7 +39,7 @@ class detector {
   /// Looks every `nap`; more seldom while nothing is written. `of` must outlive it.
   /// \throws std::bad_alloc, std::system_error
   explicit detector(Domain& of, std::chrono::microseconds nap = std::chrono::microseconds(500))
-      : of_(of), nap_(nap), thread_([this](const std::stop_token& stop) { run(stop); }) {
+      : of_(of), nap_(nap), worker_(*this) {
     of_.detectors_.fetch_add_relaxed(1);
   }
   detector(const detector&) = delete;
@@ -50,23 +49,45 @@ class detector {
  private:
   static constexpr int most_naps = 32;  // at once
 
-  void run(const std::stop_token& stop) {
-    std::mutex mine;
-    std::unique_lock lock(mine);
-    for (int naps = 1; !stop.stop_requested();) {
-      bell_->wait_for(lock, stop, naps * nap_, [] { return false; });
-      try {
-        naps = of_.tend_all() ? 1 : (std::min)(2 * naps, most_naps);
-      } catch (const std::bad_alloc&) {
-        naps = most_naps;  // its first call: later, perhaps
+  /// The thread, and what ends it. (std::jthread is not in every standard library.)
+  class worker {
+   public:
+    explicit worker(detector& of) : thread_([this, &of] { run(of); }) {}
+    worker(const worker&) = delete;
+    worker& operator=(const worker&) = delete;
+    ~worker() {
+      {
+        const std::lock_guard lock(mine_);
+        ended_ = true;
+      }
+      bell_.notify_one();
+      thread_.join();
+    }
+
+   private:
+    void run(detector& of) {
+      std::unique_lock lock(mine_);
+      for (int naps = 1; !ended_;) {
+        bell_.wait_for(lock, naps * of.nap_, [this] { return ended_; });
+        lock.unlock();
+        try {
+          naps = of.of_.tend_all() ? 1 : (std::min)(2 * naps, most_naps);
+        } catch (const std::bad_alloc&) {
+          naps = most_naps;  // its first call: later, perhaps
+        }
+        lock.lock();
       }
     }
-  }
+
+    std::mutex mine_;
+    std::condition_variable bell_;
+    bool ended_ = false;
+    std::thread thread_;  // last: it reads the others
+  };
 
   Domain& of_;
   const std::chrono::microseconds nap_;
-  at_home<std::condition_variable_any> bell_;  // made here: its thread could not say that it cannot
-  at_home<std::jthread> thread_;               // goes first
+  at_home<worker> worker_;  // goes first
 };
 
 }  // namespace rlu

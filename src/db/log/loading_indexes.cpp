@@ -90,11 +90,16 @@ void recovery::in_parts(std::size_t parts, const std::function<void(std::size_t)
     }
   };
   {
-    std::vector<std::jthread> threads;
-    threads.reserve(parts);
+    struct joined {  // as std::jthread, which not every standard library has
+      std::vector<std::thread> all;
+      ~joined() {
+        for (std::thread& one : all) one.join();
+      }
+    } threads;
+    threads.all.reserve(parts);
     std::size_t begun = 1;
     try {
-      for (; begun < parts; ++begun) threads.emplace_back(make, begun);
+      for (; begun < parts; ++begun) threads.all.emplace_back(make, begun);
     } catch (const std::system_error&) {  // the system has no more
     }
     make(0);
