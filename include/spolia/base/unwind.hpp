@@ -40,7 +40,9 @@ class uncancelled {
 
  private:
   friend class cancelled_as_before;
-  [[maybe_unused]] int before_ = 0;
+#if defined(PTHREAD_CANCEL_DISABLE)
+  int before_ = 0;
+#endif
 };
 
 /// While one exists, its thread can be cancelled as it could before the `uncancelled`: for code of
