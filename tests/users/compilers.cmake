@@ -1,27 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake -DCXX=... -DINCLUDE=... -DSOURCE=... -P compilers.cmake
 # What the library asks of a compiler, its flags and a program's other headers: SOURCE, which includes
-# all headers, compiles without sized deallocation, as clang has it before 19, and after headers
-# whose macros have names that anything might have; and where something is missing that must be
-# there, the first error says what.
+# all headers, compiles without sized deallocation, as clang has it before 19, without run-time types,
+# after headers whose macros have names that anything might have, and with all warnings that careful
+# programs have as errors; and where something is missing that must be there, the first error says
+# what. (Warnings about what is instantiated: tests/systems.)
 cmake_minimum_required(VERSION 3.25)
 
-set(compile "${CXX}" -isystem "${INCLUDE}" -fsyntax-only -x c++ "${SOURCE}")
+include("${CMAKE_CURRENT_LIST_DIR}/warnings.cmake")
+# By -include: `#pragma once` in the source itself has a warning.
+set(compile "${CXX}" -I "${INCLUDE}" -fsyntax-only)
+set(compiled -include "${SOURCE}" -x c++ /dev/null)
 function(accepts)
-  set(flags -std=gnu++20 ${ARGN})
-  execute_process(COMMAND ${compile} ${flags} RESULT_VARIABLE result ERROR_VARIABLE why)
+  set(flags -std=gnu++20 -Werror ${careful_warnings} ${ARGN})
+  execute_process(COMMAND ${compile} ${flags} ${compiled}
+                  RESULT_VARIABLE result ERROR_VARIABLE why)
   if(NOT result EQUAL 0)
     message(FATAL_ERROR "does not compile with ${flags}:\n${why}")
   endif()
 endfunction()
 
 set(macros -include "${CMAKE_CURRENT_LIST_DIR}/other_macros.h")
-accepts(-DSPOLIA_CHECKS=0 -fno-sized-deallocation ${macros})
+accepts(-DSPOLIA_CHECKS=0 -fno-sized-deallocation -fno-rtti ${macros})
 accepts(-DSPOLIA_CHECKS=1 ${macros})
 
 function(refuses sentence)
   # It ends with the first error, instead of reading all that a header asks for.
-  execute_process(COMMAND ${compile} -Wfatal-errors ${ARGN}
+  execute_process(COMMAND ${compile} -Wfatal-errors ${ARGN} ${compiled}
                   RESULT_VARIABLE result ERROR_VARIABLE why)
   if(result EQUAL 0)
     message(FATAL_ERROR "compiles with '${ARGN}', but must not")

@@ -34,6 +34,7 @@
 #include <utility>
 
 #include <spolia/base/atomic.hpp>
+#include <spolia/base/bits.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/threads.hpp>
 
@@ -121,11 +122,11 @@ class cells {
         // acquire ← the releases in occupy() and vacate().
         const std::uint64_t word = words(s, k)[w].load_acquire();
         if (word == 0) continue;
-        return base_of(k) + w * 64 + static_cast<std::uint32_t>(std::bit_width(word));
+        return base_of(k) + w * 64 + bit_length(word);
       }
     }
     // acquire ← the same.
-    return static_cast<std::uint32_t>(std::bit_width(first_word_.load_acquire()));
+    return bit_length(first_word_.load_acquire());
   }
 
   /// Calls f(number, cell) for each cell that was made, in ascending order of numbers; stops early
@@ -173,8 +174,7 @@ class cells {
 
   static constexpr unsigned segment_number(std::uint32_t n) noexcept {
     // Twice as large, so that the logarithm is never that of 0, which needs a branch.
-    return static_cast<unsigned>(std::bit_width(2 * n | (2 * first_size - 1)) -
-                                 std::bit_width(2 * first_size - 1));
+    return bit_length(2 * n | (2 * first_size - 1)) - bit_length(2 * first_size - 1);
   }
   static constexpr std::uint32_t base_of(unsigned k) noexcept {
     return k == 0 ? 0 : (first_size << k) / 2;
@@ -185,8 +185,7 @@ class cells {
 
   // The bits of the first 64 numbers stand in the whole; those of a later segment after its cells,
   // of which there are 64 or a multiple.
-  static constexpr unsigned first_with_words =
-      static_cast<unsigned>(std::bit_width(64U) - std::bit_width(first_size - 1));
+  static constexpr unsigned first_with_words = bit_length(64U) - bit_length(first_size - 1);
   static constexpr std::align_val_t alignment{(std::max)(alignof(Cell), alignof(bits))};
   static constexpr std::uint32_t words_of(unsigned k) noexcept {
     return k < first_with_words ? 0 : size_of(k) / 64;

@@ -83,6 +83,14 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
+/// `p`, which is not null by what the caller has promised or knows. Compilers that warn of null
+/// pointers, in a user's program, are told so by it.
+template <class T>
+[[nodiscard]] SPOLIA_ALWAYS_INLINE T* not_null(T* p) noexcept {
+  if (p == nullptr) __builtin_unreachable();
+  return p;
+}
+
 /// The distance that keeps two objects from slowing each other down. Two cache lines, because the
 /// prefetchers of common x86 and ARM cores fetch lines in pairs.
 inline constexpr std::size_t cache_line = 128;

@@ -21,12 +21,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <new>
 
+#include <spolia/base/bits.hpp>
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -129,14 +129,14 @@ struct log_linear {
   static constexpr std::size_t buckets = (64 - split_bits + 1) * split;
 
   static constexpr std::size_t bucket_of(std::uint64_t v) noexcept {
-    if (v < split) return static_cast<std::size_t>(v);
-    const unsigned shift = static_cast<unsigned>(std::bit_width(v)) - 1 - split_bits;
-    return shift * split + static_cast<std::size_t>(v >> shift);
+    if (v < split) return v;
+    const unsigned shift = bit_length(v) - 1 - split_bits;
+    return shift * split + (v >> shift);
   }
   static constexpr std::uint64_t first_of(std::size_t bucket) noexcept {
     if (bucket < split) return bucket;
     const std::size_t shift = bucket / split - 1;
-    return static_cast<std::uint64_t>(bucket - shift * split) << shift;
+    return (bucket - shift * split) << shift;
   }
   static constexpr std::uint64_t last_of(std::size_t bucket) noexcept {
     return bucket + 1 == buckets ? ~std::uint64_t{0} : first_of(bucket + 1) - 1;

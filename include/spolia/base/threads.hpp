@@ -46,12 +46,20 @@ struct this_thread {
 /// In the identity of a caller that gives no number: no thread's. Those of threads are below it.
 inline constexpr std::uint32_t passing_number = ~std::uint32_t{0} >> 1U;
 
+/// A listener's place among the others. A class by itself, since the listener's destructor is
+/// protected, which a friend of its own would undo.
+class listener_links {
+  friend class registry;
+  class listener* next_ = nullptr;
+  class listener* previous_ = nullptr;
+};
+
 /// Hears of threads that end. Registered with `listen`; the calls are made under the registry's
 /// lock, on the ending thread (`thread_left`) or in the child of a fork (the others), and must
 /// neither throw nor call back into the registry nor run code of the user. What a thread may hold
 /// that never asked for a number, a lock above all, is no lost thread's: `forked` comes once in
 /// each child, to all listeners before the first of them hears of a lost thread.
-class SPOLIA_EXPORT listener {
+class SPOLIA_EXPORT listener : public listener_links {
  public:
   virtual void thread_left(std::uint32_t number) noexcept = 0;
   /// Asked after that, and then whenever a thread joins until no listener does: whether something
@@ -65,11 +73,6 @@ class SPOLIA_EXPORT listener {
   listener(const listener&) = delete;
   listener& operator=(const listener&) = delete;
   ~listener() = default;
-
- private:
-  friend class registry;
-  listener* next_ = nullptr;
-  listener* previous_ = nullptr;
 };
 
 #if !defined(SPOLIA_MODEL)

@@ -47,7 +47,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -55,6 +54,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <spolia/base/bits.hpp>
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -264,7 +264,7 @@ constexpr std::uint32_t code_of(std::size_t bytes) noexcept {
   constexpr std::size_t most = std::size_t{1} << 38U;
   const std::size_t x = ((std::min)(bytes, most) - 1) / 16;
   if (x < 32) return static_cast<std::uint32_t>(1 + x);
-  const auto e = static_cast<std::uint32_t>(std::bit_width(x)) - 5;
+  const auto e = bit_length(x) - 5;
   return 1 + 16 + e * 16 + static_cast<std::uint32_t>(x >> e) - 16;
 }
 constexpr std::size_t bytes_of(std::uint32_t code) noexcept {

@@ -46,7 +46,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -56,6 +55,7 @@
 #include <vector>
 
 #include <spolia/base/atomic.hpp>
+#include <spolia/base/bits.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
 #include <spolia/base/threads.hpp>
@@ -175,8 +175,7 @@ class chain_lengths {
 
  private:
   static std::size_t range_of(std::uint64_t length) noexcept {
-    // bit_width() is of another type in older standard libraries.
-    return (std::min)(static_cast<std::size_t>(std::bit_width(length)) - 1, ranges - 1);
+    return (std::min)(std::size_t{bit_length(length)} - 1, ranges - 1);
   }
 
   struct alignas(cache_line) part {

@@ -17,7 +17,6 @@
 #pragma once
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -28,6 +27,7 @@
 #include <vector>
 
 #include <spolia/base/atomic.hpp>
+#include <spolia/base/bits.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
 #include <spolia/db/kept_status.hpp>
@@ -360,7 +360,7 @@ class SPOLIA_EXPORT table {
   }
 
   static unsigned segment_of(std::uint64_t slot) noexcept {
-    return static_cast<unsigned>(std::bit_width(slot / first_segment));
+    return bit_length(slot / first_segment);
   }
   static std::uint64_t start_of(unsigned k) noexcept {
     return k == 0 ? 0 : first_segment << (k - 1);

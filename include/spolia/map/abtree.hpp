@@ -246,7 +246,7 @@ class abtree_core {
       erased += cell.erased.value();
       inserted += cell.inserted.value();
     });
-    return inserted > erased ? static_cast<std::size_t>(inserted - erased) : 0;
+    return inserted > erased ? inserted - erased : 0;
   }
 
   /// See abtree::bytes_approx.

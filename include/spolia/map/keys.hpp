@@ -167,7 +167,7 @@ struct float_hash {
     if constexpr (sizeof rank > sizeof h) h ^= static_cast<std::uint64_t>(rank >> 64U);
     // Numbers that people use differ in their upper bits, tables go by the lower ones.
     h = (h ^ h >> 32U) * 0x9E3779B97F4A7C15U;
-    return static_cast<std::size_t>(h ^ h >> 32U);
+    return h ^ h >> 32U;
   }
 };
 

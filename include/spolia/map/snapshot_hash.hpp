@@ -52,7 +52,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -66,6 +65,7 @@
 #include <utility>
 #include <vector>
 
+#include <spolia/base/bits.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/shown_to.hpp>
@@ -432,7 +432,7 @@ class snapshot_hash
     if (o.buckets == 0 || o.buckets > std::uint64_t{1} << 40U) {
       throw std::invalid_argument("snapshot_hash: from 1 to 2^40 buckets");
     }
-    const auto base = static_cast<std::uint32_t>(std::bit_width(o.buckets - 1));
+    const auto base = bit_length(o.buckets - 1);
     return {.base = base, .load = o.load, .seed = o.seed ? *o.seed : detail::map::next_hash_seed()};
   }
 

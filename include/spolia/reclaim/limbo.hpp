@@ -158,7 +158,7 @@ class limbo {
   /// Moves the `most` oldest blocks to the end of `to`.
   void split(std::size_t most, limbo& to) noexcept {
     if (most >= count()) return to.append(*this);
-    for (; most > 0; --most) to.push(pop());
+    for (; most > 0; --most) to.push(not_null(pop()));
   }
 
   /// Fetches one more block ahead, after the first one at the first call after look_from_first().

@@ -34,12 +34,12 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <utility>
 
+#include <spolia/base/bits.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
 #include <spolia/base/memory.hpp>
@@ -219,7 +219,7 @@ class spread_over_time {
       : options_(o),
         from_(from),
         every_(o.every != 0 ? o.every : memory::frees_together()),
-        shift_(static_cast<int>(std::bit_width(std::max<std::size_t>(o.spread, 1))) - 1) {}
+        shift_(static_cast<int>(bit_length(std::max<std::size_t>(o.spread, 1))) - 1) {}
 
   template <class Poll>
   void take(local& me, limbo& safe, Poll&& poll) noexcept {

@@ -101,7 +101,7 @@ class view {
       : object_(o), body_(body), mark_(m) {}
   const T* get() const noexcept {
     mark_.see_section_open();
-    return body_;
+    return not_null(body_);
   }
 
   detail::object* object_ = nullptr;
@@ -139,7 +139,7 @@ class copy {
       : object_(o), body_(body), mark_(m) {}
   T* get() const noexcept {
     mark_.see_section_open();
-    return body_;
+    return not_null(body_);
   }
 
   detail::object* object_ = nullptr;

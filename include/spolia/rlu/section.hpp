@@ -64,7 +64,7 @@ class basic_reader {
   template <class T, std::invocable<const T&> F>
     requires(!std::is_member_pointer_v<F>)
   SPOLIA_ALWAYS_INLINE auto get(ptr<T> p, F&& f) {
-    detail::whole<T>& o = *detail::access::master(p);
+    detail::whole<T>& o = *not_null(detail::access::master(p));
     if (may_write_ && here_.special) [[unlikely]]
       return f(*read(p));
     const detail::record* r = o.newest.load_seq_cst();  // as in read
@@ -79,7 +79,7 @@ class basic_reader {
   /// What never changes in the object, which must not be null.
   template <class T>
   const detail::fixed_of<T>& fixed(ptr<T> p) const noexcept {
-    return detail::access::master(p)->fixed;
+    return not_null(detail::access::master(p))->fixed;
   }
 
   /// Returns what f(reader&) returns, to which it gives this section for reading: f must not write

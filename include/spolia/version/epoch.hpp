@@ -39,6 +39,9 @@ namespace detail::version {
 template <some_domain Domain>
 struct epoch_version : any_version<Domain> {
   atomic<epoch_version*> left{this};
+
+ protected:
+  ~epoch_version() = default;
 };
 
 /// Old left pointers may name freed versions, so there is no walking to the end.

@@ -62,7 +62,7 @@ class snapshot_expired : public std::runtime_error {
 };
 
 /// The leases of a timeline.
-class lease_board : private threads::listener {
+class lease_board final : private threads::listener {
  public:
   /// How one lease stands; for lease.
   struct entry {

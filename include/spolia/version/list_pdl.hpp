@@ -70,6 +70,9 @@ struct pdl_node : Base {
   atomic<pdl_node*> left{this};
   atomic<pdl_node*> right{nullptr};
   atomic<bool> marked{false};
+
+ protected:
+  ~pdl_node() = default;
 };
 
 template <class Base>

@@ -66,6 +66,9 @@ struct ssl_node : Base {
   atomic<ssl_node*> left{this};
   /// The address of its list, which stays (0: it was not placed), and whether it was cut off.
   atomic<std::uintptr_t> in{0};
+
+ protected:
+  ~ssl_node() = default;
 };
 
 template <class Base>

@@ -78,6 +78,7 @@
 #include <cstdint>
 
 #include <spolia/base/atomic.hpp>
+#include <spolia/base/bits.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/threads.hpp>
@@ -99,6 +100,9 @@ struct tree_node : Base {
   atomic<std::uint64_t> number{2};  // that of a list's first
   atomic<std::uint64_t> holds{1};
   atomic<removal> state{removal::none};
+
+ protected:
+  ~tree_node() = default;
 };
 
 template <class Base>
@@ -146,7 +150,7 @@ class tree_list : public detail::version::version_chain<tree_node<Base>> {
   static std::uint64_t depth(const node* n) noexcept {
     if (n == nullptr) return 0;
     const std::uint64_t number = n->number.load_relaxed();
-    const auto k = static_cast<std::uint64_t>(std::bit_width(number)) - 1;
+    const std::uint64_t k = bit_length(number) - 1;
     // The powers of two are the way down to the right; what lies between two of them hangs on the
     // left of the larger one, in perfect balance.
     if (std::has_single_bit(number)) return k;

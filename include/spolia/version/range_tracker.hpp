@@ -68,7 +68,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -77,6 +76,7 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/biased_gate.hpp>
+#include <spolia/base/bits.hpp>
 #include <spolia/base/cells.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
@@ -86,7 +86,7 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-class range_tracker : private threads::listener {
+class range_tracker final : private threads::listener {
   struct no_matter {
     void operator()(const tracked*) const noexcept {}
   };
@@ -170,8 +170,7 @@ class range_tracker : private threads::listener {
     if (options_.batch != 0) return options_.batch;
     const std::uint64_t p = threads::high_water();
     const std::uint64_t scan = worth_.load_relaxed();
-    const auto log = static_cast<std::uint64_t>(std::bit_width(p));
-    return (std::max)({std::uint64_t{options_.least_batch}, p * log, scan});
+    return (std::max)({std::uint64_t{options_.least_batch}, p * bit_length(p), scan});
   }
 
  private:

@@ -40,6 +40,7 @@
 #include <vector>
 
 #include <spolia/base/atomic.hpp>
+#include <spolia/base/bits.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/short_lock.hpp>
 
@@ -244,9 +245,7 @@ class slot_chunks {
     return *reinterpret_cast<chunk*>(segments_[segment_of(n)].load_acquire() + n * sizeof(chunk));
   }
   /// The first has 8 chunks, and each further one as many as are before it.
-  static constexpr unsigned segment_of(std::uint32_t n) noexcept {
-    return static_cast<unsigned>(std::bit_width(n | 7U)) - 3;
-  }
+  static constexpr unsigned segment_of(std::uint32_t n) noexcept { return bit_length(n | 7U) - 3; }
   [[nodiscard]] bool may_show(std::uint32_t n, std::uint64_t time) const noexcept {
     const chunk& c = at(n);
     // acquire ← the release in row_ended(): the end that was noted.

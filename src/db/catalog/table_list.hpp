@@ -15,7 +15,6 @@
 //              caller that has engine::catalog_lock, or opens the database.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -28,6 +27,7 @@
 #include <vector>
 
 #include <spolia/base/atomic.hpp>
+#include <spolia/base/bits.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/short_lock.hpp>
 #include <spolia/db/schema.hpp>
@@ -78,9 +78,7 @@ class fixed_objects {
   static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
   static constexpr std::uint32_t least = 4;
 
-  static unsigned block_of(std::uint32_t n) noexcept {
-    return static_cast<unsigned>(std::bit_width(n / least + 1)) - 1;
-  }
+  static unsigned block_of(std::uint32_t n) noexcept { return bit_length(n / least + 1) - 1; }
   static std::uint32_t size_of(unsigned block) noexcept { return least << block; }
   static std::uint32_t first_of(unsigned block) noexcept { return size_of(block) - least; }
 

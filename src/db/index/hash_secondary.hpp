@@ -35,6 +35,7 @@
 #include <utility>
 
 #include <spolia/base/atomic.hpp>
+#include <spolia/base/bits.hpp>
 #include <spolia/base/cells.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
@@ -369,7 +370,7 @@ class hash_secondary final : public secondary_index {
 
   /// With room for as many, and as many again.
   places& renew(row_set& s, places& old, std::uint64_t row_slots, domain_guard& g, tally& mine) {
-    places* const fresh = places::make(static_cast<unsigned>(std::bit_width(2 * row_slots - 1)));
+    places* const fresh = places::make(bit_length(2 * row_slots - 1));
     mine.add(places::bytes(fresh->bits));
     for (std::uint64_t i = 0; i < old.size(); ++i) {
       const std::uint64_t there = old.at(i).slot.load_relaxed();

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <utility>
 
+#include <spolia/base/bits.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/db/row_image.hpp>
 
@@ -39,7 +40,7 @@ class row_images {
 
   /// Room for so many words, that no row has: the same again until one has. Throws std::bad_alloc.
   row_image& take(std::size_t words) {
-    const auto number = static_cast<unsigned>(std::bit_width(words));
+    const auto number = bit_length(words);
     if (number >= large) [[unlikely]]
       return take_elsewhere(large, words);
     row_image* const last = shelves_[number].last;

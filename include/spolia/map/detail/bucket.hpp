@@ -24,6 +24,9 @@ template <class Collector>
 struct bucket_head : Collector::version {
   explicit bucket_head(std::uint8_t d) noexcept : depth(d) {}
   const std::uint8_t depth;
+
+ protected:
+  ~bucket_head() = default;
 };
 
 /// With sl_rt, and blocks at multiples of 64, a look-up reads one line, from `left` of the version

@@ -14,6 +14,7 @@
 #include <new>
 
 #include <spolia/base/atomic.hpp>
+#include <spolia/base/bits.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
 
@@ -61,7 +62,7 @@ class bucket_table {
 
   /// The lowest level at which list i is there.
   [[nodiscard]] std::uint32_t level_of(std::uint64_t i) const noexcept {
-    const auto bits = static_cast<std::uint32_t>(std::bit_width(i));
+    const auto bits = bit_length(i);
     return bits > base_ ? bits : base_;
   }
 

@@ -56,6 +56,9 @@ struct chromatic_nodes {
     node(kind k, std::uint64_t born) noexcept : list_owner<domain_type>(born), is(k) {}
     [[nodiscard]] bool is_leaf() const noexcept { return is == kind::leaf; }
     const kind is;
+
+   protected:
+    ~node() = default;
   };
 
   struct link {

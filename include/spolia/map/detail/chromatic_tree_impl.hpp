@@ -155,7 +155,7 @@ void chromatic_tree<Key, Value, Collector, Compare, Capacity, Shortcuts>::weigh(
     const session here = collector_.enter();
     const auto& links = i.child(side);
     const auto* newer = links.newest(collector_.time());
-    n = links.at(collector_.time(), then)->to;
+    n = not_null(links.at(collector_.time(), then))->to;
     all.current_bytes += newer->bytes();
     if constexpr (!Collector::info.reaches_idle_lists) {
       links.each([&](const auto& v) {

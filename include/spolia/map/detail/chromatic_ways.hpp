@@ -9,7 +9,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include <spolia/base/bits.hpp>
 #include <spolia/base/config.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -79,8 +79,8 @@ class chromatic_ways {
 
   void note_parts() {
     if (all_.size() < 2) return;
-    const auto most = static_cast<unsigned>(std::bit_width(all_.size() - 1));
-    const auto bits = static_cast<unsigned>(std::bit_width(behind_first(all_.back().from)));
+    const auto most = bit_length(all_.size() - 1);
+    const auto bits = bit_length(behind_first(all_.back().from));
     shift_ = bits > most ? bits - most : 0;
     parts_.reserve((behind_first(all_.back().from) >> shift_) + 2);
     // parts_[p]: the last entry whose first key has leading bits below p.

@@ -49,7 +49,7 @@ class hash_spread {
                                                 std::size_t buckets) const noexcept {
     const std::uint64_t row = hash / buckets;
     const auto begin = static_cast<std::size_t>((two_words{mixed(row)} * buckets) >> 64U);
-    const std::size_t at = begin + static_cast<std::size_t>(hash % buckets);
+    const std::size_t at = begin + hash % buckets;
     return at < buckets ? at : at - buckets;
   }
 

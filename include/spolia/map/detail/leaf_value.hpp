@@ -7,13 +7,13 @@
 // that throw what the value's throw, or nothing, and value().
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <new>
 #include <type_traits>
 
 #include <spolia/base/atomic.hpp>
+#include <spolia/base/bits.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/base/weight.hpp>
@@ -57,7 +57,7 @@ class value_apart {
   [[nodiscard]] const Value& value() const noexcept { return box_->value; }
   /// Of what several leaves have in common each has its part, about: no division for each value.
   [[nodiscard]] std::size_t owned_bytes() const noexcept {
-    const auto parts = static_cast<unsigned>(std::bit_width(box_->holders.load_relaxed())) - 1;
+    const auto parts = bit_length(box_->holders.load_relaxed()) - 1;
     return (sizeof(box) + weighing::bytes_of(box_->owned)) >> parts;
   }
 

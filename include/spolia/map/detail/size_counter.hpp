@@ -38,7 +38,7 @@ class size_counter {
       added += m.added.value();
       return true;
     });
-    return added > removed ? static_cast<std::size_t>(added - removed) : 0;
+    return added > removed ? added - removed : 0;
   }
 
  private:

@@ -278,7 +278,10 @@ inline void domain<Scheme, Release>::free_when_due(cell& c) noexcept {
 template <class Scheme, class Release>
 template <class T>
 struct domain<Scheme, Release>::guard::disposers {
-  static T* object(retired* r) noexcept { return static_cast<T*>(static_cast<header*>(r)); }
+  // By references: a pointer might be null, which a cast of it asks.
+  static T* object(retired* r) noexcept {
+    return std::addressof(static_cast<T&>(static_cast<header&>(*r)));
+  }
   static const void* address(const retired* r) noexcept {
     return static_cast<const T*>(static_cast<const header*>(r));
   }
@@ -306,10 +309,10 @@ struct domain<Scheme, Release>::guard::boxed : header {
   boxed(T* o, Deleter d) : object(o), deleter(std::move(d)) {}
 
   static void* destroy(retired* r) noexcept {
-    boxed* const self = static_cast<boxed*>(static_cast<header*>(r));
-    self->deleter(self->object);
-    self->~boxed();
-    return self;
+    boxed& self = static_cast<boxed&>(static_cast<header&>(*r));
+    self.deleter(self.object);
+    self.~boxed();
+    return &self;
   }
   static const void* address(const retired* r) noexcept {
     return static_cast<const boxed*>(static_cast<const header*>(r))->object;

@@ -5,12 +5,12 @@
 #pragma once
 
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
 
 #include <spolia/base/atomic.hpp>
+#include <spolia/base/bits.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/short_lock.hpp>
 #include <spolia/version/tracked.hpp>
@@ -37,7 +37,7 @@ class list_queue {
   /// Else returns that one, which is the caller's now as well.
   tracked* put_aside(tracked* list, std::uint64_t count) noexcept {
     const std::lock_guard here(lock_);
-    plain<tracked*>& place = short_[static_cast<std::size_t>(std::bit_width(count))];
+    plain<tracked*>& place = short_[bit_length(count)];
     tracked* const other = place.read();
     place.write(other == nullptr ? list : nullptr);
     return other;
