@@ -65,7 +65,9 @@ class post final : private listener {
     struct sigaction ours{};
     ours.sa_handler = &spolia_restart_signal;
     sigemptyset(&ours.sa_mask);
-    ours.sa_flags = SA_RESTART;
+    // SA_ONSTACK: threads of another language's runtime may have stacks that are too small for a
+    // handler, and another one for signals (Go's, for one). Its jump leaves that stack again.
+    ours.sa_flags = SA_RESTART | SA_ONSTACK;
     if (sigaction(chosen, &ours, nullptr) != 0) {
       throw std::runtime_error("neutralization: the signal's handler could not be installed");
     }

@@ -76,6 +76,11 @@ class stubborn_reader {
   template <class Domain>
   explicit stubborn_reader(Domain& d)
       : thread_([this, &d] {
+          // As a thread of Go's has it: each restart is a jump that leaves this stack again.
+          stack_t for_signals{};
+          for_signals.ss_sp = room_.data();
+          for_signals.ss_size = room_.size();
+          sigaltstack(&for_signals, nullptr);
           auto guard = d.enter();
           guard.read([&] {
             attempts.fetch_add(1, std::memory_order_relaxed);
@@ -104,6 +109,7 @@ class stubborn_reader {
 
  private:
   std::atomic<bool> over_{false};
+  std::vector<char> room_ = std::vector<char>(64U << 10U);
   std::thread thread_;
 };
 
@@ -439,6 +445,12 @@ TEST(neutralization_plus_only, a_round_of_another_thread_counts) {
   EXPECT_EQ(ours.destroyed(), 0);
   retire_many(ours, 100);
   EXPECT_GE(ours.destroyed(), 100);
+}
+
+TEST(restart_signal, comes_on_a_stack_for_signals) {
+  struct sigaction now{};
+  ASSERT_EQ(sigaction(core::claim_restart_signal(0), nullptr, &now), 0);
+  EXPECT_NE(now.sa_flags & SA_ONSTACK, 0);
 }
 
 struct signals_of_a_process : testing::Test {

@@ -10,6 +10,7 @@
 //     It is never chained to another handler: a signal that has one is refused
 //     (std::runtime_error). Code that replaces our handler later makes threads deaf: they are then
 //     not interrupted any more.
+//   * It runs on the thread's stack for signals, if the thread has one (SA_ONSTACK).
 //   * System calls are restarted (SA_RESTART); the few that never are may return EINTR.
 //   * A handler of another signal that interrupts a section may itself be abandoned by a jump out
 //     of the section. Handlers that must not be: put our signal into their sa_mask.
