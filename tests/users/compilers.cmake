@@ -25,16 +25,21 @@ accepts(-DSPOLIA_CHECKS=0 -fno-sized-deallocation -fno-rtti ${macros})
 accepts(-DSPOLIA_CHECKS=1 ${macros})
 
 function(refuses sentence)
-  # It ends with the first error, instead of reading all that a header asks for.
-  execute_process(COMMAND ${compile} -Wfatal-errors ${ARGN} ${compiled}
+  execute_process(COMMAND ${compile} ${ARGN} ${compiled}
                   RESULT_VARIABLE result ERROR_VARIABLE why)
   if(result EQUAL 0)
     message(FATAL_ERROR "compiles with '${ARGN}', but must not")
   endif()
-  string(REGEX MATCH "error: [^\n]*" first "${why}")
+  string(REGEX MATCHALL "error: [^\n]*" errors "${why}")
+  list(GET errors 0 first)
   string(FIND "${first}" "${sentence}" at)
   if(at EQUAL -1)
     message(FATAL_ERROR "with '${ARGN}' the first error is not '${sentence}', but: ${first}")
+  endif()
+  # The second is the header that ends the compilation.
+  list(LENGTH errors count)
+  if(NOT count EQUAL 2)
+    message(FATAL_ERROR "with '${ARGN}' there are ${count} errors: ${why}")
   endif()
 endfunction()
 

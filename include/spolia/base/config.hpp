@@ -11,15 +11,17 @@
 #pragma once
 
 // Here, since each header of the library reads this one first: what is missing is said before the
-// compiler stumbles over its consequences.
+// compiler stumbles over its consequences. A file that is not there ends the compilation, which an
+// #error does not: hundreds of consequences would follow.
 #if !defined(__cplusplus) || __cplusplus < 202002L
 #error "Spolia needs C++20: compile with -std=c++20 or a later standard"
-#endif
-#if __SIZEOF_POINTER__ != 8
+#include <see_the_error_above>
+#elif __SIZEOF_POINTER__ != 8
 #error "Spolia needs a 64-bit target: pointers of 8 bytes"
-#endif
-#if !defined(__cpp_exceptions)
+#include <see_the_error_above>
+#elif !defined(__cpp_exceptions)
 #error "Spolia needs exceptions: compile without -fno-exceptions (-fno-rtti is supported)"
+#include <see_the_error_above>
 #endif
 
 #include <cstddef>
