@@ -100,6 +100,19 @@ def _require_packages(needs: list[str]) -> None:
     _write_stamp({"state": state, "needs": sorted(set(known) | set(needs))})
 
 
+def obtain(needs: list[str]) -> list[str]:
+    """What is missing when what could be had has been installed: for checks that then skip."""
+    if os.environ.get("SPOLIA_SKIP_SETUP"):
+        return missing(needs, _installed)
+    absent = missing(needs, _installed)
+    possible = [need for need in absent if _available(choose([need], _available)[0])]
+    try:
+        _require_packages(possible)
+    except dev_error as error:
+        say(str(error))
+    return missing(needs, _installed)
+
+
 def _installed(package: str) -> bool:
     if not shutil.which("dpkg-query"):
         return False

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from devtool import ctest, process, record, setup
+from devtool import ctest, process, record, setup, systems
 from devtool.process import BUILD, ROOT, say
 from devtool.tally import tally
 
@@ -44,6 +44,7 @@ class context:
     deadline: float
     verbose: bool
     pattern: str | None
+    parts: dict[str, tally] = field(default_factory=dict)  # with lines of their own in the record
 
     def step(self, command: list[str], env: dict[str, str] | None = None) -> process.outcome:
         left = self.deadline - time.monotonic()
@@ -160,6 +161,19 @@ def _alone(run: context) -> tally:
     return counts
 
 
+def _systems(run: context) -> tally:
+    """The rows of docs/where-it-runs.md that fit the pattern."""
+    counts = tally()
+    for one in systems.ROWS:
+        if run.pattern and not re.search(run.pattern, one.name):
+            continue
+        result = _timed(lambda one=one: systems.check(run, one))
+        run.parts[systems.title(one)] = result
+        say(_row(one.name, result))
+        counts.add(result)
+    return counts if run.parts else tally(note="no row fits")
+
+
 def _lint(run: context) -> tally:
     counts = tally()
     for package in ("lint", "devtool"):
@@ -233,6 +247,7 @@ LONG_STAGES = [
     stage("aarch64", 1800, ("build", "cross"), _emulated),
     stage("alone", 1800, ("build",), _alone),
     stage("bench", 1800, ("build", "bench", "python"), _bench),
+    stage("systems", 7200, ("build",), _systems),
     stage("clang", 7200, ("build", "bench", "tool", "clang"), _preset("clang", *NOT_PACKAGE)),
     stage("asan-ubsan-all", 7200, ("build", "tool", "clang"), _preset("asan-ubsan")),
     stage("tsan-all", 7200, ("build", "clang"), _preset("tsan")),
@@ -257,17 +272,25 @@ def run_stages(
         say(f"=== {one.name} ({number} of {len(chosen)}, at most {one.seconds} s)")
         log = BUILD / "logs" / f"{one.name}.log"
         log.unlink(missing_ok=True)
-        started, cpu = time.monotonic(), _cpu_seconds()
-        result = one.run(context(one.name, started + one.seconds, verbose, pattern))
-        result.seconds = time.monotonic() - started
-        result.cpu_seconds = _cpu_seconds() - cpu
+        run = context(one.name, time.monotonic() + one.seconds, verbose, pattern)
+        result = _timed(lambda one=one, run=run: one.run(run))
         results[one.name] = result
         say(f"=== {_row(one.name, result)}")
         if everything:
-            record.write(NAMES + LONG_NAMES, one.name, result, now)
+            whole = {} if pattern else {one.name: result}
+            for name, part in {**run.parts, **whole}.items():
+                record.write(NAMES + LONG_NAMES + systems.TITLES, name, part, now)
     if everything:
         say(f"kept in {process.FULL_TEST.relative_to(ROOT)}")
     return _summary(results)
+
+
+def _timed(what: Callable[[], tally]) -> tally:
+    started, cpu = time.monotonic(), _cpu_seconds()
+    result = what()
+    result.seconds = time.monotonic() - started
+    result.cpu_seconds = _cpu_seconds() - cpu
+    return result
 
 
 def _cpu_seconds() -> float:

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the library runs: compilers, processors and hosts, one row each (docs/where-it-runs.md).
+
+A row compiles the whole library and tests/systems/everywhere.cpp, which uses every part of it, and
+runs that. What cannot be had on a machine is skipped, and says so.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from devtool import setup
+from devtool.process import BUILD, ROOT
+from devtool.tally import tally
+
+FOLDER = BUILD / "systems"
+PROGRAM = ROOT / "tests" / "systems" / "everywhere.cpp"
+WARNINGS = ROOT / "tests" / "users" / "warnings.cmake"
+DEBIAN = FOLDER / "debian-sid"
+ZIG = "ziglang==0.17.1"
+# Not optimised: what the optimiser does is for other stages.
+OPTIONS = ("-O0", "-DNDEBUG", "-pthread")
+
+
+@dataclass(frozen=True)
+class row:
+    """`compiler` begins the command; `runs` stands before the program where the processor is
+    another one; `needs` are Debian's packages, as in setup.NEEDS."""
+
+    name: str
+    compiler: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    check: Callable | None = None
+
+    @property
+    def program(self) -> pathlib.Path:
+        return FOLDER / self.name / "everywhere"
+
+
+def sources() -> list[str]:
+    """Of the library, for one build variant."""
+    text = (ROOT / "cmake" / "sources.cmake").read_text(encoding="utf-8")
+    listed = re.search(r"set\(SPOLIA_SOURCES\s(.*?)\)", text, re.S)[1].split()
+    return [name for name in listed if not name.endswith("other_flavour.cpp")]
+
+
+def warnings() -> list[str]:
+    text = WARNINGS.read_text(encoding="utf-8")
+    return re.search(r"set\(careful_warnings\s(.*?)\)", text, re.S)[1].split()
+
+
+def unit(folder: pathlib.Path) -> pathlib.Path:
+    """The library as one source."""
+    folder.mkdir(parents=True, exist_ok=True)
+    whole = folder / "library.cpp"
+    whole.write_text("".join(f'#include "{name}"\n' for name in sources()), encoding="utf-8")
+    return whole
+
+
+def compiled(run, one: row):
+    """The library as one unit and the program, linked; the outcome."""
+    folders = [f"-I{ROOT / name}" for name in ("include", "src", ".")]
+    what = [str(unit(one.program.parent)), str(PROGRAM), "-o", str(one.program)]
+    return run.step([*one.compiler, *OPTIONS, *folders, *what])
+
+
+def used(run, one: row, how: tuple[str, ...] = (), env: dict[str, str] | None = None):
+    """The program's two parts, the second with a database that it makes."""
+    data = one.program.parent / "data"
+    shutil.rmtree(data, ignore_errors=True)
+    start = [*(how or one.runs), str(one.program)]
+    outcome = run.step([*start, "parts"], env)
+    for what in ("write", "check"):
+        if outcome.ok:
+            outcome = run.step([*start, what, str(data)], env)
+    return outcome
+
+
+def told(outcome, what: str) -> tally:
+    if outcome.timed_out:
+        return tally(failed=1, note=f"{what}: over its time")
+    return tally(passed=1) if outcome.ok else tally(failed=1, note=f"{what} failed")
+
+
+def builds_and_runs(run, one: row) -> tally:
+    outcome = compiled(run, one)
+    return told(used(run, one), "the program") if outcome.ok else told(outcome, "the compiler")
+
+
+def other_processor(run, one: row) -> tally:
+    """And each reads what the other has written."""
+    counts = builds_and_runs(run, one)
+    host = by_name("gcc-12")
+    if counts.failed or not host.program.exists():
+        return counts
+    data = str(one.program.parent / "exchanged")
+    for writer, reader in ((one, host), (host, one)):
+        shutil.rmtree(data, ignore_errors=True)
+        outcome = run.step([*writer.runs, str(writer.program), "write", data])
+        if outcome.ok:
+            outcome = run.step([*reader.runs, str(reader.program), "check", data])
+        if not outcome.ok:
+            return told(outcome, f"{reader.name} reads what {writer.name} wrote:")
+    return counts
+
+
+def careful(run, one: row) -> tally:
+    """Optimised, in both build variants: some warnings are about what the optimiser finds."""
+    for checks in ("0", "1"):
+        flags = ["-O2", f"-DSPOLIA_CHECKS={checks}", "-Werror", *warnings()]
+        outcome = run.step(
+            [*one.compiler, *flags, f"-I{ROOT / 'include'}", "-c", str(PROGRAM), "-o", os.devnull]
+        )
+        if not outcome.ok:
+            return told(outcome, f"SPOLIA_CHECKS={checks}:")
+    return tally(passed=1)
+
+
+def refused(run, one: row) -> tally:
+    """One sentence, and nothing else that is wrong."""
+    outcome = run.step([*one.compiler, f"-I{ROOT / 'include'}", "-fsyntax-only", str(PROGRAM)])
+    errors = re.findall(r"error: (.*)", outcome.output)
+    good = len(errors) == 2 and "#error" in errors[0] and "see_the_error_above" in errors[1]
+    return tally(passed=1) if good else tally(failed=1, note=f"{len(errors)} errors, not two")
+
+
+def with_program_of(name: str, how: Callable) -> Callable:
+    """A check of the program that another row has built, under other conditions."""
+
+    def check(run, one: row) -> tally:
+        base = by_name(name)
+        if not base.program.exists():
+            counts = told(compiled(run, base), "the compiler")
+            if counts.failed:
+                return counts
+        return how(run, base)
+
+    return check
+
+
+def started_by(*how: str) -> Callable:
+    return lambda run, base: told(used(run, base, how), "the program")
+
+
+def with_pages_of(size: int) -> Callable:
+    return lambda run, base: told(used(run, base, (*base.runs, "-p", str(size))), "the program")
+
+
+def alone(run, base: row) -> tally:
+    """On each processor alone, so that the numbers of those there are begin above 0, too."""
+    counts = tally()
+    for number in sorted(os.sched_getaffinity(0)):
+        counts.add(told(used(run, base, ("taskset", "-c", str(number))), f"processor {number}:"))
+    return counts
+
+
+def without_signals(run, base: row) -> tally:
+    """The one scheme that needs a signal is refused by a sentence, and the rest works."""
+    outcome = run.step([str(base.program), "signals"])
+    return told(outcome, "the program")
+
+
+def musl(run, one: row) -> tally:
+    """zig is clang with libc++ and musl, and comes as a package of Python's."""
+    python = FOLDER / "zig" / "bin" / "python"
+    if not python.exists():
+        run.step(["python3", "-m", "venv", str(FOLDER / "zig")])
+        outcome = run.step([str(python), "-m", "pip", "install", "-q", ZIG])
+        if not outcome.ok:
+            return tally(skipped=1, note="zig is not to be had")
+    zig = row(one.name, (str(python), "-m", "ziglang", "c++", *one.compiler))
+    return builds_and_runs(run, zig)
+
+
+def debian_sid(run, one: row) -> tally:
+    """Debian's newest, in a folder of its own: only a superuser may run something there."""
+    if os.geteuid() != 0 or not shutil.which("debootstrap"):
+        return tally(skipped=1, note="no debootstrap, or no rights to use it")
+    if not (DEBIAN / "usr" / "bin" / "g++").exists():
+        made = ["debootstrap", "--variant=minbase", "--include=g++", "sid", str(DEBIAN)]
+        outcome = run.step(made)
+        if not outcome.ok:
+            return tally(skipped=1, note="Debian's packages are not to be had")
+    inside = DEBIAN / "spolia"
+    shutil.rmtree(inside, ignore_errors=True)
+    for name in ("include", "src", "tests/systems"):
+        shutil.copytree(ROOT / name, inside / name)
+    unit(inside)
+    folders = ["-I/spolia/include", "-I/spolia/src", "-I/spolia"]
+    what = ["/spolia/library.cpp", "/spolia/tests/systems/everywhere.cpp"]
+    command = [*one.compiler, *OPTIONS, *folders, *what, "-o", "/spolia/everywhere"]
+    outcome = run.step(["chroot", str(DEBIAN), *command])
+    if not outcome.ok:
+        return told(outcome, "the compiler")
+    for words in (["parts"], ["write", "/spolia/data"], ["check", "/spolia/data"]):
+        outcome = run.step(["chroot", str(DEBIAN), "/spolia/everywhere", *words])
+        if not outcome.ok:
+            break
+    return told(outcome, "the program")
+
+
+def emulated(processor: str, package: str) -> row:
+    """Another processor, by Debian's cross compiler and qemu."""
+    triple = f"{processor}-linux-gnu"
+    qemu = (f"qemu-{processor.replace('powerpc', 'ppc')}", "-L", f"/usr/{triple}")
+    needs = (f"g++-{package}-linux-gnu", "qemu-user")
+    return row(processor, (f"{triple}-g++", "-std=c++20"), qemu, needs, other_processor)
+
+
+def clang(number: int, standard: str) -> row:
+    command = (f"clang++-{number}", f"-std={standard}")
+    return row(f"clang-{number}", command, needs=(f"clang-{number}",))
+
+
+LIBCXX = ("clang-19", "libc++-19-dev", "libc++abi-19-dev")
+OLD_X86 = ("qemu-x86_64", "-cpu", "core2duo")
+
+ROWS = [
+    row("gcc-12", ("g++-12", "-std=c++20"), needs=("g++-12",)),
+    row("gcc-11", ("g++-11", "-std=c++20"), needs=("g++-11",)),
+    row("gcc-newest", ("g++", "-std=c++26"), needs=("debootstrap",), check=debian_sid),
+    clang(14, "c++20"),
+    clang(16, "c++2b"),
+    clang(19, "c++23"),
+    clang(22, "c++26"),
+    row("libc++", ("clang++-19", "-std=c++20", "-stdlib=libc++"), needs=LIBCXX),
+    row("no-rtti", ("g++-12", "-std=c++20", "-fno-rtti"), needs=("g++-12",)),
+    row("gcc-warnings", ("g++-12", "-std=c++20"), needs=("g++-12",), check=careful),
+    row("clang-warnings", ("clang++-19", "-std=c++20"), needs=("clang-19",), check=careful),
+    row("musl", ("-target", "x86_64-linux-musl", "-std=c++20"), check=musl),
+    emulated("aarch64", "aarch64"),
+    emulated("riscv64", "riscv64"),
+    emulated("powerpc64le", "powerpc64le"),
+    emulated("s390x", "s390x"),
+    row(
+        "no-sse4.2",
+        needs=("g++-12", "qemu-user"),
+        check=with_program_of("gcc-12", started_by(*OLD_X86)),
+    ),
+    row("pages-16k", needs=("qemu-user",), check=with_program_of("aarch64", with_pages_of(16384))),
+    row("pages-64k", needs=("qemu-user",), check=with_program_of("aarch64", with_pages_of(65536))),
+    row("one-processor", needs=("g++-12",), check=with_program_of("gcc-12", alone)),
+    row("no-signal", needs=("g++-12",), check=with_program_of("gcc-12", without_signals)),
+    row("c++17", ("g++-12", "-std=c++17"), needs=("g++-12",), check=refused),
+    row(
+        "no-exceptions",
+        ("g++-12", "-std=c++20", "-fno-exceptions"),
+        needs=("g++-12",),
+        check=refused,
+    ),
+    row(
+        "32-bits",
+        ("i686-linux-gnu-g++", "-std=c++20"),
+        needs=("g++-i686-linux-gnu",),
+        check=refused,
+    ),
+]
+
+
+def by_name(name: str) -> row:
+    return next(one for one in ROWS if one.name == name)
+
+
+def title(one: row) -> str:
+    """Of its line in docs/last-full-test.md."""
+    return f"systems/{one.name}"
+
+
+TITLES = [title(one) for one in ROWS]
+
+
+def check(run, one: row) -> tally:
+    absent = setup.obtain(list(one.needs))
+    if absent:
+        return tally(skipped=1, note=f"not to be had: {' '.join(absent)}")
+    return (one.check or builds_and_runs)(run, one)
