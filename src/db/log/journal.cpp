@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <random>
+#include <system_error>
+#include <thread>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -42,7 +44,14 @@ journal::~journal() {
 void journal::start(const log_end& end, const std::function<void()>& before_name) {
   epoch_ = end.epoch;
   // The thread first: that there is none to be had must leave the files as they were.
-  if (level_ == durability_level::async) *flusher_ = std::thread([this] { run(); });
+  if (level_ == durability_level::async) {
+    try {
+      *flusher_ = std::thread([this] { run(); });
+    } catch (const std::system_error& e) {
+      throw storage_error(writer_.path(), storage_error::nowhere,
+                          "the log's thread cannot be started", e.code());
+    }
+  }
   writer_.start(end, before_name);
   queue_.restart(end.sequence);
 }

@@ -98,6 +98,8 @@ class log_writer {
 
   /// Begins a segment after `end`. Calls `before_name` before that gets its name.
   void start(const log_end& end, const std::function<void()>& before_name);
+  /// The folder that the log is in.
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return folder_.path(); }
   /// Not so in a child of the process that has opened it: the file is its parent's.
   [[nodiscard]] bool at_home() const noexcept { return home_ == ::getpid(); }
   bool write(log_entry* first, std::uint64_t durable) noexcept {
