@@ -16,6 +16,9 @@
 #if !defined(__cplusplus) || __cplusplus < 202002L
 #error "Spolia needs C++20: compile with -std=c++20 or a later standard"
 #include <see_the_error_above>
+#elif defined(_WIN32)
+#error "Spolia needs a POSIX system: it does not run on Windows"
+#include <see_the_error_above>
 #elif __SIZEOF_POINTER__ != 8
 #error "Spolia needs a 64-bit target: pointers of 8 bytes"
 #include <see_the_error_above>

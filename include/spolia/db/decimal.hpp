@@ -40,7 +40,9 @@ class decimal_number {
   [[nodiscard]] SPOLIA_EXPORT std::string text() const;
 
   SPOLIA_EXPORT friend std::weak_ordering operator<=>(decimal_number a, decimal_number b) noexcept;
-  friend bool operator==(decimal_number a, decimal_number b) noexcept { return (a <=> b) == 0; }
+  friend bool operator==(decimal_number a, decimal_number b) noexcept {
+    return std::is_eq(a <=> b);
+  }
 
  private:
   std::int64_t scaled_ = 0;
