@@ -3,8 +3,13 @@
 // little else: it asks for no framework of tests, and takes a second.
 //   everywhere parts        all parts but files
 //   everywhere signals      the same where the program has taken all real-time signals
+//   everywhere threads DIR  a database and others where the program may have no threads more
 //   everywhere write DIR    makes a database there
 //   everywhere check DIR    reads it, perhaps on a machine of another kind
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <array>
 #include <bit>
 #include <csignal>
@@ -16,6 +21,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -299,17 +305,60 @@ void without_signals() {
   parts();
 }
 
+/// Where no thread can be had, as in a container with as many processes as it may have: what needs
+/// one says so, and the rest does without.
+void without_threads(const char* folder) {
+  const uid_t nobody = 65534;  // no limit holds the superuser
+  if (::mkdir(folder, 0700) != 0) throw std::runtime_error("cannot make the folder");
+  if (::geteuid() == 0 && (::chown(folder, nobody, nobody) != 0 || ::setuid(nobody) != 0)) {
+    throw std::runtime_error("cannot become another user");
+  }
+  const std::string data = std::string(folder) + "/data";
+  write(data.c_str());
+  const rlimit none{0, 0};
+  if (::setrlimit(RLIMIT_NPROC, &none) != 0) throw std::runtime_error("cannot set the limit");
+  bool refused = false;
+  try {
+    std::thread([] {}).join();
+  } catch (const std::system_error&) {
+    refused = true;
+  }
+  need(refused, "there is no thread to be had");
+  check(data.c_str());
+  refused = false;
+  try {
+    db::options o;
+    o.durability = db::durability_level::async;
+    static_cast<void>(db::database::open(data, o));
+  } catch (const db::storage_error& e) {
+    refused = e.file() == data && e.reason() == std::errc::resource_unavailable_try_again;
+  }
+  need(refused, "a log with a thread of its own names its file");
+  spolia::rlu::domain home;
+  refused = false;
+  try {
+    const spolia::rlu::detector upkeep(home);
+  } catch (const std::system_error&) {
+    refused = true;
+  }
+  need(refused, "a detector is a thread");
+  snapshots();
+  check(data.c_str());
+}
+
 int run(std::string_view what, const char* folder) {
   if (what == "parts") {
     parts();
   } else if (what == "signals") {
     without_signals();
+  } else if (what == "threads" && folder != nullptr) {
+    without_threads(folder);
   } else if (what == "write" && folder != nullptr) {
     write(folder);
   } else if (what == "check" && folder != nullptr) {
     check(folder);
   } else {
-    need(false, "usage: everywhere parts | signals | write DIR | check DIR");
+    need(false, "usage: everywhere parts | signals | threads DIR | write DIR | check DIR");
   }
   std::printf("%s: %s\n", std::string(what).c_str(), failures == 0 ? "ok" : "failed");
   return failures == 0 ? 0 : 1;

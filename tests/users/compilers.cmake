@@ -45,5 +45,6 @@ endfunction()
 
 refuses("Spolia needs C++20" -std=c++17)
 refuses("Spolia needs exceptions" -std=c++20 -fno-exceptions)
+refuses("Spolia needs a POSIX system" -std=c++20 -D_WIN32)
 # For want of the C library of a machine with pointers of 4 bytes.
 refuses("Spolia needs a 64-bit target" -std=c++20 -U__SIZEOF_POINTER__ -D__SIZEOF_POINTER__=4)

@@ -44,7 +44,7 @@ class context:
     deadline: float
     verbose: bool
     pattern: str | None
-    parts: dict[str, tally] = field(default_factory=dict)  # with lines of their own in the record
+    keep: Callable[[str, tally], None] = lambda name, result: None  # for lines of the record
 
     def step(self, command: list[str], env: dict[str, str] | None = None) -> process.outcome:
         left = self.deadline - time.monotonic()
@@ -168,10 +168,10 @@ def _systems(run: context) -> tally:
         if run.pattern and not re.search(run.pattern, one.name):
             continue
         result = _timed(lambda one=one: systems.check(run, one))
-        run.parts[systems.title(one)] = result
+        run.keep(systems.title(one), result)
         say(_row(one.name, result))
         counts.add(result)
-    return counts if run.parts else tally(note="no row fits")
+    return counts if counts != tally() else tally(note="no row fits")
 
 
 def _lint(run: context) -> tally:
@@ -268,18 +268,21 @@ def run_stages(
     setup.require(*dict.fromkeys(need for one in chosen for need in one.needs))
     results: dict[str, tally] = {}
     now = record.of_now()
+
+    def keep(name: str, result: tally) -> None:
+        if everything:
+            record.write(NAMES + LONG_NAMES + systems.TITLES, name, result, now)
+
     for number, one in enumerate(chosen, 1):
         say(f"=== {one.name} ({number} of {len(chosen)}, at most {one.seconds} s)")
         log = BUILD / "logs" / f"{one.name}.log"
         log.unlink(missing_ok=True)
-        run = context(one.name, time.monotonic() + one.seconds, verbose, pattern)
+        run = context(one.name, time.monotonic() + one.seconds, verbose, pattern, keep)
         result = _timed(lambda one=one, run=run: one.run(run))
         results[one.name] = result
         say(f"=== {_row(one.name, result)}")
-        if everything:
-            whole = {} if pattern else {one.name: result}
-            for name, part in {**run.parts, **whole}.items():
-                record.write(NAMES + LONG_NAMES + systems.TITLES, name, part, now)
+        if not pattern:
+            keep(one.name, result)
     if everything:
         say(f"kept in {process.FULL_TEST.relative_to(ROOT)}")
     return _summary(results)

@@ -166,6 +166,13 @@ def without_signals(run, base: row) -> tally:
     return told(outcome, "the program")
 
 
+def without_threads(run, base: row) -> tally:
+    """What needs a thread says so, and the rest does without."""
+    data = base.program.parent / "alone"
+    shutil.rmtree(data, ignore_errors=True)
+    return told(run.step([str(base.program), "threads", str(data)]), "the program")
+
+
 def musl(run, one: row) -> tally:
     """zig is clang with libc++ and musl, and comes as a package of Python's."""
     python = FOLDER / "zig" / "bin" / "python"
@@ -218,6 +225,7 @@ def clang(number: int, standard: str) -> row:
     return row(f"clang-{number}", command, needs=(f"clang-{number}",))
 
 
+CHECKED_LIBCXX = "-D_LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_EXTENSIVE"
 LIBCXX = ("clang-19", "libc++-19-dev", "libc++abi-19-dev")
 OLD_X86 = ("qemu-x86_64", "-cpu", "core2duo")
 
@@ -229,7 +237,7 @@ ROWS = [
     clang(16, "c++2b"),
     clang(19, "c++23"),
     clang(22, "c++26"),
-    row("libc++", ("clang++-19", "-std=c++20", "-stdlib=libc++"), needs=LIBCXX),
+    row("libc++", ("clang++-19", "-std=c++20", "-stdlib=libc++", CHECKED_LIBCXX), needs=LIBCXX),
     row("no-rtti", ("g++-12", "-std=c++20", "-fno-rtti"), needs=("g++-12",)),
     row("gcc-warnings", ("g++-12", "-std=c++20"), needs=("g++-12",), check=careful),
     row("clang-warnings", ("clang++-19", "-std=c++20"), needs=("clang-19",), check=careful),
@@ -247,6 +255,7 @@ ROWS = [
     row("pages-64k", needs=("qemu-user",), check=with_program_of("aarch64", with_pages_of(65536))),
     row("one-processor", needs=("g++-12",), check=with_program_of("gcc-12", alone)),
     row("no-signal", needs=("g++-12",), check=with_program_of("gcc-12", without_signals)),
+    row("no-threads", needs=("g++-12",), check=with_program_of("gcc-12", without_threads)),
     row("c++17", ("g++-12", "-std=c++17"), needs=("g++-12",), check=refused),
     row(
         "no-exceptions",

@@ -11,7 +11,7 @@ import tempfile
 import unittest
 from unittest import mock
 
-from devtool import cli, commands, ctest, process, quick, record, setup, stages
+from devtool import cli, commands, ctest, process, quick, record, setup, stages, systems
 
 CTEST = """\
  1/6 Test #1: list.1 ........................   Passed    0.00 sec
@@ -143,6 +143,17 @@ class Stages(unittest.TestCase):
         table = text.partition("## Where checks run")[2].partition("\n## ")[0]
         told = re.findall(r"^\| ([a-z0-9-]+) \|", table, re.M)
         self.assertEqual(told, ["stage", *stages.NAMES, *stages.LONG_NAMES])
+
+    def test_the_guide_has_each_row_of_systems(self):
+        text = (process.ROOT / "docs" / "where-it-runs.md").read_text(encoding="utf-8")
+        told = re.findall(r"`(systems/[^`]+)`", text)
+        self.assertEqual(sorted(told), sorted(systems.TITLES))
+
+    def test_only_rows_of_systems_may_be_chosen_and_kept(self):
+        chosen = ["test", "--all", "--stage", "systems", "-k", "no such row"]
+        self.assertEqual(cli._parse(chosen).stage, ["systems"])
+        run = stages.context("systems", 0.0, False, "no such row")
+        self.assertEqual(stages._systems(run).note, "no row fits")
 
     def test_presets_exist(self):
         presets = json.loads((process.ROOT / "CMakePresets.json").read_text(encoding="utf-8"))
