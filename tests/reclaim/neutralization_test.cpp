@@ -512,6 +512,16 @@ TEST_F(signals_of_a_process, one_that_has_a_handler_is_refused_or_passed_over) {
       testing::ExitedWithCode(0), "");
 }
 
+TEST_F(signals_of_a_process, the_first_one_is_the_last_resort) {
+  EXPECT_EXIT(
+      {
+        for (int s = SIGRTMIN + 1; s <= SIGRTMAX; ++s) signal(s, &somebodys_handler);
+        domain_type d;
+        leave_with(handled(SIGRTMIN));
+      },
+      testing::ExitedWithCode(0), "");
+}
+
 TEST_F(signals_of_a_process, one_that_is_not_a_real_time_signal_is_refused) {
   EXPECT_EXIT(
       {

@@ -3,7 +3,8 @@
 //
 // One real-time signal of the process is used for it: option `wanted` of claim(), or the
 // environment variable SPOLIA_RESTART_SIGNAL, or else the first one above SIGRTMIN that has no
-// handler. Claimed once, by the first domain that needs it, and kept until the process ends.
+// handler, or SIGRTMIN itself. Claimed once, by the first domain that needs it, and kept until the
+// process ends.
 //
 // What the rest of the program should know:
 //   * The handler does nothing in threads that are not in a section, so a stray signal is harmless.
