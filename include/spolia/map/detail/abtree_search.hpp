@@ -340,7 +340,7 @@ class abtree_search {
     node* n = nullptr;
     b = bounded{};
     if (!follow(g, step, entry_, 0, n, slot)) return false;
-    while (!n->is_leaf) {
+    while (!not_null(n)->is_leaf) {
       const internal* const i = steps::as_internal(n);
       unsigned index = 0;
       if constexpr (Down) {
