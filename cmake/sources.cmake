@@ -14,6 +14,7 @@ set(SPOLIA_SOURCES
     src/counted/counted.cpp
     src/counted/counted_cycles.cpp
     src/counted/counted_pool.cpp
+    src/counted/thin_kinds.cpp
     src/db/at_work.cpp
     src/db/catalog/catalog.cpp
     src/db/catalog/decimal.cpp

@@ -9,9 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <new>
-#include <stdexcept>
 #include <vector>
 
 #include <spolia/base/made_once.hpp>
@@ -82,28 +80,6 @@ void end_counted_location(std::uintptr_t entry, std::size_t bytes) noexcept {
 }
 
 void end_counted_object(std::uintptr_t entry) noexcept { home().object_ends(try_here(), entry); }
-
-constinit const void* thin_kinds[65536] = {};
-
-std::uint32_t add_thin_kind(const void* ops) {
-  static constinit std::uint32_t count = 0;
-  constexpr std::uint32_t most = std::size(thin_kinds);
-  // Where this copy of the library lies, so that two copies seldom give out one number, and objects
-  // of the other one are found out.
-  const auto first =
-      static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(thin_kinds) >> 12U);
-  const threads::making alone;  // no other thread adds a kind meanwhile
-  // Several shared objects may ask for one kind; and a plugin that is loaded again, often to the
-  // same place, must not fill the table.
-  std::uint32_t known = 0;
-  while (known < count && thin_kinds[(first + known) % most] != ops) ++known;
-  if (known == count) {
-    if (count == most) throw std::length_error("too many kinds of thin objects");
-    // A plain store: a thread that sees an object of the kind sees the entry, too.
-    thin_kinds[(first + count++) % most] = ops;
-  }
-  return (first + known) % most;
-}
 
 void end_what_was_put_off(void* m) noexcept { home().end_put_off(*static_cast<member*>(m)); }
 

@@ -6,9 +6,11 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <new>
 #include <string>
@@ -16,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include <spolia/memory.hpp>
 #include <spolia/reclaim.hpp>
 
 #include "support/elsewhere.hpp"
@@ -46,6 +49,7 @@ class plugin {
   void work(int count) const { work_(count); }
   void use_map(int count) const { use_map_(count); }
   int live() const { return live_.load(); }
+  const char* code() const { return reinterpret_cast<const char*>(work_); }
 
   void unload() {
     if (handle_ == nullptr) return;
@@ -124,6 +128,35 @@ TEST(users_shared_objects, a_fork_after_unloading_calls_nothing_that_is_gone) {
     gone.work(10);
   }
   EXPECT_EQ(spolia::test::status_of_child([] { use_own_domain(); }), 0);
+}
+
+/// More types than the table has room for, of plugins that are each loaded to another place.
+TEST(users_shared_objects, thin_types_of_plugins_that_are_gone_take_no_room) {
+  const auto kind = [](const char* of) { return spolia::counted::detail::add_thin_kind(of); };
+  static const char kept = 0;
+  const std::uint32_t kept_number = kind(&kept);
+  // As where a compiler has made the code while the program runs.
+  const auto in_no_object = std::make_unique<char>();
+  const std::uint32_t made_number = kind(in_no_object.get());
+  std::vector<void*> places;
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  for (int round = 0; round < 70; ++round) {
+    plugin it(SPOLIA_FIRST_PLUGIN);
+    const char* const first = it.code();
+    std::uint32_t number = 0;
+    for (int i = 0; i < 1000; ++i) ASSERT_NO_THROW(number = kind(first + i)) << round;
+    EXPECT_EQ(spolia::counted::detail::thin_kinds[number], first + 999);
+    EXPECT_EQ(kind(first), kind(first)) << "a kind of a loaded plugin keeps its number";
+    it.unload();
+    // No other may come to this place.
+    void* const place = const_cast<char*>(first - reinterpret_cast<std::uintptr_t>(first) % page);
+    places.push_back(
+        mmap(place, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0));
+    EXPECT_EQ(places.back(), place);
+  }
+  EXPECT_EQ(kind(&kept), kept_number);
+  EXPECT_EQ(kind(in_no_object.get()), made_number);
+  for (void* place : places) munmap(place, page);
 }
 
 TEST(users_shared_objects, a_plugin_without_a_key_is_loaded_and_says_so_when_it_is_used) {

@@ -5,7 +5,7 @@
 // A thin object has no weak units, no deleter and no aliases, so one count does; and what ends it
 // is the same for all objects of a type, so a small number for the type does.
 //
-// Errors:      a program may have 65536 kinds; kind_of throws std::length_error beyond.
+// Errors:      65536 kinds may be loaded at a time; add_thin_kind throws std::length_error beyond.
 // Cost:        as in control.hpp.
 #pragma once
 
@@ -22,9 +22,10 @@
 namespace spolia::core {
 
 #if !defined(SPOLIA_MODEL)
-/// By number; each is set before the first object of its kind is made, and never changes.
+/// By number; each is set before the first object of its kind is made, and stays while what made it
+/// is loaded.
 extern SPOLIA_EXPORT const void* thin_kinds[65536];
-/// Throws std::length_error.
+/// Throws std::length_error. See src/counted/thin_kinds.cpp.
 SPOLIA_EXPORT std::uint32_t add_thin_kind(const void* ops);
 #endif
 
