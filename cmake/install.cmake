@@ -1,11 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
+# What `cmake --install` installs, by components: spolia_runtime (a shared library), spolia_development,
+# spolia_tool and spolia_documentation; and a package for find_package() in the build folder.
+#
+# A larger project that this is a part of has the rules, too, so that it can export targets that link
+# Spolia's; but without SPOLIA_INSTALL they are none of what it installs.
+
+if(SPOLIA_FOR_TESTS_ONLY)
+  install(CODE "message(FATAL_ERROR \"This folder has the library for its own programs alone: \
+`./dev install [PREFIX]` builds and installs one for all.\")")
+  return()
+endif()
+
 include(CMakePackageConfigHelpers)
 
 set(spolia_cmake_dir "${CMAKE_INSTALL_LIBDIR}/cmake/spolia")
+set(if_asked "")
+if(NOT SPOLIA_INSTALL)
+  set(if_asked EXCLUDE_FROM_ALL)
+endif()
+set(development COMPONENT spolia_development ${if_asked})
+set(documentation COMPONENT spolia_documentation ${if_asked})
 
-install(TARGETS spolia spolia_headers spolia_model EXPORT spolia-targets FILE_SET HEADERS FILE_SET details)
-install(EXPORT spolia-targets NAMESPACE spolia:: DESTINATION "${spolia_cmake_dir}")
+set(exported spolia spolia_headers)
+set(headers ${SPOLIA_HEADERS})
+if(TARGET spolia_model)
+  list(APPEND exported spolia_model)
+  list(APPEND headers ${SPOLIA_MODEL_HEADERS})
+endif()
+install(TARGETS ${exported} EXPORT spolia-targets
+        LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT spolia_runtime ${if_asked}
+                NAMELINK_COMPONENT spolia_development
+        ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" ${development})
+foreach(header IN LISTS headers)
+  cmake_path(GET header PARENT_PATH folder)
+  string(REGEX REPLACE "^include" "${CMAKE_INSTALL_INCLUDEDIR}" folder "${folder}")
+  install(FILES "${header}" DESTINATION "${folder}" ${development})
+endforeach()
 
+# For a build folder, too, so that two projects can be worked on side by side.
+install(EXPORT spolia-targets NAMESPACE spolia:: DESTINATION "${spolia_cmake_dir}" ${development})
+export(EXPORT spolia-targets NAMESPACE spolia::
+       FILE "${CMAKE_CURRENT_BINARY_DIR}/spolia-targets.cmake")
+configure_file(cmake/model_program.cmake model_program.cmake COPYONLY)
 configure_package_config_file(cmake/spolia-config.cmake.in spolia-config.cmake
                               INSTALL_DESTINATION "${spolia_cmake_dir}")
 # Before 1.0 a minor version may change the interface.
@@ -13,10 +49,17 @@ write_basic_package_version_file(spolia-config-version.cmake COMPATIBILITY SameM
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/spolia-config.cmake"
               "${CMAKE_CURRENT_BINARY_DIR}/spolia-config-version.cmake"
               cmake/model_program.cmake
-        DESTINATION "${spolia_cmake_dir}")
+        DESTINATION "${spolia_cmake_dir}" ${development})
 
 # The prefix of the .pc file is found from where the file lies, so that a stage can be moved.
 file(RELATIVE_PATH spolia_pc_to_prefix "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
-configure_file(cmake/spolia.pc.in spolia.pc @ONLY)
-install(FILES "${CMAKE_CURRENT_BINARY_DIR}/spolia.pc"
-        DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+configure_file(cmake/spolia.pc.in spolia.pc.in @ONLY)
+file(GENERATE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/pkgconfig/$<CONFIG>/spolia.pc"
+     INPUT "${CMAKE_CURRENT_BINARY_DIR}/spolia.pc.in")
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/pkgconfig/$<CONFIG>/spolia.pc"
+        RENAME "$<TARGET_LINKER_FILE_BASE_NAME:spolia>.pc"
+        DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" ${development})
+
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}" ${documentation})
+install(DIRECTORY docs examples DESTINATION "${CMAKE_INSTALL_DOCDIR}" ${documentation}
+        FILES_MATCHING PATTERN "*.md" PATTERN "*.cpp" PATTERN "*.hpp")

@@ -11,17 +11,28 @@ add_library(spolia::headers ALIAS spolia_headers)
 set_target_properties(spolia_headers PROPERTIES EXPORT_NAME headers)
 target_compile_features(spolia_headers INTERFACE cxx_std_20)
 target_link_libraries(spolia_headers INTERFACE Threads::Threads)
-# Those that users include each compile alone.
-set(headers_for_users ${SPOLIA_HEADERS})
-list(FILTER headers_for_users EXCLUDE REGEX "/detail/")
-set(details ${SPOLIA_HEADERS})
-list(FILTER details INCLUDE REGEX "/detail/")
-target_sources(spolia_headers INTERFACE
-               FILE_SET HEADERS BASE_DIRS include FILES ${headers_for_users}
-               FILE_SET details TYPE HEADERS BASE_DIRS include FILES ${details})
-set_target_properties(spolia_headers PROPERTIES
-                      VERIFY_INTERFACE_HEADER_SETS ${PROJECT_IS_TOP_LEVEL}
-                      INTERFACE_HEADER_SETS_TO_VERIFY HEADERS)
+target_include_directories(spolia_headers INTERFACE
+                           "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
+                           "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+
+# Each of `headers` compiles alone, in what `target` gives its users: `./dev test --stage alone`. Not
+# by a file set of the target's own: an exported one asks for CMake 3.23 where it is used.
+function(spolia_headers_compile_alone target headers)
+  if(NOT PROJECT_IS_TOP_LEVEL OR CMAKE_VERSION VERSION_LESS 3.24)
+    return()
+  endif()
+  add_library(${target}_alone INTERFACE)
+  target_link_libraries(${target}_alone INTERFACE ${target})
+  target_sources(${target}_alone INTERFACE FILE_SET HEADERS BASE_DIRS include FILES ${headers})
+  set_target_properties(${target}_alone PROPERTIES VERIFY_INTERFACE_HEADER_SETS ON)
+endfunction()
+
+# So Debug and Release lie beside each other in one prefix, and a program gets its own.
+function(spolia_name_debug_library target)
+  if(NOT DEFINED CMAKE_DEBUG_POSTFIX)
+    set_target_properties(${target} PROPERTIES DEBUG_POSTFIX -debug)
+  endif()
+endfunction()
 
 # The model checker, and with it the build variant of the headers that programs for it are compiled
 # in.
@@ -29,25 +40,24 @@ function(spolia_add_model_library)
   # misuse.cpp also gives out the serial numbers of domains.
   add_library(spolia_model STATIC ${SPOLIA_MODEL_SOURCES} src/base/misuse.cpp)
   add_library(spolia::model ALIAS spolia_model)
-  target_sources(spolia_model PUBLIC FILE_SET HEADERS BASE_DIRS include
-                                     FILES ${SPOLIA_MODEL_HEADERS})
   target_compile_definitions(spolia_model PUBLIC SPOLIA_MODEL=1)
   target_link_libraries(spolia_model PUBLIC spolia_headers)
   set_target_properties(spolia_model PROPERTIES
                         EXPORT_NAME model
                         CXX_EXTENSIONS OFF
                         UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+  spolia_name_debug_library(spolia_model)
 endfunction()
 
 if(SPOLIA_MODEL)
+  # In this build variant a header is only meant to be seen with SPOLIA_MODEL.
   spolia_add_model_library()
-  set_target_properties(spolia_model PROPERTIES
-                        VERIFY_INTERFACE_HEADER_SETS ${PROJECT_IS_TOP_LEVEL})
-  # In this build variant a header is only meant to be seen with SPOLIA_MODEL, which spolia_headers
-  # lacks.
-  set_target_properties(spolia_headers PROPERTIES VERIFY_INTERFACE_HEADER_SETS OFF)
+  spolia_headers_compile_alone(spolia_model "${SPOLIA_MODEL_HEADERS}")
   return()
 endif()
+set(headers_for_users ${SPOLIA_HEADERS})
+list(FILTER headers_for_users EXCLUDE REGEX "/detail/")
+spolia_headers_compile_alone(spolia_headers "${headers_for_users}")
 
 # One that is for this project's own tests alone is of one build variant, as they are; and reading
 # the store's headers again for each source takes longer than compiling it.
@@ -69,6 +79,7 @@ set_target_properties(spolia PROPERTIES
                       DEFINE_SYMBOL ""  # export.hpp asks for none: both kinds' objects are the same
                       VERSION ${PROJECT_VERSION}
                       SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+spolia_name_debug_library(spolia)
 # Sources of the other build variant stand alone: what is read before them decides the variant.
 set_source_files_properties(src/other_flavour.cpp src/db/other_flavour.cpp PROPERTIES
                             SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)

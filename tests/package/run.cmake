@@ -8,8 +8,10 @@ endfunction()
 
 set(consumer "${SOURCE}/tests/package/consumer")
 set(shared OFF)
+set(installed ON)
 if(KIND STREQUAL "shared")
   set(shared ON)
+  set(installed OFF)
 endif()
 set(configure "${CMAKE_COMMAND}" -G Ninja "-DCMAKE_CXX_COMPILER=${CXX}"
               "-DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}" -DBUILD_SHARED_LIBS=${shared})
@@ -85,13 +87,82 @@ function(step_find_package)
   run("${WORK}/model")
 endfunction()
 
-# As users build while they work: not optimised, and so in the checked build variant; and without
-# the store, which the consumer has no use for.
+# As users build while they work: not optimised, and so in the checked build variant; without the
+# store, which the consumer has no use for; in a unity build of the user's own.
 function(step_add_subdirectory)
-  run(${configure} -S "${consumer}" -B "${WORK}" "-DSPOLIA_TREE=${SOURCE}"
-      -DCMAKE_BUILD_TYPE=Debug -DSPOLIA_STORE=OFF -DSPOLIA_UNITY=${UNITY})
+  run(${configure} -S "${consumer}" -B "${WORK}" "-DSPOLIA_TREE=${SOURCE}" -DFETCHED=${shared}
+      -DCMAKE_BUILD_TYPE=Debug -DSPOLIA_STORE=OFF -DSPOLIA_INSTALL=${installed}
+      -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=0)
   run("${CMAKE_COMMAND}" --build "${WORK}")
   run("${WORK}/consumer")
+  file(REMOVE_RECURSE "${WORK}/installed")
+  run("${CMAKE_COMMAND}" --install "${WORK}" --prefix "${WORK}/installed")
+  if(shared)
+    # Fetched, the library is none of what its user installs.
+    file(GLOB_RECURSE installed RELATIVE "${WORK}/installed" "${WORK}/installed/*spolia*")
+    if(installed)
+      message(FATAL_ERROR "a user's build installs '${installed}'")
+    endif()
+    run_small("${WORK}/spolia" "${WORK}/middle-targets.cmake")
+  else()
+    file(GLOB_RECURSE packages "${WORK}/installed/*/spolia-config.cmake")
+    cmake_path(GET packages PARENT_PATH package)
+    run_small("${package}" "${WORK}/installed/lib/cmake/middle/middle-targets.cmake")
+  endif()
+endfunction()
+
+# A program over the package `package`, and over a library that is exported over it, if there is one.
+function(run_small package middle)
+  file(REMOVE_RECURSE "${WORK}/small")
+  run(${configure} -S "${SOURCE}/tests/package/small" -B "${WORK}/small" -DCMAKE_BUILD_TYPE=Debug
+      "-Dspolia_DIR=${package}" "-DMIDDLE=${middle}" ${ARGN})
+  run("${CMAKE_COMMAND}" --build "${WORK}/small")
+  run("${WORK}/small/small")
+endfunction()
+
+# Both configurations in one prefix, and programs of each, and of a third.
+function(step_multi_config)
+  set(parts -DSPOLIA_STORE=OFF -DSPOLIA_UNITY=ON -DSPOLIA_BUILD_TESTS=OFF)
+  run(${configure} -G "Ninja Multi-Config" -S "${SOURCE}" -B "${WORK}" ${parts})
+  foreach(config Release Debug)
+    run("${CMAKE_COMMAND}" --build "${WORK}" --config ${config})
+    run("${CMAKE_COMMAND}" --install "${WORK}" --config ${config} --prefix "${WORK}/installed")
+  endforeach()
+  file(GLOB_RECURSE package "${WORK}/installed/*/spolia-config.cmake")
+  cmake_path(GET package PARENT_PATH package)
+  foreach(config Release Debug RelWithDebInfo)
+    run_small("${package}" "" -DCMAKE_BUILD_TYPE=${config})
+    file(READ "${WORK}/small/build.ninja" text)
+    set(library libspolia.a)
+    if(config STREQUAL "Debug")
+      set(library libspolia-debug.a)
+    endif()
+    if(NOT text MATCHES "/${library}")
+      message(FATAL_ERROR "${config} is not linked with ${library}")
+    endif()
+  endforeach()
+  file(GLOB_RECURSE pc RELATIVE "${package}" "${WORK}/installed/*.pc")
+  list(LENGTH pc files)
+  if(NOT files EQUAL 2)
+    message(FATAL_ERROR "one of Debug and Release has no file for pkg-config: '${pc}'")
+  endif()
+endfunction()
+
+# The oldest CMake that builds and finds it. SPOLIA_OLD_CMAKE, of the environment, names it.
+function(step_old_cmake)
+  if(NOT EXISTS "$ENV{SPOLIA_OLD_CMAKE}")
+    message("skipped: SPOLIA_OLD_CMAKE names no CMake 3.22")
+    return()
+  endif()
+  set(CMAKE_COMMAND "$ENV{SPOLIA_OLD_CMAKE}")
+  list(TRANSFORM configure REPLACE "^.*/cmake$" "${CMAKE_COMMAND}")
+  set(parts -DSPOLIA_STORE=OFF -DSPOLIA_UNITY=ON)
+  run(${configure} -S "${SOURCE}" -B "${WORK}" ${parts})
+  run("${CMAKE_COMMAND}" --build "${WORK}")
+  run("${CMAKE_COMMAND}" --install "${WORK}" --prefix "${WORK}/installed")
+  file(GLOB_RECURSE package "${WORK}/installed/*/spolia-config.cmake")
+  cmake_path(GET package PARENT_PATH package)
+  run_small("${package}" "" -DCMAKE_BUILD_TYPE=Release)
 endfunction()
 
 function(step_pkg_config)

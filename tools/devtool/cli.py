@@ -200,6 +200,17 @@ def _add_house_commands(add) -> None:
     command.add_argument("check", nargs="*", help="only these checks")
     command.add_argument("--tidy", action="store_true", help="clang-tidy as well (slow)")
 
+    command = add(
+        "install",
+        commands.install,
+        "build the library, and install it with its licence and guides",
+        "install",
+        "install ~/local",
+        "install --shared /opt/spolia",
+    )
+    command.add_argument("prefix", nargs="?", default="/usr/local", metavar="PREFIX")
+    command.add_argument("--shared", action="store_true", help="a shared library, not a static one")
+
     add("package", commands.package, "install into build/package and make an archive", "package")
 
     command = add("clean", commands.clean, "remove what was built", "clean", "clean --all")

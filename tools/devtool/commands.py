@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import pathlib
 import re
 import shutil
+import subprocess
 import sys
 import time
 
@@ -189,6 +191,29 @@ def package(args: argparse.Namespace) -> int:
         str(BUILD / "package" / "spolia"), "gztar", stage.parent, "spolia"
     )
     say(f"installed into {stage.relative_to(ROOT)}; archive {os.path.relpath(archive, ROOT)}")
+    return 0
+
+
+def install(args: argparse.Namespace) -> int:
+    """Needs no more than a compiler and CMake; the tool is built where its packages are."""
+    setup.require("demo")
+    prefix = pathlib.Path(args.prefix).expanduser().absolute()
+    there = next(folder for folder in (prefix, *prefix.parents) if folder.exists())
+    if not os.access(there, os.W_OK):
+        raise dev_error(f"this user may not write to {there}; try: sudo ./dev install {prefix}", 2)
+    shared = "ON" if args.shared else "OFF"
+    options = [f"-DBUILD_SHARED_LIBS={shared}", f"-DCMAKE_INSTALL_PREFIX={prefix}"]
+    plain(["cmake", "--preset", "install", "--log-level=WARNING", *options])
+    plain(["cmake", "--build", "--preset", "install", "-j", str(process.jobs())])
+    log = BUILD / "logs" / "install.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    command = ["cmake", "--install", str(BUILD / "install")]
+    with log.open("w", encoding="utf-8") as sink:
+        if subprocess.run(command, stdout=sink, stderr=sink, check=False).returncode != 0:
+            raise dev_error(f"not installed; see {log.relative_to(ROOT)}")
+    say(f"installed into {prefix}: the library, its licence and its guides"
+        + (", and bin/spolia" if (BUILD / "install" / "tool" / "spolia").exists() else ""))
+    say(f"to find it: -DCMAKE_PREFIX_PATH={prefix}, or pkg-config spolia")
     return 0
 
 
