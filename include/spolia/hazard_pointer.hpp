@@ -50,7 +50,7 @@
 #include <spolia/reclaim/detail/handed_hazards.hpp>
 #include <spolia/reclaim/detail/place.hpp>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 /// A slot is a spolia::atomic<const void*>. take_hazard_slot throws std::bad_alloc.
 SPOLIA_EXPORT void* take_hazard_slot();
 SPOLIA_EXPORT void give_back_hazard_slot(void* slot) noexcept;
@@ -60,7 +60,7 @@ SPOLIA_EXPORT bool clean_up_hazards() noexcept;
 SPOLIA_EXPORT std::uint64_t hazards_garbage() noexcept;
 SPOLIA_EXPORT std::uint64_t hazards_garbage_bytes() noexcept;
 SPOLIA_EXPORT std::uint64_t hazards_garbage_bound(std::size_t threads) noexcept;
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 

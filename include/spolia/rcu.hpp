@@ -48,7 +48,7 @@
 #include <spolia/reclaim/detail/face_base.hpp>
 #include <spolia/reclaim/detail/place.hpp>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 /// Regions of RCU protection: Lockable, nestable, one count for each thread and domain.
 class SPOLIA_EXPORT rcu_domain {
@@ -90,7 +90,7 @@ SPOLIA_EXPORT bool inside_rcu_region(rcu_domain&) noexcept;
 SPOLIA_EXPORT std::uint64_t rcu_garbage_of(rcu_domain&) noexcept;
 SPOLIA_EXPORT std::uint64_t rcu_garbage_bytes_of(rcu_domain&) noexcept;
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 

@@ -14,7 +14,7 @@
 #include <ctime>
 #endif
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 namespace {
 
 using std::chrono::nanoseconds;
@@ -62,4 +62,4 @@ nanoseconds slept_in(std::uint32_t round) noexcept {
   return sum + naps * longest_nap;
 }
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION

@@ -24,7 +24,7 @@
 #include <cpuid.h>
 #endif
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 namespace {
 
 using std::chrono::steady_clock;
@@ -327,4 +327,4 @@ const counter_report& counters_compared() noexcept {
   return report.get([](void* place) { return ::new (place) counter_report(compare_counters()); });
 }
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION

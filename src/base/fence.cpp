@@ -23,7 +23,7 @@
 #include "base/processor_list.hpp"
 #endif
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 constinit std::atomic<bool> light_fence_is_free{false};
 
@@ -158,4 +158,4 @@ void heavy_fence() noexcept {
   if (registered.load(std::memory_order_relaxed)) barrier_in_all_threads();
 }
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 namespace {
 
 std::span<std::uint64_t> pages_within(void* at, std::size_t bytes) noexcept {
@@ -44,4 +44,4 @@ void forget_zero_pages(void* at, std::size_t bytes) noexcept {
   if (std::ranges::all_of(all, [](std::uint64_t w) { return w == 0; })) forget(all);
 }
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION

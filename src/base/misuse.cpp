@@ -11,7 +11,7 @@
 
 #include <spolia/base/threads.hpp>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 namespace {
 
 void tell_and_abort(const char* what, std::uint32_t thread) {
@@ -57,4 +57,4 @@ std::uint64_t next_serial() noexcept {
   return first_serial() + serial.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION

@@ -7,7 +7,9 @@
 #include <string_view>
 #include <system_error>
 
-namespace spolia::core {
+#include <spolia/version.hpp>
+
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 /// Whether the text is such a list and has(number) is true of every number on it. Ends at the first
 /// number of which it is not, so that nonsense takes no longer than has() allows. May be called in
@@ -35,4 +37,4 @@ bool every_listed(std::string_view list, Has has) noexcept {
   }
 }
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION

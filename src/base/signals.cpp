@@ -21,7 +21,7 @@
 #include <spolia/base/threads.hpp>
 #endif
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 constinit thread_local restart_point* restart_here = nullptr;
 
@@ -209,4 +209,4 @@ bool deaf_to_restart_signal(std::uint32_t) noexcept { return true; }
 
 #endif
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION

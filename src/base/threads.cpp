@@ -27,7 +27,7 @@ int __cxa_atexit(void (*function)(void*), void* argument, void* handle) noexcept
 void __cxa_finalize(void* handle);
 }
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 constinit thread_local this_thread here{};
 constinit std::uint32_t forks = 0;
@@ -286,4 +286,4 @@ constinit bool unloading = false;
 
 bool process_exits() noexcept { return exiting.load(std::memory_order_relaxed); }
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION

@@ -19,7 +19,7 @@
 
 #include <spolia/base/threads.hpp>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 constinit std::atomic<std::uint64_t> trace_session{0};
 
@@ -329,4 +329,4 @@ bool trace_write(std::FILE* to) noexcept {
   return true;
 }
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <spolia/version.hpp>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 const char* version() noexcept { return SPOLIA_VERSION_STRING; }
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION

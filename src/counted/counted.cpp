@@ -14,7 +14,7 @@
 
 #include <spolia/base/made_once.hpp>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 constinit thread_local void* counted_member = nullptr;
 namespace {
@@ -143,7 +143,7 @@ void wake_counted(const void* about) noexcept {
   calls.notify_all();
 }
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted::detail {

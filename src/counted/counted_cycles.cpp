@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 /// In parts, by the objects' addresses. Never destroyed: objects may end after static destructors.
 class traced_list {
@@ -233,4 +233,4 @@ cycle_report look_for_cycles(bool end) {
   return r;
 }
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION

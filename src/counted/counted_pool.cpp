@@ -17,7 +17,7 @@
 #include <new>
 #include <utility>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 constinit thread_local block_cache* own_blocks = nullptr;
 
@@ -219,4 +219,4 @@ void* take_block(unsigned size) { return pool().take(size); }
 void give_block(unsigned size, void* block) noexcept { pool().give(size, block); }
 std::size_t trim_blocks() noexcept { return pool().trim(); }
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION

@@ -18,7 +18,7 @@
 #include <link.h>
 #endif
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 constinit const void* thin_kinds[65536] = {};
 
@@ -105,4 +105,4 @@ std::uint32_t add_thin_kind(const void* ops) {
   return numbers_of_kinds.of(ops);
 }
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION

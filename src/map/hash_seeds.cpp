@@ -11,7 +11,7 @@
 #include <spolia/base/ticks.hpp>
 #include <spolia/map/detail/hash_spread.hpp>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 namespace {
 
 /// Whether seeds are fixed, and to what.
@@ -47,4 +47,4 @@ void fix_hash_seeds(std::uint64_t seed) noexcept {
 
 void draw_hash_seeds() noexcept { fixed.store(false, std::memory_order_relaxed); }
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION

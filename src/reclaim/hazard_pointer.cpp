@@ -9,7 +9,7 @@
 
 #include "reclaim/homes.hpp"
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 namespace {
 
 using standard_hazards = detail::reclaim::hazard_home;
@@ -35,4 +35,4 @@ std::uint64_t hazards_garbage_bound(std::size_t threads) noexcept {
   return hazards().garbage_bound(threads).value();
 }
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION

@@ -3,11 +3,11 @@
 #include <spolia/base/made_once.hpp>
 #include <spolia/reclaim/detail/reading_slots.hpp>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 void* all_readings() noexcept {
   static constinit made_once<detail::reclaim::reading_slots> it;
   return &it.get();
 }
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION

@@ -10,7 +10,7 @@
 
 #include "reclaim/homes.hpp"
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 using standard_rcu = detail::reclaim::region_home;
 
@@ -48,4 +48,4 @@ std::uint64_t rcu_garbage_bytes_of(rcu_domain& d) noexcept {
   return rcu_access::home(d).garbage_bytes();
 }
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION

@@ -4,11 +4,11 @@
 
 #include <cstdint>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 std::uint32_t& own_strange_regions() noexcept {
   static constinit thread_local std::uint32_t count = 0;
   return count;
 }
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION

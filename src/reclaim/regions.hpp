@@ -48,7 +48,7 @@
 #include <spolia/reclaim/debra.hpp>
 #include <spolia/reclaim/detail/strays.hpp>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 /// How many regions the calling thread has open that count among the strangers', in all domains. In
 /// the compiled library: a thread may open a region in one shared object and close it in another.
@@ -61,7 +61,7 @@ inline std::uint32_t& own_strange_regions() noexcept {
 SPOLIA_EXPORT std::uint32_t& own_strange_regions() noexcept;
 #endif
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::reclaim {

@@ -58,6 +58,23 @@ function(check_kind)
     if(NOT dynamic MATCHES "NODELETE")
       message(FATAL_ERROR "${libraries} can be unloaded")
     endif()
+    check_exported("${STAGE}/${libraries}")
+  endif()
+endfunction()
+
+# It shows names of its own, each of which has the version in which the next one may differ.
+function(check_exported library)
+  execute_process(COMMAND nm -DCP --defined-only "${library}" OUTPUT_VARIABLE text
+                  COMMAND_ERROR_IS_FATAL ANY)
+  string(REPLACE ";" "," text "${text}")
+  string(REGEX MATCHALL "[^\n]+" lines "${text}")
+  list(LENGTH lines count)
+  set(other ${lines})
+  list(FILTER other EXCLUDE REGEX
+       "^((typeinfo|typeinfo name|vtable) for )?spolia::(native|checked|core::v)_[0-9]+_[0-9]+::")
+  if(other OR count LESS 100)
+    list(JOIN other "\n" other)
+    message(FATAL_ERROR "of ${count} names, these are not of a version of the library's:\n${other}")
   endif()
 endfunction()
 
@@ -146,6 +163,34 @@ function(step_multi_config)
   if(NOT files EQUAL 2)
     message(FATAL_ERROR "one of Debug and Release has no file for pkg-config: '${pc}'")
   endif()
+endfunction()
+
+# Two shared libraries of the same sources, one of which says that it is of the next minor version.
+function(step_two_versions)
+  file(READ "${SOURCE}/include/spolia/version.hpp" header)
+  string(REGEX MATCH "define SPOLIA_VERSION_MINOR ([0-9]+)" minor "${header}")
+  math(EXPR next "${CMAKE_MATCH_1} + 1")
+  foreach(part first_version second_version)
+    set(tree "${WORK}/${part}")
+    file(COPY "${SOURCE}/include" "${SOURCE}/src" "${SOURCE}/cmake" "${SOURCE}/CMakeLists.txt"
+              "${SOURCE}/LICENSE" "${SOURCE}/README.md" "${SOURCE}/CHANGELOG.md"
+         DESTINATION "${tree}")
+    if(part STREQUAL "second_version")
+      string(REPLACE "${minor}" "define SPOLIA_VERSION_MINOR ${next}" header "${header}")
+      file(WRITE "${tree}/include/spolia/version.hpp" "${header}")
+    endif()
+    run(${configure} -S "${tree}" -B "${tree}/build" -DSPOLIA_STORE=OFF -DSPOLIA_UNITY=ON
+        -DSPOLIA_BUILD_TESTS=OFF -DSPOLIA_BUILD_EXAMPLES=OFF "-DCMAKE_CXX_FLAGS_RELEASE=-O0 -DNDEBUG")
+    run("${CMAKE_COMMAND}" --build "${tree}/build" --target spolia)
+    run(${configure} -S "${SOURCE}/tests/package/versions" -B "${WORK}/part_${part}"
+        -DPART=${part} "-DPACKAGE=${tree}/build" -DCMAKE_BUILD_TYPE=Release)
+    run("${CMAKE_COMMAND}" --build "${WORK}/part_${part}")
+  endforeach()
+  run(${configure} -S "${SOURCE}/tests/package/versions" -B "${WORK}/program"
+      "-DFIRST=${WORK}/part_first_version/libfirst_version.so"
+      "-DSECOND=${WORK}/part_second_version/libsecond_version.so")
+  run("${CMAKE_COMMAND}" --build "${WORK}/program")
+  run("${WORK}/program/versions")
 endfunction()
 
 # The oldest CMake that builds and finds it. SPOLIA_OLD_CMAKE, of the environment, names it.

@@ -12,7 +12,7 @@
 #include <spolia/model/hooks.hpp>
 #endif
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 /// The later rounds of a backoff, from 0: gives the processor away, or sleeps.
 SPOLIA_EXPORT void give_way(std::uint32_t round) noexcept;
@@ -21,7 +21,7 @@ SPOLIA_EXPORT std::chrono::nanoseconds slept_in(std::uint32_t round) noexcept;
 /// Sleeps so long, which is below a second. No cancellation point.
 SPOLIA_EXPORT void nap(std::chrono::nanoseconds length) noexcept;
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 

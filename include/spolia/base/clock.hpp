@@ -25,7 +25,7 @@
 #include <spolia/base/export.hpp>
 #include <spolia/base/ticks.hpp>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 /// How far the processors' counters are apart, and whether they can give timestamps at all.
 struct counter_report {
@@ -50,7 +50,7 @@ SPOLIA_EXPORT std::uint64_t offset_bound(const std::int64_t* to, const std::int6
 SPOLIA_EXPORT bool all_among(std::string_view list, const std::uint32_t* cpus,
                              std::uint32_t count) noexcept;
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 

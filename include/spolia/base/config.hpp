@@ -3,7 +3,7 @@
 /// Compile-time switches of the library and the few compiler-specific words that it needs.
 ///
 /// There are three build variants of every header. They never mix in one program by accident,
-/// because everything lives in an inline namespace that has the variant's name:
+/// because everything lives in an inline namespace that has the variant's name, and the version's:
 ///   native         the product: no checks that cost anything
 ///   checked        the same algorithms, with checks for misuse and what these have to remember
 ///                  (SPOLIA_CHECKS=1)
@@ -29,6 +29,8 @@
 
 #include <cstddef>
 
+#include <spolia/version.hpp>
+
 #if !defined(SPOLIA_CHECKS)
 #if defined(NDEBUG) && !defined(SPOLIA_MODEL)
 #define SPOLIA_CHECKS 0
@@ -38,11 +40,11 @@
 #endif
 
 #if defined(SPOLIA_MODEL)
-#define SPOLIA_FLAVOUR model_flavour
+#define SPOLIA_FLAVOUR SPOLIA_NAME_OF_VERSION(model_flavour)
 #elif SPOLIA_CHECKS
-#define SPOLIA_FLAVOUR checked
+#define SPOLIA_FLAVOUR SPOLIA_NAME_OF_VERSION(checked)
 #else
-#define SPOLIA_FLAVOUR native
+#define SPOLIA_FLAVOUR SPOLIA_NAME_OF_VERSION(native)
 #endif
 
 #if defined(__has_feature)

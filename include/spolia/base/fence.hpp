@@ -50,7 +50,7 @@
 #include <spolia/model/hooks.hpp>
 #endif
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 /// True once light fences are mere compiler barriers. Constant from before main() on.
 extern SPOLIA_EXPORT constinit std::atomic<bool> light_fence_is_free;
@@ -60,7 +60,7 @@ inline bool asymmetric() noexcept { return light_fence_is_free.load(std::memory_
 /// A barrier in all threads of this process, if the kernel has one; and a full fence here.
 SPOLIA_EXPORT void heavy_fence() noexcept;
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace fence {

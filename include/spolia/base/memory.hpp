@@ -16,7 +16,7 @@
 #include <spolia/model/hooks.hpp>
 #endif
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 /// How many blocks of a size the thread cache of the allocator behind operator new takes at once,
 /// with room to spare, by what is known of it: jemalloc's holds 20 at least, and gives half of them
 /// back when it is full; tcmalloc's grows with use, so that fewer and larger groups cost less.
@@ -27,7 +27,7 @@ SPOLIA_EXPORT void forget_pages(void* at, std::size_t bytes) noexcept;
 /// The same, if all of them are zero.
 SPOLIA_EXPORT void forget_zero_pages(void* at, std::size_t bytes) noexcept;
 SPOLIA_EXPORT std::size_t page_bytes() noexcept;
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace memory {

@@ -15,7 +15,7 @@
 #include <spolia/model/engine.hpp>
 #endif
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 /// Hears of a mistake; may return, then the mistaken call does nothing, or as little as it can.
 using misuse_handler = void (*)(const char* what, std::uint32_t thread);
 /// Installs a handler for the whole process and returns the one before; null restores the default.
@@ -29,7 +29,7 @@ extern SPOLIA_EXPORT const char copy_mark;
 /// Reports it, and throws std::logic_error if the handler returns.
 [[noreturn]] SPOLIA_EXPORT void report_other_copy(const char* what);
 #endif
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace misuse {

@@ -36,7 +36,7 @@
 #include <chrono>
 #endif
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 /// Where a thread goes on when it is interrupted.
 struct restart_point {
@@ -47,7 +47,8 @@ struct restart_point {
 };
 
 #if !defined(SPOLIA_MODEL)
-// initial-exec: a handler may read it at any moment, without a call that might allocate.
+// A handler may read it at any moment: of a thread that has joined, which has all of the library's
+// thread-local memory since then, so that the read allocates nothing.
 extern SPOLIA_EXPORT constinit thread_local restart_point* restart_here
     __attribute__((tls_model("initial-exec")));
 
@@ -58,7 +59,7 @@ SPOLIA_EXPORT void send_restart_signal(std::uint32_t number) noexcept;
 SPOLIA_EXPORT bool deaf_to_restart_signal(std::uint32_t number) noexcept;
 #endif
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace restart_signals {

@@ -32,7 +32,7 @@
 #include <spolia/model/engine.hpp>
 #endif
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 /// What the fast paths need to know of the calling thread, in one cache line.
 struct this_thread {
@@ -76,7 +76,7 @@ class SPOLIA_EXPORT listener : public listener_links {
 };
 
 #if !defined(SPOLIA_MODEL)
-// initial-exec: the record is read on every guard, also from shared libraries, without a call.
+// Read on every guard.
 extern SPOLIA_EXPORT constinit thread_local this_thread here
     __attribute__((tls_model("initial-exec")));
 
@@ -96,7 +96,7 @@ SPOLIA_EXPORT long os_id() noexcept;
 SPOLIA_EXPORT std::string os_name(long id);
 #endif
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace threads {

@@ -12,13 +12,13 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 /// Nanoseconds per tick, measured against std::chrono::steady_clock by the first call, which takes
 /// two milliseconds; later calls are one load and a test.
 SPOLIA_EXPORT double ns_per_tick() noexcept;
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace ticks {

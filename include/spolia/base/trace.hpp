@@ -36,7 +36,7 @@
 #include <spolia/base/export.hpp>
 #include <spolia/base/ticks.hpp>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 enum class trace_event : std::uint8_t {
   batch_freed,        ///< a run of blocks went back to the allocator; count: blocks
@@ -64,7 +64,7 @@ SPOLIA_EXPORT void trace_stop() noexcept;
 SPOLIA_EXPORT bool trace_write(std::FILE* to) noexcept;
 SPOLIA_EXPORT const char* trace_name(trace_event what) noexcept;
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace trace {

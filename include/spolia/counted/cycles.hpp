@@ -35,7 +35,7 @@
 #include <spolia/base/export.hpp>
 #include <spolia/counted/traced.hpp>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 /// Objects that nothing leads to from outside: those of cycles, and what only they lead to.
 struct cycle_report {
@@ -48,7 +48,7 @@ struct cycle_report {
 SPOLIA_EXPORT cycle_report look_for_cycles(bool end);
 #endif
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted {

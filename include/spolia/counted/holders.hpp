@@ -24,7 +24,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 /// An object, and a thread that holds it by a private pointer, a walk or a view of a map.
 struct holder {
@@ -40,7 +40,7 @@ struct holder {
 SPOLIA_EXPORT std::vector<holder> counted_holders(const std::vector<holder>& before);
 #endif
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted {

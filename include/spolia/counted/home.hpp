@@ -17,7 +17,7 @@
 #include <spolia/counted/detail/collector.hpp>
 #include <spolia/counted/detail/pool.hpp>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 /// What the library does for pointers of every build variant. Members and blocks have the same
 /// layout in the native and the checked one.
@@ -52,7 +52,7 @@ SPOLIA_EXPORT void wait_counted(const void* about, bool (*changed)(const void*),
 SPOLIA_EXPORT void wake_counted(const void* about) noexcept;
 #endif
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted::detail {

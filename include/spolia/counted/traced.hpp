@@ -32,7 +32,7 @@
 #include <spolia/counted/detail/type_of.hpp>
 #include <spolia/counted/detail/unit_log.hpp>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 class traced_object;
 
@@ -85,7 +85,7 @@ class traced_object {
   traced_object* previous_ = nullptr;
 };
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 

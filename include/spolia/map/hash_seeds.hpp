@@ -22,12 +22,12 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 /// A seed for one more map.
 SPOLIA_EXPORT std::uint64_t next_hash_seed() noexcept;
 SPOLIA_EXPORT void fix_hash_seeds(std::uint64_t seed) noexcept;
 SPOLIA_EXPORT void draw_hash_seeds() noexcept;
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 

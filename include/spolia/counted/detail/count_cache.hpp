@@ -44,7 +44,7 @@
 #include <spolia/counted/detail/pins.hpp>
 #include <spolia/counted/detail/unit_log.hpp>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 #if !defined(SPOLIA_MODEL)
 /// What is in the calling thread's count cache, as an entry of a log, and the word that leads to
@@ -57,7 +57,7 @@ extern SPOLIA_EXPORT constinit thread_local own_count_cache counted_cache
     __attribute__((tls_model("initial-exec")));
 #endif
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted::detail {

@@ -19,7 +19,7 @@
 #include <spolia/base/weight.hpp>
 #include <spolia/counted/detail/control.hpp>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 #if !defined(SPOLIA_MODEL)
 /// By number; each is set before the first object of its kind is made, and stays while what made it
@@ -29,7 +29,7 @@ extern SPOLIA_EXPORT const void* thin_kinds[65536];
 SPOLIA_EXPORT std::uint32_t add_thin_kind(const void* ops);
 #endif
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted::detail {

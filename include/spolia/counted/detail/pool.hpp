@@ -49,7 +49,7 @@
 #endif
 #endif
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 struct free_block {
   free_block* next;
@@ -151,7 +151,7 @@ SPOLIA_EXPORT void give_block(unsigned size, void* block) noexcept;
 SPOLIA_EXPORT std::size_t trim_blocks() noexcept;
 #endif
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted::detail {

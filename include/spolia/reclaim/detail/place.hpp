@@ -15,7 +15,7 @@
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/limbo.hpp>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 struct place {
 #if defined(SPOLIA_MODEL)
@@ -30,7 +30,7 @@ struct place {
   void (*end)(place*) noexcept = nullptr;
 };
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::reclaim {

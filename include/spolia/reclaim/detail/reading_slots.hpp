@@ -25,13 +25,13 @@
 #include <spolia/base/memory.hpp>
 #include <spolia/base/threads.hpp>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 #if !defined(SPOLIA_MODEL)
 /// The process's one detail::reclaim::reading_slots. All that is done with it is done by inline
 /// code, so that a program under a race detector sees it whole.
 SPOLIA_EXPORT void* all_readings() noexcept;
 #endif
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::reclaim {
