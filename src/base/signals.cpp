@@ -23,7 +23,7 @@
 
 namespace spolia::core::inline SPOLIA_OF_VERSION {
 
-constinit thread_local restart_point* restart_here = nullptr;
+constinit thread_local SPOLIA_TLS_MODEL restart_point* restart_here = nullptr;
 
 #if defined(__linux__)
 namespace {

@@ -29,7 +29,7 @@ void __cxa_finalize(void* handle);
 
 namespace spolia::core::inline SPOLIA_OF_VERSION {
 
-constinit thread_local this_thread here{};
+constinit thread_local SPOLIA_TLS_MODEL this_thread here{};
 constinit std::uint32_t forks = 0;
 
 /// How many things the thread is making now, one for the other.

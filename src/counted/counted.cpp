@@ -16,16 +16,17 @@
 
 namespace spolia::core::inline SPOLIA_OF_VERSION {
 
-constinit thread_local void* counted_member = nullptr;
+constinit thread_local SPOLIA_TLS_MODEL void* counted_member = nullptr;
 namespace {
 /// Its first slot does not say that it is free: it is in use, forever. No thread scans or writes
 /// it.
 constinit counted::detail::pin never_free{};
 }  // namespace
-constinit thread_local std::array<void*, 4> counted_firsts{&never_free, &never_free, &never_free,
-                                                           &never_free};
+constinit thread_local SPOLIA_TLS_MODEL std::array<void*, 4> counted_firsts{
+    &never_free, &never_free, &never_free, &never_free};
 static_assert(std::tuple_size_v<counted::detail::first_pins> == 4);
-constinit thread_local own_count_cache counted_cache = counted::detail::nothing_cached;
+constinit thread_local SPOLIA_TLS_MODEL own_count_cache counted_cache =
+    counted::detail::nothing_cached;
 
 namespace {
 

@@ -19,7 +19,7 @@
 
 namespace spolia::core::inline SPOLIA_OF_VERSION {
 
-constinit thread_local block_cache* own_blocks = nullptr;
+constinit thread_local SPOLIA_TLS_MODEL block_cache* own_blocks = nullptr;
 
 namespace {
 

@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -33,7 +36,8 @@ using spolia::test::status_of_child;
 
 class plugin {
  public:
-  explicit plugin(const char* path) : path_(path), handle_(dlopen(path, RTLD_NOW | RTLD_LOCAL)) {
+  explicit plugin(std::string path)
+      : path_(std::move(path)), handle_(dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL)) {
     if (handle_ == nullptr) {
       ADD_FAILURE() << dlerror();
       return;
@@ -54,7 +58,8 @@ class plugin {
   void unload() {
     if (handle_ == nullptr) return;
     EXPECT_EQ(dlclose(std::exchange(handle_, nullptr)), 0);
-    EXPECT_EQ(dlopen(path_, RTLD_NOW | RTLD_NOLOAD), nullptr) << "the test needs it to be gone";
+    EXPECT_EQ(dlopen(path_.c_str(), RTLD_NOW | RTLD_NOLOAD), nullptr)
+        << "the test needs it to be gone";
   }
 
  private:
@@ -65,7 +70,7 @@ class plugin {
     return reinterpret_cast<F>(found);
   }
 
-  const char* path_;
+  std::string path_;
   void* handle_;
   decltype(&plugin_work) work_ = nullptr;
   decltype(&plugin_use_map) use_map_ = nullptr;
@@ -157,6 +162,30 @@ TEST(users_shared_objects, thin_types_of_plugins_that_are_gone_take_no_room) {
   EXPECT_EQ(kind(&kept), kept_number);
   EXPECT_EQ(kind(in_no_object.get()), made_number);
   for (void* place : places) munmap(place, page);
+}
+
+/// As extension modules of an interpreter, each with the library in it.
+TEST(users_shared_objects, a_hundred_static_copies_are_loaded) {
+  constexpr int copies = SPOLIA_ASAN || SPOLIA_TSAN ? 20 : 100;
+  EXPECT_EQ(status_of_child([] {
+              const int from = open(SPOLIA_FIRST_PLUGIN, O_RDONLY | O_CLOEXEC);
+              struct stat what{};
+              ASSERT_EQ(fstat(from, &what), 0);
+              std::vector<std::unique_ptr<plugin>> all;
+              for (int i = 0; i < copies; ++i) {
+                const int copy = memfd_create("plugin", MFD_CLOEXEC);
+                off_t at = 0;
+                const auto size = static_cast<std::size_t>(what.st_size);
+                ASSERT_EQ(sendfile(copy, from, &at, size), what.st_size);
+                const std::string path = "/proc/self/fd/" + std::to_string(copy);
+                all.push_back(std::make_unique<plugin>(path));
+                ASSERT_FALSE(HasFailure()) << "copy " << i;
+                all.back()->work(10);
+                EXPECT_GT(all.back()->live(), 0);
+              }
+              for (const auto& it : all) it->unload();
+            }),
+            0);
 }
 
 TEST(users_shared_objects, a_plugin_without_a_key_is_loaded_and_says_so_when_it_is_used) {

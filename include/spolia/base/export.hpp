@@ -25,3 +25,13 @@
 /// Statics without the mark may be one in the process or several; each says why that does no harm,
 /// or is a constant of plain values.
 #define SPOLIA_OWN_COPY __attribute__((visibility("hidden")))
+
+/// How a shared object reaches the library's thread-local variables; in a program it is a load
+/// anyway. By a call, so that any number of static copies can be loaded at any time. By a load if
+/// SPOLIA_INITIAL_EXEC is defined, where the library is compiled too: for shared objects that are
+/// there when the program starts. Of others only some ten have room then, and musl loads none.
+#if defined(SPOLIA_INITIAL_EXEC)
+#define SPOLIA_TLS_MODEL __attribute__((tls_model("initial-exec")))
+#else
+#define SPOLIA_TLS_MODEL
+#endif

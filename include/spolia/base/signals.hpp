@@ -49,8 +49,7 @@ struct restart_point {
 #if !defined(SPOLIA_MODEL)
 // A handler may read it at any moment: of a thread that has joined, which has all of the library's
 // thread-local memory since then, so that the read allocates nothing.
-extern SPOLIA_EXPORT constinit thread_local restart_point* restart_here
-    __attribute__((tls_model("initial-exec")));
+extern SPOLIA_EXPORT constinit thread_local restart_point* restart_here SPOLIA_TLS_MODEL;
 
 SPOLIA_EXPORT int claim_restart_signal(int wanted);
 SPOLIA_EXPORT void answer_restart_signal(std::uint32_t number);

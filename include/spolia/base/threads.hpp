@@ -77,8 +77,7 @@ class SPOLIA_EXPORT listener : public listener_links {
 
 #if !defined(SPOLIA_MODEL)
 // Read on every guard.
-extern SPOLIA_EXPORT constinit thread_local this_thread here
-    __attribute__((tls_model("initial-exec")));
+extern SPOLIA_EXPORT constinit thread_local this_thread here SPOLIA_TLS_MODEL;
 
 /// From the first process to this one. Changed only in a child that has one thread yet.
 extern SPOLIA_EXPORT constinit std::uint32_t forks;

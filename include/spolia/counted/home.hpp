@@ -22,13 +22,11 @@ namespace spolia::core::inline SPOLIA_OF_VERSION {
 /// What the library does for pointers of every build variant. Members and blocks have the same
 /// layout in the native and the checked one.
 #if !defined(SPOLIA_MODEL)
-extern SPOLIA_EXPORT constinit thread_local void* counted_member
-    __attribute__((tls_model("initial-exec")));
+extern SPOLIA_EXPORT constinit thread_local void* counted_member SPOLIA_TLS_MODEL;
 
 /// Where the member's first pins are, if light fences are free; else one that is always in use.
 /// Each of them is one load.
-extern SPOLIA_EXPORT constinit thread_local std::array<void*, 4> counted_firsts
-    __attribute__((tls_model("initial-exec")));
+extern SPOLIA_EXPORT constinit thread_local std::array<void*, 4> counted_firsts SPOLIA_TLS_MODEL;
 
 SPOLIA_EXPORT void* join_counted();  ///< throws std::bad_alloc
 SPOLIA_EXPORT void help_counted(void* member) noexcept;

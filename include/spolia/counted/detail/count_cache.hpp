@@ -53,8 +53,7 @@ struct own_count_cache {
   std::uintptr_t what;
   std::uintptr_t at;
 };
-extern SPOLIA_EXPORT constinit thread_local own_count_cache counted_cache
-    __attribute__((tls_model("initial-exec")));
+extern SPOLIA_EXPORT constinit thread_local own_count_cache counted_cache SPOLIA_TLS_MODEL;
 #endif
 
 }  // namespace spolia::core::inline SPOLIA_OF_VERSION

@@ -143,8 +143,7 @@ class block_cache {
 };
 
 #if !defined(SPOLIA_MODEL)
-extern SPOLIA_EXPORT constinit thread_local block_cache* own_blocks
-    __attribute__((tls_model("initial-exec")));
+extern SPOLIA_EXPORT constinit thread_local block_cache* own_blocks SPOLIA_TLS_MODEL;
 /// The same as take and give of the thread's cache, if need be through the depot.
 SPOLIA_EXPORT void* take_block(unsigned size);
 SPOLIA_EXPORT void give_block(unsigned size, void* block) noexcept;
