@@ -60,6 +60,7 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/pkgconfig/$<CONFIG>/spolia.pc"
         RENAME "$<TARGET_LINKER_FILE_BASE_NAME:spolia>.pc"
         DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" ${development})
 
+install(FILES packaging/valgrind.supp DESTINATION "${CMAKE_INSTALL_DATADIR}/spolia" ${development})
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}" ${documentation})
 install(DIRECTORY docs examples DESTINATION "${CMAKE_INSTALL_DOCDIR}" ${documentation}
         FILES_MATCHING PATTERN "*.md" PATTERN "*.cpp" PATTERN "*.hpp")

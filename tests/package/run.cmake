@@ -173,7 +173,7 @@ function(step_two_versions)
   foreach(part first_version second_version)
     set(tree "${WORK}/${part}")
     file(COPY "${SOURCE}/include" "${SOURCE}/src" "${SOURCE}/cmake" "${SOURCE}/CMakeLists.txt"
-              "${SOURCE}/LICENSE" "${SOURCE}/README.md" "${SOURCE}/CHANGELOG.md"
+              "${SOURCE}/LICENSE" "${SOURCE}/README.md" "${SOURCE}/CHANGELOG.md" "${SOURCE}/packaging"
          DESTINATION "${tree}")
     if(part STREQUAL "second_version")
       string(REPLACE "${minor}" "define SPOLIA_VERSION_MINOR ${next}" header "${header}")

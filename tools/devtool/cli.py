@@ -7,7 +7,7 @@ import argparse
 import os
 import sys
 
-from devtool import commands, demo, process, quick, stages
+from devtool import commands, demo, packages, process, quick, stages
 from devtool.process import ROOT, dev_error
 
 PRESETS = list(commands.PRESET_NEEDS)
@@ -211,7 +211,15 @@ def _add_house_commands(add) -> None:
     command.add_argument("prefix", nargs="?", default="/usr/local", metavar="PREFIX")
     command.add_argument("--shared", action="store_true", help="a shared library, not a static one")
 
-    add("package", commands.package, "install into build/package and make an archive", "package")
+    command = add(
+        "package",
+        packages.run,
+        "make a package under build/package: " + ", ".join(packages.KINDS),
+        "package",
+        "package debian --try",
+    )
+    command.add_argument("kind", nargs="?", default="archive", choices=packages.KINDS)
+    command.add_argument("--try", action="store_true", help="debian: in a fresh root (needs root)")
 
     command = add("clean", commands.clean, "remove what was built", "clean", "clean --all")
     command.add_argument("--all", action="store_true", help="the Python environment too")

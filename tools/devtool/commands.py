@@ -30,7 +30,7 @@ CLANG_VERSIONS = ("19", "20", "18")
 CPP_FOLDERS = ("include", "src", "bench", "demo", "tests", "tool", "examples")
 
 
-def _build(preset: str, *targets: str, pattern: str | None = None) -> None:
+def build_preset(preset: str, *targets: str, pattern: str | None = None) -> None:
     """All of it, or these targets, or what the tests need that fit `-k`."""
     setup.require(*PRESET_NEEDS[preset])
     # A run of the tests compiles programs without optimisation.
@@ -51,17 +51,17 @@ def _laboratory(arguments: list[str]) -> None:
     """Builds nothing for a user that asks for help, or draws what has been measured."""
     words = set(arguments)
     if words and arguments[0] != "report" and words.isdisjoint({"-h", "--help", "--list"}):
-        _build("release", "spolia-bench")
+        build_preset("release", "spolia-bench")
     process.replace([setup.venv(), "-m", "lab", *arguments])
 
 
 def build(args: argparse.Namespace) -> int:
-    _build(args.preset, *args.target)
+    build_preset(args.preset, *args.target)
     return 0
 
 
 def bench(args: argparse.Namespace) -> int:
-    _build("release", "spolia-bench")
+    build_preset("release", "spolia-bench")
     process.replace([str(BUILD / "release" / "bench" / "spolia-bench"), *args.rest])
     return 0
 
@@ -69,7 +69,7 @@ def bench(args: argparse.Namespace) -> int:
 def crash(args: argparse.Namespace) -> int:
     """Half of the time each: a disk that refuses, and one that fails."""
     programs = ("spolia-crash", "spolia-crash-failures")
-    _build("release", *programs)
+    build_preset("release", *programs)
     for name in programs:
         program = BUILD / "release" / "tests" / "db" / name
         command = [str(program), "--seconds", str(args.seconds / len(programs))]
@@ -87,7 +87,7 @@ def lab(args: argparse.Namespace) -> int:
 
 
 def model(args: argparse.Namespace) -> int:
-    _build("model", pattern=args.pattern)
+    build_preset("model", pattern=args.pattern)
     if args.deeper:
         return _search_deeper(args)
     chosen, env = ctest.selection(args.pattern)
@@ -110,7 +110,7 @@ def _search_deeper(args: argparse.Namespace) -> int:
 
 def stress(args: argparse.Namespace) -> int:
     """Rounds of the long tests until the time is over; the first failure ends it."""
-    _build(args.preset, pattern=args.pattern)
+    build_preset(args.preset, pattern=args.pattern)
     chosen, env = ctest.selection(args.pattern)
     command = ["ctest", "--preset", args.preset, "-j2", *(chosen or ["-L", "long"])]
     deadline = time.monotonic() + args.minutes * 60
@@ -149,7 +149,7 @@ def lint(args: argparse.Namespace) -> int:
     if not args.tidy:
         return status
     setup.require("build", "bench", "tool", "clang", "tidy")
-    _build("clang")
+    build_preset("clang")
     tidy = [tool(*[f"run-clang-tidy-{n}" for n in CLANG_VERSIONS]), "-quiet"]
     where = ["-p", str(BUILD / "clang"), "-j", str(process.jobs())]
     units = "^" + re.escape(str(ROOT)) + "/(src|bench|demo|tests|tool|examples)/"
@@ -159,7 +159,7 @@ def lint(args: argparse.Namespace) -> int:
 def coverage(args: argparse.Namespace) -> int:
     preset = BUILD / "coverage"
     shutil.rmtree(preset / "profiles", ignore_errors=True)
-    _build("coverage")
+    build_preset("coverage")
     plain(["ctest", "--preset", "coverage", "-j2", *(["-L", "quick"] if args.quick else [])])
     suffixes = [f"-{n}" for n in CLANG_VERSIONS] + [""]
     merge = tool(*[f"llvm-profdata{s}" for s in suffixes])
@@ -178,19 +178,6 @@ def coverage(args: argparse.Namespace) -> int:
     plain([cov, "show", "--format=html", f"--output-dir={preset}/html", *common])
     plain([cov, "report", *common])
     say(f"lines in colour: {(preset / 'html' / 'index.html').relative_to(ROOT)}")
-    return 0
-
-
-def package(args: argparse.Namespace) -> int:
-    """A stage of the installed library under build/package, and an archive of it."""
-    _build("release")
-    stage = BUILD / "package" / "spolia"
-    shutil.rmtree(stage, ignore_errors=True)
-    plain(["cmake", "--install", str(BUILD / "release"), "--prefix", str(stage)])
-    archive = shutil.make_archive(
-        str(BUILD / "package" / "spolia"), "gztar", stage.parent, "spolia"
-    )
-    say(f"installed into {stage.relative_to(ROOT)}; archive {os.path.relpath(archive, ROOT)}")
     return 0
 
 

@@ -46,6 +46,16 @@ NEEDS = {
     "cross": ["g++-aarch64-linux-gnu", "qemu-user"],
     "package": ["pkg-config|pkgconf"],
     "python": ["python3-venv"],
+    "debian": [
+        "debhelper",
+        "debootstrap",
+        "dpkg-dev",
+        "lintian",
+        "libcli11-dev",
+        "nlohmann-json3-dev",
+        "libfmt-dev",
+        "libtomlplusplus-dev",
+    ],
     "format": ["clang-format-19|clang-format-20|clang-format-18"],
     "tidy": ["clang-tidy-19|clang-tidy-20|clang-tidy-18"],
 }
@@ -174,18 +184,29 @@ def _privilege() -> list[str] | None:
 
 def venv() -> str:
     """The Python of the lab's environment, which is made if it is missing or out of date."""
-    require("python")
-    python = VENV / "bin" / "python"
     if not REQUIREMENTS.exists():
         raise dev_error(f"{REQUIREMENTS.relative_to(ROOT)} is missing: there is no lab to run", 1)
-    identity = hashlib.sha256(REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()
-    mark = VENV / "requirements.sha256"
+    return _environment(VENV, REQUIREMENTS)
+
+
+def packagers_venv() -> str:
+    """The folder of programs that packagers use, and that PyPI has."""
+    python = _environment(BUILD / "venv-packages", ROOT / "packaging" / "requirements.txt")
+    return str(pathlib.Path(python).parent)
+
+
+def _environment(place: pathlib.Path, requirements: pathlib.Path) -> str:
+    """The Python of the environment there, made anew if what it has to have has changed."""
+    require("python")
+    python = place / "bin" / "python"
+    identity = hashlib.sha256(requirements.read_bytes() + sys.version.encode()).hexdigest()
+    mark = place / "requirements.sha256"
     if mark.exists() and mark.read_text(encoding="utf-8") == identity:
         return str(python)
-    say(f"set-up: Python environment {VENV.relative_to(ROOT)}")
-    plain([sys.executable, "-m", "venv", "--clear", str(VENV)])
+    say(f"set-up: Python environment {place.relative_to(ROOT)}")
+    plain([sys.executable, "-m", "venv", "--clear", str(place)])
     pip = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    plain([*pip, "install", "-r", str(REQUIREMENTS)])
+    plain([*pip, "install", "-r", str(requirements)])
     mark.write_text(identity, encoding="utf-8")
     return str(python)
 

@@ -221,6 +221,16 @@ def _command(*words: str):
     return run
 
 
+def _packages(run: context) -> tally:
+    """What packagers make, and the packages' tests that take long."""
+    os.environ["SPOLIA_OLD_CMAKE"] = f"{setup.packagers_venv()}/cmake"
+    counts = _preset("packages", "-L", "package", targets=QUICK_PROGRAMS)(run)
+    attempt = ["--try"] if os.geteuid() == 0 else []
+    for words in (["online"], ["conan"], ["debian", *attempt]):
+        counts.add(_command("package", *words)(run))
+    return counts
+
+
 # In the order of what it costs to find the next mistake.
 STAGES = [
     stage("lint", 300, (), _lint),
@@ -246,6 +256,7 @@ LONG_STAGES = [
     stage("debug", 1800, ("build",), _preset("test-debug", *QUICK, targets=QUICK_PROGRAMS)),
     stage("aarch64", 1800, ("build", "cross"), _emulated),
     stage("alone", 1800, ("build",), _alone),
+    stage("packages", 5400, ("build", "tool", "package", "debian", "python"), _packages),
     stage("bench", 1800, ("build", "bench", "python"), _bench),
     stage("systems", 7200, ("build",), _systems),
     stage("clang", 7200, ("build", "bench", "tool", "clang"), _preset("clang", *NOT_PACKAGE)),

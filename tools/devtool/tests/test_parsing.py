@@ -52,7 +52,7 @@ class Parsing(unittest.TestCase):
     def test_help_and_reports_need_no_benchmark(self):
         def built(action, *rest):
             with (
-                mock.patch.object(commands, "_build") as build,
+                mock.patch.object(commands, "build_preset") as build,
                 mock.patch.object(setup, "venv", return_value="python"),
                 mock.patch.object(process, "replace"),
             ):
