@@ -95,8 +95,9 @@ def conan(_: argparse.Namespace) -> int:
     tools = setup.packagers_venv()
     env = {**os.environ, "CONAN_HOME": str(PLACE / "conan"), "PATH": _path_with(tools)}
     _in(ROOT, ["conan", "profile", "detect", "--force"], env)
-    recipe = ["conan", "create", "packaging/conan", f"--version={version()}", "--build=missing"]
-    _in(ROOT, [*recipe, "-s", "compiler.cppstd=20"], env)
+    recipe = ["conan", "create", "packaging/conan", f"--version={version()}", "--no-remote"]
+    test_folder = f"tools.cmake.cmake_layout:test_folder={PLACE / 'conan-test'}"
+    _in(ROOT, [*recipe, "-s", "compiler.cppstd=20", "-c", test_folder], env)
     return 0
 
 
