@@ -29,7 +29,7 @@
 
 #include <sys/mman.h>
 
-namespace spolia::core {
+namespace spolia::core::inline SPOLIA_OF_VERSION {
 
 class slabs {
  public:
@@ -273,4 +273,4 @@ class slabs {
   std::size_t slab_ = least_slab;
 };
 
-}  // namespace spolia::core
+}  // namespace spolia::core::inline SPOLIA_OF_VERSION
