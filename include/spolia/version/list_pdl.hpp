@@ -64,16 +64,17 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
+#pragma GCC diagnostic push
+// Bases may have virtual functions; a domain ends each node by the type that it was made with.
+#pragma GCC diagnostic ignored "-Wnon-virtual-dtor"
 template <class Base>
 struct pdl_node : Base {
   using Base::Base;
   atomic<pdl_node*> left{this};
   atomic<pdl_node*> right{nullptr};
   atomic<bool> marked{false};
-
- protected:
-  ~pdl_node() = default;
 };
+#pragma GCC diagnostic pop
 
 template <class Base>
 class pdl_list : public detail::version::version_chain<pdl_node<Base>> {

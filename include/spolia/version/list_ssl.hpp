@@ -60,16 +60,17 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
+#pragma GCC diagnostic push
+// Bases may have virtual functions; a domain ends each node by the type that it was made with.
+#pragma GCC diagnostic ignored "-Wnon-virtual-dtor"
 template <class Base>
 struct ssl_node : Base {
   using Base::Base;
   atomic<ssl_node*> left{this};
   /// The address of its list, which stays (0: it was not placed), and whether it was cut off.
   atomic<std::uintptr_t> in{0};
-
- protected:
-  ~ssl_node() = default;
 };
+#pragma GCC diagnostic pop
 
 template <class Base>
 class ssl_list : public detail::version::version_chain<ssl_node<Base>> {

@@ -90,6 +90,9 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 /// How far the removal of a version has come.
 enum class removal : std::uint8_t { none, marked, gone };
 
+#pragma GCC diagnostic push
+// Bases may have virtual functions; a domain ends each node by the type that it was made with.
+#pragma GCC diagnostic ignored "-Wnon-virtual-dtor"
 template <class Base>
 struct tree_node : Base {
   using Base::Base;
@@ -100,10 +103,8 @@ struct tree_node : Base {
   atomic<std::uint64_t> number{2};  // that of a list's first
   atomic<std::uint64_t> holds{1};
   atomic<removal> state{removal::none};
-
- protected:
-  ~tree_node() = default;
 };
+#pragma GCC diagnostic pop
 
 template <class Base>
 class tree_list : public detail::version::version_chain<tree_node<Base>> {

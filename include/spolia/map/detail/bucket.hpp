@@ -20,6 +20,9 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
 
 /// A byte, after that with which a version ends.
+#pragma GCC diagnostic push
+// See list_ssl.hpp: a domain ends each version by the type that it was made with.
+#pragma GCC diagnostic ignored "-Wnon-virtual-dtor"
 template <class Collector>
 struct bucket_head : Collector::version {
   explicit bucket_head(std::uint8_t d) noexcept : depth(d) {}
@@ -28,6 +31,7 @@ struct bucket_head : Collector::version {
  protected:
   ~bucket_head() = default;
 };
+#pragma GCC diagnostic pop
 
 /// With sl_rt, and blocks at multiples of 64, a look-up reads one line, from `left` of the version
 /// to `stamp`, and that of the pair, if there is one with such a tag.

@@ -25,6 +25,9 @@ struct field_owner {
   struct list : Collector::list {
     list(type&, typename Collector::version* first) noexcept : Collector::list(first) {}
   };
+#pragma GCC diagnostic push
+// See list_ssl.hpp: a domain ends each version by the type that it was made with.
+#pragma GCC diagnostic ignored "-Wnon-virtual-dtor"
   struct version : Collector::version {
     explicit version(type& of) noexcept : of_(of) {}
     [[nodiscard]] type* owner() noexcept final { return &of_; }
@@ -35,6 +38,7 @@ struct field_owner {
    private:
     type& of_;
   };
+#pragma GCC diagnostic pop
 };
 
 template <version_collector Collector>
@@ -54,6 +58,8 @@ struct field_owner<Collector> {
     std::int32_t
         at_;  // how far from the owner's begin, in which it lies: half a word, for space is short
   };
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wnon-virtual-dtor"
   struct version : Collector::version {
     explicit version(type&) noexcept {}
     /// The version has a hold on the owner, in which the list is.
@@ -64,6 +70,7 @@ struct field_owner<Collector> {
    protected:
     ~version() = default;
   };
+#pragma GCC diagnostic pop
 };
 
 }  // namespace detail::version
