@@ -549,7 +549,7 @@ TEST(rlu_errors, a_child_born_while_chains_are_counted_goes_on) {
 TEST(rlu_errors, a_detector_without_memory_is_none) {
   rlu::domain d;
   const std::uint64_t failures = for_each_allocation_failure([&] { rlu::detector upkeep(d); });
-  EXPECT_GE(failures, 3U) << "two for the thread, and what it waits with";
+  EXPECT_GE(failures, 1U) << "the thread's";
 }
 
 }  // namespace

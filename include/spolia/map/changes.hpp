@@ -109,7 +109,7 @@ struct commit_result {
 
 class changes {
  public:
-  static constexpr std::uint32_t any_number = std::numeric_limits<std::uint32_t>::max();
+  static constexpr std::uint32_t any_number = (std::numeric_limits<std::uint32_t>::max)();
 
   changes() = default;
 
