@@ -80,12 +80,14 @@ class stubborn_reader {
           stack_t for_signals{};
           for_signals.ss_sp = room_.data();
           for_signals.ss_size = room_.size();
-          sigaltstack(&for_signals, nullptr);
+          stack_t before{};
+          sigaltstack(&for_signals, &before);
           auto guard = d.enter();
           guard.read([&] {
             attempts.fetch_add(1, std::memory_order_relaxed);
             while (!over_.load(std::memory_order_relaxed)) std::this_thread::yield();
           });
+          sigaltstack(&before, nullptr);  // a sanitizer's is its own to end
         }) {
     while (attempts.load(std::memory_order_relaxed) == 0) std::this_thread::yield();
   }
