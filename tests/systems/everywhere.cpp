@@ -308,9 +308,9 @@ void without_signals() {
 /// Where no thread can be had, as in a container with as many processes as it may have: what needs
 /// one says so, and the rest does without.
 void without_threads(const char* folder) {
-  const uid_t nobody = 65534;  // no limit holds the superuser
+  const uid_t another = 65534;  // no limit holds the superuser
   if (::mkdir(folder, 0700) != 0) throw std::runtime_error("cannot make the folder");
-  if (::geteuid() == 0 && (::chown(folder, nobody, nobody) != 0 || ::setuid(nobody) != 0)) {
+  if (::geteuid() == 0 && (::chown(folder, another, another) != 0 || ::setuid(another) != 0)) {
     throw std::runtime_error("cannot become another user");
   }
   const std::string data = std::string(folder) + "/data";

@@ -50,6 +50,7 @@
 #include <spolia/map/detail/counted_btree_nodes.hpp>
 #include <spolia/map/detail/counted_face.hpp>
 #include <spolia/map/detail/counted_writer.hpp>
+#include <spolia/map/detail/even_groups.hpp>
 #include <spolia/map/detail/ordered_reads.hpp>
 #include <spolia/map/detail/other_keys.hpp>
 #include <spolia/map/detail/scan.hpp>
@@ -391,22 +392,16 @@ class counted_btree
     std::vector<typename Family::template pointer<T>> nodes;
     std::vector<Key> firsts;
   };
-  /// Bounds of `groups` groups of n things, as equal as may be.
-  static std::size_t begin_of_group(std::size_t i, std::size_t groups, std::size_t n) noexcept {
-    const std::size_t larger = n % groups;
-    return i * (n / groups) + (std::min)(i, larger);
-  }
   template <class Iterator>
   inner_pointer root_of(Iterator at, const Iterator last) {
     const auto n = static_cast<std::size_t>(std::distance(at, last));
     if (n == 0) return first_root();
     level_of<leaf> leaves;
-    const std::size_t groups = (n - 1) / leaf::crowded + 1;
+    const detail::map::even_groups groups(n, leaf::crowded);
     const Key* before = nullptr;
-    for (std::size_t i = 0; i < groups; ++i) {
+    for (std::size_t i = 0; i < groups.count(); ++i) {
       auto made = Family::template make<leaf>();
-      for (std::size_t j = begin_of_group(i, groups, n); j < begin_of_group(i + 1, groups, n);
-           ++j) {
+      for (std::size_t j = groups.begin_of(i); j < groups.begin_of(i + 1); ++j) {
         const auto& [key, value] = *at++;
         if (before != nullptr && !less_(*before, key)) {
           throw std::invalid_argument("counted_btree: a key that is not after the one before it");
@@ -424,21 +419,19 @@ class counted_btree
   template <class T>
   static inner_pointer root_over(level_of<T> below) {
     constexpr std::size_t each = inner::most - inner::most / 4;
-    const std::size_t n = below.nodes.size();
-    const std::size_t groups = (n - 1) / each + 1;
+    const detail::map::even_groups groups(below.nodes.size(), each);
     level_of<inner> all;
-    for (std::size_t i = 0; i < groups; ++i) {
-      const std::size_t begin = begin_of_group(i, groups, n);
-      const std::size_t end = begin_of_group(i + 1, groups, n);
+    for (std::size_t i = 0; i < groups.count(); ++i) {
+      const std::size_t begin = groups.begin_of(i);
       typename inner::template row<T> row;
-      for (std::size_t j = begin; j < end; ++j) {
+      for (std::size_t j = begin; j < groups.begin_of(i + 1); ++j) {
         if (j != begin) row.keys.push_back(below.firsts[j]);
         row.children.push_back(std::move(below.nodes[j]));
       }
       all.nodes.push_back(Family::template make<inner>(std::move(row)));
       all.firsts.push_back(below.firsts[begin]);
     }
-    return groups == 1 ? std::move(all.nodes.front()) : root_over(std::move(all));
+    return groups.count() == 1 ? std::move(all.nodes.front()) : root_over(std::move(all));
   }
 
   static inner_pointer first_root() {

@@ -13,6 +13,7 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
+#include <spolia/map/detail/even_groups.hpp>
 #include <spolia/map/detail/seen_value.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -47,12 +48,11 @@ class abtree_sorted {
   /// Of n pairs, one at least; next(f) calls f(key, value) of the next one.
   template <class Next>
   node* root(std::size_t n, const Next& next, tally& stamps) {
-    const std::size_t groups = (n - 1) / each_ + 1;
-    level_.reserve(groups);
-    firsts_.reserve(groups);
-    for (std::size_t i = 0; i < groups; ++i) {
-      const std::size_t end = begin_of_group(i + 1, groups, n);
-      for (std::size_t j = begin_of_group(i, groups, n); j < end; ++j) {
+    const even_groups groups(n, each_);
+    level_.reserve(groups.count());
+    firsts_.reserve(groups.count());
+    for (std::size_t i = 0; i < groups.count(); ++i) {
+      for (std::size_t j = groups.begin_of(i); j < groups.begin_of(i + 1); ++j) {
         next([&](const key_type& key, const value_type& value) { add(key, value, stamps); });
       }
       auto* const made =
@@ -62,7 +62,7 @@ class abtree_sorted {
       firsts_.push_back(std::addressof(made->key(0)));
       last_ = std::addressof(made->key(made->size - 1U));
     }
-    leaves_ = groups;
+    leaves_ = groups.count();
     while (level_.size() > 1) go_up();
     node* const top = level_.front();
     level_.clear();
@@ -72,11 +72,6 @@ class abtree_sorted {
   [[nodiscard]] std::size_t internals() const noexcept { return internals_; }
 
  private:
-  /// Of `groups` groups of n things, as equal as may be.
-  static std::size_t begin_of_group(std::size_t i, std::size_t groups, std::size_t n) noexcept {
-    return i * (n / groups) + (std::min)(i, n % groups);
-  }
-
   void add(const key_type& key, const value_type& value, [[maybe_unused]] tally& stamps) {
     if (last_ != nullptr && !core_.less()(*last_, key)) {
       throw std::invalid_argument("abtree: a key that is not after the one before it");
@@ -97,19 +92,18 @@ class abtree_sorted {
   }
 
   void go_up() {
-    const std::size_t n = level_.size();
-    const std::size_t groups = (n - 1) / each_ + 1;
-    above_.reserve(groups);
-    for (std::size_t i = 0; i < groups; ++i) {
-      const std::size_t begin = begin_of_group(i, groups, n);
-      const std::size_t end = begin_of_group(i + 1, groups, n);
+    const even_groups groups(level_.size(), each_);
+    above_.reserve(groups.count());
+    for (std::size_t i = 0; i < groups.count(); ++i) {
+      const std::size_t begin = groups.begin_of(i);
+      const std::size_t end = groups.begin_of(i + 1);
       typename nodes::gathered all;
       for (std::size_t j = begin; j < end; ++j) all.add(firsts_[j], level_[j]);
       above_.push_back(core_.home().template make<internal>(1U, all, 0U, all.count));
       std::fill_n(level_.data() + begin, end - begin, nullptr);
       firsts_[i] = firsts_[begin];
     }
-    internals_ += groups;
+    internals_ += groups.count();
     level_.swap(above_);
     above_.clear();
   }
