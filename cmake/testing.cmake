@@ -12,7 +12,8 @@
 # STRESS: threads race in it, and the more the compiler reorders the more it may find: in a release
 # build it is optimised as users' programs are, and the others not, which halves their building; or
 # a little where they run long, in the model checker and on an emulated processor.
-# ONE_THREAD: the thread sanitizer would see one thread in it, and does not get it.
+# ONE_THREAD: one thread calls the library in it, and the thread sanitizer does not get it. Threads of
+# the library's own, such as those that open a database, race in other tests.
 # NATIVE: about what the processor, the scheduler, the loader or the compiler's flags do. A sanitizer
 # sees nothing there that it does not see elsewhere, and of each day's tests it does not get this;
 # nor does `./dev test --quick` (SPOLIA_NATIVE_TESTS).

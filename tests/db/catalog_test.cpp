@@ -513,7 +513,7 @@ INSTANTIATE_TEST_SUITE_P(each, claims_of_the_open,
                          });
 
 TEST_P(claims_of_the_open, stay_while_an_index_is_built) {
-  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
+  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread calls the library";
   begin_build();
   const bool early = where.meet(over);  // else the machine was too busy: the builder is further
   if (early) {
@@ -539,7 +539,7 @@ TEST_P(claims_of_the_open, stay_while_an_index_is_built) {
 /// Readers from the builder's snapshot on use the index: a transaction that has added an entry
 /// before the builder, and rolls back, does not take it from them.
 TEST_P(claims_of_the_open, that_are_taken_back_leave_what_older_readers_see) {
-  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
+  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread calls the library";
   begin_build();
   if (where.meet(over)) {
     const reader old = base.snapshot();

@@ -186,7 +186,7 @@ TEST(damage, a_log_that_was_cut_anywhere) {
 }
 
 TEST(damage, a_flipped_bit_in_the_log) {
-  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
+  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread calls the library";
   const auto files = std::make_shared<memory_files>();
   work(files, 1, 6);
   // Whatever was followed by a commit is known to have been durable: only the last may be missing.
@@ -620,7 +620,7 @@ bytes look_alikes(std::size_t count) {
 /// A program's rows are what its users write. If each of what looks like a record were read to its
 /// end, this would be some hundred gigabytes.
 TEST(damage, many_bytes_that_look_like_long_records_take_a_short_time) {
-  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
+  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread calls the library";
   const auto start = std::chrono::steady_clock::now();
   const auto whole = std::make_shared<memory_files>();
   work(whole, 1, 3);

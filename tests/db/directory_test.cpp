@@ -303,7 +303,7 @@ status commit_until_full(database& base, std::int64_t& done) {
 }
 
 TEST_F(directories, on_a_disk_that_fills_up) {
-  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
+  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread calls the library";
   if (::getuid() != 0) GTEST_SKIP() << "needs root, to mount";
   const auto mounted = root_ / "disk";
   std::filesystem::create_directories(mounted);

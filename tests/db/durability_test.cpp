@@ -295,7 +295,7 @@ TEST(durability, an_opening_that_finds_other_records_when_it_writes_them_again_i
 }
 
 TEST(durability, a_full_disk_is_told_and_what_was_acknowledged_is_there) {
-  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
+  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread calls the library";
   const disk files = new_disk();
   std::int64_t acknowledged = 0;
   {

@@ -29,7 +29,7 @@ using test::nothing;
 
 /// Snapshots come, and go one by one or many at once; some stay long.
 TEST_F(evacuated, snapshots_show_what_there_was_and_leave_nothing) {
-  if (spolia::test::no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
+  if (spolia::test::no_lone_threads) GTEST_SKIP() << "SKIPPED one thread calls the library";
   test::rng random(3);
   std::uint64_t bytes = 0;
   for (int round = 0; round < 4; ++round) {
@@ -210,7 +210,7 @@ TEST_F(evacuated, only_what_is_seen_is_kept) {
 
 /// What a row had for many snapshots takes no memory when most of them have ended.
 TEST_F(evacuated, what_many_snapshots_saw_goes_with_them) {
-  if (spolia::test::no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
+  if (spolia::test::no_lone_threads) GTEST_SKIP() << "SKIPPED one thread calls the library";
   constexpr std::int64_t many = 1000;
   constexpr std::int64_t snapshots = 100;
   table& t =
@@ -313,7 +313,7 @@ class old_rows : public test::over_storages {};
 SPOLIA_OVER_STORAGES(old_rows);
 
 TEST_P(old_rows, are_found_by_scans_and_queries) {
-  if (spolia::test::no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
+  if (spolia::test::no_lone_threads) GTEST_SKIP() << "SKIPPED one thread calls the library";
   constexpr std::int64_t rows = 1500;
   std::vector<std::int64_t> now(rows);
   for (std::int64_t k = 0; k < rows; ++k) ASSERT_TRUE(put(k, k));

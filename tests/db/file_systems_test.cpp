@@ -152,7 +152,7 @@ void expect_guarded(const options& o, const std::function<bool(const options&)>&
 }
 
 TEST_F(file_systems, without_flock_have_other_locks) {
-  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
+  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread calls the library";
   for (const int answer : {ENOLCK, ENOTSUP, ENOSYS, EINVAL}) {
     SCOPED_TRACE(answer);
     fs::remove_all("bank");
@@ -185,7 +185,7 @@ TEST_F(file_systems, that_fail_to_lock_are_told_from_those_without_locks) {
 }
 
 TEST_F(file_systems, without_any_locks_have_files_that_say_who_has_them) {
-  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
+  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread calls the library";
   const options o = without_locks();
   expect_guarded(o, says_open_elsewhere, false);
   auto base = std::make_unique<database>(database::open("bank", o));
@@ -212,7 +212,7 @@ TEST_F(file_systems, without_any_locks_have_files_that_say_who_has_them) {
 }
 
 TEST_F(file_systems, without_any_locks_forget_processes_that_have_ended) {
-  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
+  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread calls the library";
   const options o = without_locks();
   for (const bool asked_for : {false, true}) {
     const pid_t child = process_that_has_it(o);

@@ -121,7 +121,7 @@ void expect_rows_of_commits(const ledger_rows& rows, std::int64_t last) {
 }
 
 TEST_F(flipped_bits, are_found_or_change_nothing) {
-  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
+  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread calls the library";
   int opened = 0;
   int refused = 0;
   for (int i = 0; i < tries(600); ++i) {

@@ -252,7 +252,7 @@ class full_store {
 };
 
 TEST(full_disk, a_commit_without_room_leaves_nothing_and_the_next_one_with_room_succeeds) {
-  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
+  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread calls the library";
   for (const bool extends : {false, true}) {
     full_store w(extends);
     w.fill_up();
@@ -295,7 +295,7 @@ TEST(full_disk, a_commit_without_room_leaves_nothing_and_the_next_one_with_room_
 }
 
 TEST(full_disk, what_frees_room_has_some_in_reserve) {
-  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
+  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread calls the library";
   full_store w(true, 2000);
   w.fill_up();
   ASSERT_EQ(w.commit_until_full(), outcome::storage_failed);
@@ -351,7 +351,7 @@ TEST(full_disk, room_is_counted) {
 
 /// Of commits that come to nothing for another reason, and of changes of the catalogue.
 TEST(full_disk, room_that_is_not_used_is_given_back) {
-  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
+  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread calls the library";
   const disk files = new_disk();
   options o = over(files);
   o.version_budget = 1U << 20U;
@@ -391,7 +391,7 @@ TEST(full_disk, what_is_kept_is_made_before_others_have_room) {
 }
 
 TEST(full_disk, the_reserve_comes_to_an_end) {
-  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
+  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread calls the library";
   full_store w(true, 10);
   w.fill_up();
   ASSERT_EQ(w.commit_until_full(), outcome::storage_failed);

@@ -227,7 +227,7 @@ TYPED_TEST(hash_index_of, keys_that_are_alike_are_found) {
 
 /// As the headers state it, while keys come and while they go.
 TYPED_TEST(hash_index_of, memory_is_bounded) {
-  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
+  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread calls the library";
   const auto same = [](std::uint64_t slot, const key_words& k) { return number(slot) == k; };
   typename TestFixture::template table<decltype(same)> index(this->nodes, 1, same);
   EXPECT_EQ(index.bytes(), 0U);
@@ -251,7 +251,7 @@ TYPED_TEST(hash_index_of, memory_is_bounded) {
 }
 
 TYPED_TEST(hash_index_of, memory_that_is_missing_changes_nothing) {
-  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
+  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread calls the library";
   const std::int64_t before = live_allocations();
   for_each_allocation_failure([] {
     region_domain own;

@@ -224,7 +224,7 @@ TEST_F(operated, without_descriptors_to_open) {
 // --- Directories where files should be ---
 
 TEST_F(operated, with_a_directory_in_the_place_of_a_file) {
-  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
+  if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread calls the library";
   {
     database base = database::open("base", small_segments());
     commit(base, 1, 20);

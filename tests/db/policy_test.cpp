@@ -637,7 +637,7 @@ struct touched_rows {
 
 // Versions, and entries and notes that wait, take more than there is, and no insertion is refused.
 TEST_P(budgets, what_is_kept_for_readers_beyond_all_is_asked_about) {
-  if (spolia::test::no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
+  if (spolia::test::no_lone_threads) GTEST_SKIP() << "SKIPPED one thread calls the library";
   options o{.versions = GetParam()};
   o.budget = touched_rows(o).bytes() + (std::uint64_t{1} << 20U);
   std::uint64_t asked = 0;

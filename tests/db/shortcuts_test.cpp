@@ -243,7 +243,7 @@ TEST(shortcuts, leave_half_of_the_budget) {
 /// Each of many snapshots sees another version of each of some rows, and none of these has gone: so
 /// no link is dead, and the way down a chain would be as long as there are snapshots.
 TEST(shortcuts, ways_are_short_beside_many_snapshots) {
-  if (spolia::test::no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
+  if (spolia::test::no_lone_threads) GTEST_SKIP() << "SKIPPED one thread calls the library";
   constexpr std::int64_t some = 199;
   constexpr std::size_t snapshots = 128;
   constexpr std::uint64_t most = 8 * 7 + 8;  // for log2(snapshots)

@@ -5,27 +5,17 @@
 
 namespace spolia::test {
 
-#if defined(__SANITIZE_THREAD__)
+#if defined(__has_feature)
+inline constexpr bool finds_races = __has_feature(thread_sanitizer);
+inline constexpr bool sanitized = finds_races || __has_feature(address_sanitizer);
+#elif defined(__SANITIZE_THREAD__)
 inline constexpr bool finds_races = true;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-inline constexpr bool finds_races = true;
-#else
-inline constexpr bool finds_races = false;
-#endif
-#else
-inline constexpr bool finds_races = false;
-#endif
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool sanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#elif defined(__SANITIZE_ADDRESS__)
+inline constexpr bool finds_races = false;
 inline constexpr bool sanitized = true;
 #else
-inline constexpr bool sanitized = false;
-#endif
-#else
+inline constexpr bool finds_races = false;
 inline constexpr bool sanitized = false;
 #endif
 
@@ -53,8 +43,9 @@ inline constexpr bool no_long_cases = sanitized;
 inline constexpr bool no_long_cases = quick_tests;
 #endif
 
-/// The same of a long case in which one thread works, and the thread sanitizer:
-///   if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread works in it";
+/// The same of a long case in which one thread calls the library, and the thread sanitizer. Threads
+/// of the library's own, such as those that open a database, race in other cases.
+///   if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread calls the library";
 inline constexpr bool no_lone_threads = no_long_cases && finds_races;
 
 /// How long threads race in a test of share 1, see stress.hpp.
