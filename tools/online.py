@@ -11,7 +11,9 @@ import pathlib
 import re
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+from devtool import library
+from devtool.process import ROOT
+
 HEAD = "// SPDX-License-Identifier: Apache-2.0\n// {}, made of Spolia {} by tools/online.py.\n"
 INCLUDE = re.compile(r'^#include (?:<(spolia/[^>]+)>|"([^"]+)").*\n', re.M)
 LEFT_OUT = re.compile(r"^(?:#pragma once|\s*//.*)\n|^\n(?=\n)", re.M)
@@ -49,30 +51,17 @@ class joined:
         return beside if beside.exists() else ROOT / "src" / quoted
 
 
-def _version() -> str:
-    text = (ROOT / "include/spolia/version.hpp").read_text(encoding="utf-8")
-    return ".".join(re.findall(r"#define SPOLIA_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", text))
-
-
-def _sources() -> list[pathlib.Path]:
-    """Without those that compile others once more, for the other build variant."""
-    text = (ROOT / "cmake/sources.cmake").read_text(encoding="utf-8")
-    listed = re.search(r"set\(SPOLIA_SOURCES\s+(.*?)\)", text, re.S)
-    names = listed[1].split() if listed else []
-    return [ROOT / name for name in names if "other_flavour" not in name]
-
-
 def main(folder: str) -> int:
     place = pathlib.Path(folder)
     known: set[pathlib.Path] = set()
     headers, sources = joined(known), joined(known)
     for face in sorted((ROOT / "include/spolia").glob("*.hpp")):
         headers.add(face)
-    for source in _sources():
-        sources.add(source)
-    first = HEAD.format("spolia.hpp", _version()) + "#pragma once\n"
+    for name in library.sources():
+        sources.add(ROOT / name)
+    first = HEAD.format("spolia.hpp", library.version()) + "#pragma once\n"
     (place / "spolia.hpp").write_text(first + "".join(headers.text), encoding="utf-8")
-    first = HEAD.format("spolia.cpp", _version()) + '#include "spolia.hpp"\n'
+    first = HEAD.format("spolia.cpp", library.version()) + '#include "spolia.hpp"\n'
     (place / "spolia.cpp").write_text(first + "".join(sources.text), encoding="utf-8")
     return 0
 

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tarfile
 
-from devtool import commands, process, setup
+from devtool import commands, library, process, setup
 from devtool.process import BUILD, ROOT, dev_error, plain, say
 from lint.source import files_of
 
@@ -27,12 +27,6 @@ IN_ROOT = ["g++", "cmake", "ninja-build", "pkgconf", "ca-certificates"]
 
 
 KINDS = ("archive", "debian", "conan", "online")
-
-
-def version() -> str:
-    text = (ROOT / "include/spolia/version.hpp").read_text(encoding="utf-8")
-    parts = [re.search(rf"VERSION_{p} (\d+)", text) for p in ("MAJOR", "MINOR", "PATCH")]
-    return ".".join(part[1] for part in parts if part)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -54,11 +48,11 @@ def debian(args: argparse.Namespace) -> int:
     place = PLACE / "debian"
     for old in place.glob("*spolia*"):
         shutil.rmtree(old) if old.is_dir() else old.unlink()
-    tree = place / f"spolia-{version()}"
+    tree = place / f"spolia-{library.version()}"
     for name in files_of(ROOT):
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, tree / name)
-    with tarfile.open(place / f"spolia_{version()}.orig.tar.gz", "w:gz") as tar:
+    with tarfile.open(place / f"spolia_{library.version()}.orig.tar.gz", "w:gz") as tar:
         tar.add(tree, tree.name)
     shutil.copytree(tree / "packaging/debian", tree / "debian")
     _in(tree, ["dpkg-buildpackage", "-us", "-uc", f"-j{process.jobs()}"])
@@ -95,7 +89,7 @@ def conan(_: argparse.Namespace) -> int:
     tools = setup.packagers_venv()
     env = {**os.environ, "CONAN_HOME": str(PLACE / "conan"), "PATH": _path_with(tools)}
     _in(ROOT, ["conan", "profile", "detect", "--force"], env)
-    recipe = ["conan", "create", "packaging/conan", f"--version={version()}", "--no-remote"]
+    recipe = ["conan", "create", "packaging/conan", f"--version={library.version()}", "--no-remote"]
     test_folder = f"tools.cmake.cmake_layout:test_folder={PLACE / 'conan-test'}"
     _in(ROOT, [*recipe, "-s", "compiler.cppstd=20", "-c", test_folder], env)
     return 0

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from devtool import setup
+from devtool import library, setup
 from devtool.process import BUILD, ROOT
 from devtool.tally import tally
 
@@ -43,13 +43,6 @@ class row:
         return FOLDER / self.name / "everywhere"
 
 
-def sources() -> list[str]:
-    """Of the library, for one build variant."""
-    text = (ROOT / "cmake" / "sources.cmake").read_text(encoding="utf-8")
-    listed = re.search(r"set\(SPOLIA_SOURCES\s(.*?)\)", text, re.S)[1].split()
-    return [name for name in listed if not name.endswith("other_flavour.cpp")]
-
-
 def warnings() -> list[str]:
     text = WARNINGS.read_text(encoding="utf-8")
     return re.search(r"set\(careful_warnings\s(.*?)\)", text, re.S)[1].split()
@@ -59,7 +52,8 @@ def unit(folder: pathlib.Path) -> pathlib.Path:
     """The library as one source."""
     folder.mkdir(parents=True, exist_ok=True)
     whole = folder / "library.cpp"
-    whole.write_text("".join(f'#include "{name}"\n' for name in sources()), encoding="utf-8")
+    lines = [f'#include "{name}"\n' for name in library.sources()]
+    whole.write_text("".join(lines), encoding="utf-8")
     return whole
 
 
@@ -70,15 +64,18 @@ def compiled(run, one: row):
     return run.step([*one.compiler, *OPTIONS, *folders, *what])
 
 
-def used(run, one: row, how: tuple[str, ...] = (), env: dict[str, str] | None = None):
+def used(run, one: row, how: tuple[str, ...] = ()):
     """The program's two parts, the second with a database that it makes."""
     data = one.program.parent / "data"
     shutil.rmtree(data, ignore_errors=True)
-    start = [*(how or one.runs), str(one.program)]
-    outcome = run.step([*start, "parts"], env)
+    return started(run, [*(how or one.runs), str(one.program)], str(data))
+
+
+def started(run, start: list[str], data: str):
+    outcome = run.step([*start, "parts"])
     for what in ("write", "check"):
         if outcome.ok:
-            outcome = run.step([*start, what, str(data)], env)
+            outcome = run.step([*start, what, data])
     return outcome
 
 
@@ -205,11 +202,8 @@ def debian_sid(run, one: row) -> tally:
     outcome = run.step(["chroot", str(DEBIAN), *command])
     if not outcome.ok:
         return told(outcome, "the compiler")
-    for words in (["parts"], ["write", "/spolia/data"], ["check", "/spolia/data"]):
-        outcome = run.step(["chroot", str(DEBIAN), "/spolia/everywhere", *words])
-        if not outcome.ok:
-            break
-    return told(outcome, "the program")
+    start = ["chroot", str(DEBIAN), "/spolia/everywhere"]
+    return told(started(run, start, "/spolia/data"), "the program")
 
 
 def emulated(processor: str, package: str) -> row:
