@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <system_error>
-#include <thread>
 #include <vector>
 
+#include <spolia/base/joined_threads.hpp>
 #include <spolia/base/unwind.hpp>
 
 #include "db/log/recovery.hpp"
@@ -90,18 +89,9 @@ void recovery::in_parts(std::size_t parts, const std::function<void(std::size_t)
     }
   };
   {
-    struct joined {  // as std::jthread, which not every standard library has
-      std::vector<std::thread> all;
-      ~joined() {
-        for (std::thread& one : all) one.join();
-      }
-    } threads;
-    threads.all.reserve(parts);
+    detail::joined_threads threads;
     std::size_t begun = 1;
-    try {
-      for (; begun < parts; ++begun) threads.all.emplace_back(make, begun);
-    } catch (const std::system_error&) {  // the system has no more
-    }
+    while (begun < parts && threads.start([&make, begun] { make(begun); })) ++begun;
     make(0);
     for (; begun < parts; ++begun) make(begun);
   }

@@ -17,13 +17,12 @@
 #include <mutex>
 #include <optional>
 #include <ranges>
-#include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/joined_threads.hpp>
 #include <spolia/base/shown_to.hpp>
 #include <spolia/base/unwind.hpp>
 
@@ -148,25 +147,10 @@ void show_with_helpers(Range all, F& f, std::size_t helpers, Execute& execute) {
 
 template <class Range, class F>
 void show_in_threads(Range all, F& f, std::size_t threads) {
-  std::vector<std::thread> helpers;
-  const auto join = [&] {
-    for (std::thread& one : helpers) one.join();
-  };
-  const auto start = [&](auto task) {
-    try {
-      helpers.reserve(threads);
-      helpers.emplace_back(std::move(task));
-    } catch (const std::system_error&) {
-      // There are no more threads: those that there are do it.
-    }
-  };
-  try {
-    show_with_helpers(std::move(all), f, threads > 1 ? threads - 1 : 0, start);
-  } catch (...) {
-    join();
-    throw;
-  }
-  join();
+  joined_threads helpers;
+  // If there are no more, those that there are do it.
+  const auto start = [&](auto task) { helpers.start(std::move(task)); };
+  show_with_helpers(std::move(all), f, threads > 1 ? threads - 1 : 0, start);
 }
 
 }  // namespace detail::map
