@@ -17,7 +17,7 @@ if(SPOLIA_JOIN_TESTS)
 endif()
 
 # How many sources make a unit; a folder whose sources are large sets fewer.
-set(SPOLIA_SOURCES_A_UNIT 8)
+set(SPOLIA_SOURCES_A_UNIT 16)
 
 # `test`, which has these sources, is one of the program `target`: written at the folder's end.
 function(spolia_join target test sources)

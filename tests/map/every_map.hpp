@@ -53,14 +53,22 @@ using every_map =
                    plain_map<plain_counted_bst>, plain_map<plain_counted_btree>,
                    plain_map<plain_rlu_list>, plain_map<plain_rlu_bst>, plain_map<plain_rlu_hash>>;
 
+template <class Map, class... Maps>
+constexpr std::size_t place_among(testing::Types<Maps...>) {
+  std::size_t place = 0;
+  const bool found = ((std::is_same_v<Map, Maps> || (++place, false)) || ...);
+  return found ? place : sizeof...(Maps);
+}
+
+/// By the type: a suite may have a part of the maps.
 struct every_map_name {
   template <class Map>
-  static std::string GetName(int i) {
+  static std::string GetName(int) {
     constexpr const char* names[] = {"abtree",       "avl",           "external_bst",
                                      "list",         "snapshot_hash", "snapshot_tree",
                                      "counted_hash", "counted_bst",   "counted_btree",
                                      "rlu_list",     "rlu_bst",       "rlu_hash"};
-    return names[i];
+    return names[place_among<Map>(every_map{})];
   }
 };
 

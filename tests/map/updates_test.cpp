@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "map/every_map.hpp"
+#include "support/few_types.hpp"
 #include "support/linearizability.hpp"
 #include "support/recorded_operation.hpp"
 #include "support/sanitized.hpp"
@@ -35,7 +36,12 @@ class updates_by_value : public testing::Test {
   using numbers = typename Subject::template of<std::uint64_t, std::uint64_t>;
   using texts = typename Subject::template of<std::uint64_t, std::string>;
 };
-TYPED_TEST_SUITE(updates_by_value, every_map, every_map_name);
+using maps =
+    types<6, plain_map<plain_abtree>, plain_map<plain_counted_hash>, plain_map<plain_rlu_list>,
+          plain_map<plain_list>, plain_map<plain_snapshot_tree>, plain_map<plain_rlu_hash>,
+          plain_map<plain_avl>, plain_map<plain_external_bst>, plain_map<plain_snapshot_hash>,
+          plain_map<plain_counted_bst>, plain_map<plain_counted_btree>, plain_map<plain_rlu_bst>>;
+TYPED_TEST_SUITE(updates_by_value, maps, every_map_name);
 
 TYPED_TEST(updates_by_value, answer_like_std_map) {
   typename TestFixture::texts m;
