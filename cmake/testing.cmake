@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # spolia_add_test(NAME name SOURCES file... [LABELS quick|long] [STRESS | ONE_THREAD | NATIVE]
-#                 [MUCH_WORK] [EMULATED] [ALONE] [SHARDS n] [LINK library...])
+#                 [RACES cases] [MUCH_WORK] [EMULATED] [ALONE] [SHARDS n] [LINK library...])
 #
 # One GoogleTest program, and one test of ctest: a process for each case would spend more time on
 # starting, and under a sanitizer on ending, than on testing. SHARDS: as n tests, name.1 to name.n,
@@ -14,6 +14,8 @@
 # a little where they run long, in the model checker and on an emulated processor.
 # ONE_THREAD: one thread calls the library in it, and the thread sanitizer does not get it. Threads of
 # the library's own, such as those that open a database, race in other tests.
+# RACES: of a program of many cases, those in which threads race, as a filter of GoogleTest's: the
+# thread sanitizer of each day gets no others.
 # NATIVE: about what the processor, the scheduler, the loader or the compiler's flags do. A sanitizer
 # sees nothing there that it does not see elsewhere, and of each day's tests it does not get this;
 # nor does `./dev test --quick` (SPOLIA_NATIVE_TESTS).
@@ -63,7 +65,8 @@ add_custom_target(spolia-quick-tests COMMENT "")
 add_custom_target(spolia-emulated-tests COMMENT "")
 
 function(spolia_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "ALONE;EMULATED;MUCH_WORK;NATIVE;ONE_THREAD;STRESS" "NAME;SHARDS"
+  cmake_parse_arguments(PARSE_ARGV 0 arg "ALONE;EMULATED;MUCH_WORK;NATIVE;ONE_THREAD;STRESS"
+                        "NAME;RACES;SHARDS"
                         "SOURCES;LABELS;LINK")
   if(NOT arg_NAME OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "spolia_add_test: NAME and SOURCES are needed; "
@@ -115,7 +118,10 @@ function(spolia_add_test)
   if(made_here)
     spolia_set_up_test(${target} ${arg_LABELS} "${arg_STRESS}" "${headers}")
   endif()
-  spolia_run_gtest(${arg_NAME} ${target} ${arg_LABELS} "${arg_SHARDS}")
+  if(NOT (SPOLIA_EVERY_DAY AND SPOLIA_SANITIZE MATCHES "thread"))
+    set(arg_RACES "")
+  endif()
+  spolia_run_gtest(${arg_NAME} ${target} ${arg_LABELS} "${arg_SHARDS}" "${arg_RACES}")
 endfunction()
 
 # How a program of tests is compiled, and what it is linked with. `read`: empty, or _maps.
@@ -156,7 +162,8 @@ function(spolia_set_up_test target label stress read)
   endif()
 endfunction()
 
-# The tests of ctest for a GoogleTest program. What each case did stands in results/ afterwards.
+# The tests of ctest for a GoogleTest program: of its cases those that fit a filter, if one more
+# argument gives it. What each case did stands in results/ afterwards.
 function(spolia_run_gtest name target label shards)
   if(NOT shards)
     set(shards 1)
@@ -167,6 +174,9 @@ function(spolia_run_gtest name target label shards)
     set(always "G_SLICE=always-malloc;")
   endif()
   string(APPEND always "SPOLIA_TEST=${name};")
+  if(ARGN)
+    string(APPEND always "GTEST_FILTER=${ARGN};")
+  endif()
   foreach(shard RANGE 1 ${shards})
     set(test ${name})
     set(environment "${always}")

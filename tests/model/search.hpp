@@ -34,11 +34,11 @@ inline model::outcome searched(model::options how,
   const bool shorter = cut_short && deeper() == 0;
   if (shorter && how.how == model::options::mode::pct) how.executions = (how.executions + 1) / 2;
   const bool cut = shorter && how.how == model::options::mode::exhaustive;
-  if (cut) how.executions = 25'000;
+  if (cut) how.executions = 12'000;
   model::outcome got = model::explore(how, setup);
   if (!cut || got.exhausted || !got.ok) return got;
   how.how = model::options::mode::pct;
-  how.executions = 5'000;
+  how.executions = 3'000;
   how.pct_depth = how.preemptions + 1;
   model::outcome sampled = model::explore(how, setup);
   sampled.executions += got.executions;

@@ -235,7 +235,7 @@ def _packages(run: context) -> tally:
 STAGES = [
     stage("lint", 300, (), _lint),
     stage("release", 3600, ("build", "tool"), _release),
-    stage("asan-ubsan", 2700, ("build", "tool", "clang"), _preset("test-asan-ubsan")),
+    stage("asan-ubsan", 2700, ("build", "clang"), _preset("test-asan-ubsan")),
     stage("tsan", 2700, ("build", "clang"), _preset("test-tsan")),
     stage("model", 1800, ("build",), _preset("test-model")),
     stage(
