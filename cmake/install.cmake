@@ -51,8 +51,23 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/spolia-config.cmake"
               cmake/model_program.cmake
         DESTINATION "${spolia_cmake_dir}" ${development})
 
-# The prefix of the .pc file is found from where the file lies, so that a stage can be moved.
-file(RELATIVE_PATH spolia_pc_to_prefix "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+# The prefix of the .pc file is found from where the file lies, so that a stage can be moved. Not that
+# of a distribution's package: before /usr a pkg-config of any age puts the root of another system.
+# Folders may have been given as absolute paths, and these may lie beside the prefix.
+foreach(folder IN ITEMS LIBDIR INCLUDEDIR)
+  set(spolia_pc_${folder} "${CMAKE_INSTALL_FULL_${folder}}")
+  cmake_path(IS_PREFIX CMAKE_INSTALL_PREFIX "${spolia_pc_${folder}}" NORMALIZE inside)
+  if(inside)
+    cmake_path(RELATIVE_PATH spolia_pc_${folder} BASE_DIRECTORY "${CMAKE_INSTALL_PREFIX}")
+    set(spolia_pc_${folder} "\${prefix}/${spolia_pc_${folder}}")
+  endif()
+endforeach()
+set(spolia_pc_prefix "${CMAKE_INSTALL_PREFIX}")
+if(spolia_pc_LIBDIR MATCHES "prefix}" AND NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+  file(RELATIVE_PATH spolia_pc_prefix "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig"
+       "${CMAKE_INSTALL_PREFIX}")
+  set(spolia_pc_prefix "\${pcfiledir}/${spolia_pc_prefix}")
+endif()
 configure_file(cmake/spolia.pc.in spolia.pc.in @ONLY)
 file(GENERATE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/pkgconfig/$<CONFIG>/spolia.pc"
      INPUT "${CMAKE_CURRENT_BINARY_DIR}/spolia.pc.in")

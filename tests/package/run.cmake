@@ -25,12 +25,12 @@ if(NOT shared OR NOT STEP MATCHES "^(install|add_subdirectory)$")
 endif()
 
 # Builds the library alone, and installs it; then moves the stage, so that a path which was written
-# down during the build is found out.
+# down during the build is found out. A shared library names all libraries that it needs (-z defs).
 function(step_install)
   run(${configure} -S "${SOURCE}" -B "${WORK}" "-DCMAKE_INSTALL_PREFIX=${WORK}/first"
       -DCMAKE_BUILD_TYPE=Release ${level} -DSPOLIA_WERROR=ON -DSPOLIA_BUILD_TESTS=OFF
       -DSPOLIA_BUILD_BENCH=OFF -DSPOLIA_BUILD_TOOL=OFF -DSPOLIA_BUILD_EXAMPLES=OFF
-      -DSPOLIA_UNITY=${UNITY})
+      -DSPOLIA_UNITY=${UNITY} -DCMAKE_SHARED_LINKER_FLAGS=-Wl,-z,defs)
   run("${CMAKE_COMMAND}" --build "${WORK}")
   run("${CMAKE_COMMAND}" --install "${WORK}")
   file(REMOVE_RECURSE "${STAGE}")
@@ -163,6 +163,35 @@ function(step_multi_config)
   if(NOT files EQUAL 2)
     message(FATAL_ERROR "one of Debug and Release has no file for pkg-config: '${pc}'")
   endif()
+endfunction()
+
+# Folders that are given as absolute paths, inside the prefix and beside it, and a distribution's: what
+# pkg-config says of each, once with the root of another system. Nothing is built.
+function(step_folders)
+  set(cases
+      "/opt/p|/opt/p/lib64|/opt/p/include||-I/opt/p/include -pthread -L/opt/p/lib64 -lspolia -pthread"
+      "/opt/p|/out/lib|/dev/include||-I/dev/include -pthread -L/out/lib -lspolia -pthread"
+      "/usr|lib/x|include|/root|-I/root/usr/include -pthread -L/root/usr/lib/x -lspolia -pthread")
+  foreach(one IN LISTS cases)
+    string(REPLACE "|" ";" one "${one}")
+    list(POP_FRONT one prefix libdir includedir root wanted)
+    run(${configure} -S "${SOURCE}" -B "${WORK}" "-DCMAKE_INSTALL_PREFIX=${prefix}"
+        "-DCMAKE_INSTALL_LIBDIR=${libdir}" "-DCMAKE_INSTALL_INCLUDEDIR=${includedir}"
+        -DCMAKE_BUILD_TYPE=Release -DSPOLIA_BUILD_TESTS=OFF -DSPOLIA_BUILD_BENCH=OFF
+        -DSPOLIA_BUILD_TOOL=OFF -DSPOLIA_BUILD_EXAMPLES=OFF)
+    # Where it will lie, as seen from its own folder.
+    cmake_path(ABSOLUTE_PATH libdir BASE_DIRECTORY "${prefix}")
+    set(there "${WORK}/stage${libdir}/pkgconfig")
+    file(COPY "${WORK}/pkgconfig/Release/spolia.pc" DESTINATION "${there}")
+    set(ENV{PKG_CONFIG_SYSROOT_DIR} "${root}")
+    set(ENV{PKG_CONFIG_LIBDIR} "${there}")
+    execute_process(COMMAND pkg-config --cflags --libs spolia OUTPUT_VARIABLE said
+                    OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+    string(REGEX REPLACE "${WORK}/stage[^ ]*/pkgconfig/[./]+/" "${prefix}/" said "${said}")
+    if(NOT said STREQUAL wanted)
+      message(FATAL_ERROR "pkg-config says '${said}' where '${wanted}' is wanted")
+    endif()
+  endforeach()
 endfunction()
 
 # Two shared libraries of the same sources, one of which says that it is of the next minor version.
