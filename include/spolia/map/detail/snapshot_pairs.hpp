@@ -7,10 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <ranges>
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/map/detail/range_of_pairs.hpp>
 #include <spolia/version/snapshot.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -44,7 +44,7 @@ class buckets_at {
 };
 
 template <class Core>
-class snapshot_pairs : public std::ranges::view_interface<snapshot_pairs<Core>> {
+class snapshot_pairs : public range_of_pairs<snapshot_pairs<Core>> {
   using pair = typename Core::pair;
 
  public:

@@ -8,11 +8,11 @@
 #include <iterator>
 #include <memory>
 #include <optional>
-#include <ranges>
 #include <utility>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/map/detail/range_of_pairs.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/version/snapshot.hpp>
 
@@ -21,7 +21,7 @@ namespace detail::map {
 
 /// Copies share what they hold. Iterators stay right while one of them lives.
 template <class Tree, class Key, class Value>
-class tree_pairs : public std::ranges::view_interface<tree_pairs<Tree, Key, Value>> {
+class tree_pairs : public range_of_pairs<tree_pairs<Tree, Key, Value>> {
   using limits = typename Tree::past::limits;
   using chunk = typename Tree::past::chunk;
   using which = typename Tree::past::which;
