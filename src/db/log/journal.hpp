@@ -247,7 +247,7 @@ class log_writer {
   std::optional<storage_error> begin_another();
   void next_segment();
   void end_segment(cut_result& done);
-  void keep_failure(const std::exception& why) noexcept;
+  void keep_failure() noexcept;
   void write_all(log_entry* first, std::uint64_t durable);
   void seal(log_entry& e, std::uint64_t durable) noexcept;
   void put(bytes_view record) noexcept;

@@ -262,8 +262,8 @@ bool log_writer::is_there() noexcept {
   look_later();
   try {
     folder_.still_has(name_, *segment_);
-  } catch (const lost_directory& e) {
-    keep_failure(e);
+  } catch (const lost_directory&) {
+    keep_failure();
     return false;
   } catch (const std::exception&) {
     return true;  // it cannot be told
@@ -431,8 +431,8 @@ bool log_writer::write(log_entry* first, std::uint64_t durable, resumed_commits*
     write_all(first, durable);
     done = true;
     flushes_.store_relaxed(flushes_.load_relaxed() + 1);
-  } catch (const std::exception& e) {
-    keep_failure(e);
+  } catch (const std::exception&) {
+    keep_failure();
   }
   if (done && told == nullptr) {
     give_back_all(first);
@@ -442,14 +442,17 @@ bool log_writer::write(log_entry* first, std::uint64_t durable, resumed_commits*
   return done;
 }
 
-/// As much of it as there is memory for.
-void log_writer::keep_failure(const std::exception& why) noexcept {
+/// As much of what is being handled as there is memory for. Its type is found by throwing it again:
+/// -fno-rtti has no other way.
+void log_writer::keep_failure() noexcept {
   broken_.store_relaxed(true);
   const std::lock_guard hold(failure_lock_);
   try {
-    if (const auto* const known = dynamic_cast<const storage_error*>(&why)) {
-      failure_ = *known;
-    } else {
+    try {
+      throw;
+    } catch (const storage_error& known) {
+      failure_ = known;
+    } catch (const std::exception& why) {
       failure_.emplace(folder_.path(), storage_error::nowhere,
                        std::string("cannot write the log: ") + why.what());
     }
