@@ -21,16 +21,22 @@ endif()
 set(development COMPONENT spolia_development ${if_asked})
 set(documentation COMPONENT spolia_documentation ${if_asked})
 
-set(exported spolia spolia_headers)
 set(headers ${SPOLIA_HEADERS})
-if(TARGET spolia_model)
-  list(APPEND exported spolia_model)
-  list(APPEND headers ${SPOLIA_MODEL_HEADERS})
-endif()
-install(TARGETS ${exported} EXPORT spolia-targets
+install(TARGETS spolia spolia_headers EXPORT spolia-targets
         LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT spolia_runtime ${if_asked}
                 NAMELINK_COMPONENT spolia_development
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" ${development})
+if(TARGET spolia_model)
+  # In files of its own: a static library is in another package than the shared one in some
+  # distributions, and may be missing.
+  list(APPEND headers ${SPOLIA_MODEL_HEADERS})
+  install(TARGETS spolia_model EXPORT spolia-model-targets
+          ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" ${development})
+  install(EXPORT spolia-model-targets FILE spolia-with-model.cmake NAMESPACE spolia::
+          DESTINATION "${spolia_cmake_dir}" ${development})
+  export(EXPORT spolia-model-targets NAMESPACE spolia::
+         FILE "${CMAKE_CURRENT_BINARY_DIR}/spolia-with-model.cmake")
+endif()
 foreach(header IN LISTS headers)
   cmake_path(GET header PARENT_PATH folder)
   string(REGEX REPLACE "^include" "${CMAKE_INSTALL_INCLUDEDIR}" folder "${folder}")
@@ -38,9 +44,10 @@ foreach(header IN LISTS headers)
 endforeach()
 
 # For a build folder, too, so that two projects can be worked on side by side.
-install(EXPORT spolia-targets NAMESPACE spolia:: DESTINATION "${spolia_cmake_dir}" ${development})
-export(EXPORT spolia-targets NAMESPACE spolia::
-       FILE "${CMAKE_CURRENT_BINARY_DIR}/spolia-targets.cmake")
+set(targets "spolia${SPOLIA_VARIANT}-targets.cmake")
+install(EXPORT spolia-targets FILE "${targets}" NAMESPACE spolia::
+        DESTINATION "${spolia_cmake_dir}" ${development})
+export(EXPORT spolia-targets NAMESPACE spolia:: FILE "${CMAKE_CURRENT_BINARY_DIR}/${targets}")
 configure_file(cmake/model_program.cmake model_program.cmake COPYONLY)
 configure_package_config_file(cmake/spolia-config.cmake.in spolia-config.cmake
                               INSTALL_DESTINATION "${spolia_cmake_dir}")

@@ -34,6 +34,13 @@ function(spolia_name_debug_library target)
   endif()
 endfunction()
 
+# A library that is compiled with a sanitizer lies beside the others, too: SPOLIA_VARIANT is its name's
+# end. As a component of find_package() it is thread_sanitizer, address_undefined_sanitizer, ...
+set(SPOLIA_VARIANT "")
+if(SPOLIA_SANITIZE)
+  string(REPLACE "," "-" SPOLIA_VARIANT "-${SPOLIA_SANITIZE}-sanitizer")
+endif()
+
 # The model checker, and with it the build variant of the headers that programs for it are compiled
 # in.
 function(spolia_add_model_library)
@@ -72,6 +79,7 @@ add_library(spolia::spolia ALIAS spolia)
 target_link_libraries(spolia PUBLIC spolia_headers)
 target_include_directories(spolia PRIVATE src)
 set_target_properties(spolia PROPERTIES
+                      OUTPUT_NAME "spolia${SPOLIA_VARIANT}"
                       CXX_EXTENSIONS OFF
                       CXX_VISIBILITY_PRESET hidden
                       VISIBILITY_INLINES_HIDDEN ON
@@ -103,6 +111,6 @@ if(spolia_type STREQUAL "SHARED_LIBRARY")
     set_target_properties(spolia PROPERTIES LINK_DEPENDS "${map}")
   endif()
 endif()
-if(SPOLIA_INSTALL AND PROJECT_IS_TOP_LEVEL)
+if(SPOLIA_INSTALL AND PROJECT_IS_TOP_LEVEL AND NOT SPOLIA_SANITIZE)
   spolia_add_model_library()
 endif()
