@@ -207,9 +207,15 @@ def _add_house_commands(add) -> None:
         "install",
         "install ~/local",
         "install --shared /opt/spolia",
+        "install --sanitize thread ~/local",
     )
     command.add_argument("prefix", nargs="?", default="/usr/local", metavar="PREFIX")
     command.add_argument("--shared", action="store_true", help="a shared library, not a static one")
+    command.add_argument(
+        "--sanitize",
+        metavar="NAME",
+        help="one for programs with -fsanitize=NAME (thread, memory), beside the other in PREFIX",
+    )
 
     command = add(
         "package",

@@ -190,17 +190,25 @@ def install(args: argparse.Namespace) -> int:
         raise dev_error(f"this user may not write to {there}; try: sudo ./dev install {prefix}", 2)
     shared = "ON" if args.shared else "OFF"
     options = [f"-DBUILD_SHARED_LIBS={shared}", f"-DCMAKE_INSTALL_PREFIX={prefix}"]
-    plain(["cmake", "--preset", "install", "--log-level=WARNING", *options])
-    plain(["cmake", "--build", "--preset", "install", "-j", str(process.jobs())])
+    build = BUILD / "install"
+    if args.sanitize:
+        build = BUILD / f"install-{args.sanitize.replace(',', '-')}"
+        options += [f"-DSPOLIA_SANITIZE={args.sanitize}", "-DSPOLIA_BUILD_TOOL=OFF"]
+    configure = ["cmake", "--preset", "install", "-B", str(build)]
+    plain([*configure, "--log-level=WARNING", *options])
+    plain(["cmake", "--build", str(build), "-j", str(process.jobs())])
     log = BUILD / "logs" / "install.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    command = ["cmake", "--install", str(BUILD / "install")]
+    command = ["cmake", "--install", str(build)]
     with log.open("w", encoding="utf-8") as sink:
         if subprocess.run(command, stdout=sink, stderr=sink, check=False).returncode != 0:
             raise dev_error(f"not installed; see {log.relative_to(ROOT)}")
     say(f"installed into {prefix}: the library, its licence and its guides"
-        + (", and bin/spolia" if (BUILD / "install" / "tool" / "spolia").exists() else ""))
-    say(f"to find it: -DCMAKE_PREFIX_PATH={prefix}, or pkg-config spolia")
+        + (", and bin/spolia" if (build / "tool" / "spolia").exists() else ""))
+    name = f"spolia-{args.sanitize.replace(',', '-')}-sanitizer" if args.sanitize else "spolia"
+    say(f"to find it: -DCMAKE_PREFIX_PATH={prefix}, or pkg-config {name}")
+    if args.sanitize:
+        say(f"in CMake, beside the one without: COMPONENTS {name[7:].replace('-', '_')}")
     return 0
 
 
