@@ -75,6 +75,10 @@ if(spolia_pc_LIBDIR MATCHES "prefix}" AND NOT CMAKE_INSTALL_PREFIX STREQUAL "/us
        "${CMAKE_INSTALL_PREFIX}")
   set(spolia_pc_prefix "\${pcfiledir}/${spolia_pc_prefix}")
 endif()
+set(spolia_pc_defined "")
+if(SPOLIA_VALGRIND)
+  set(spolia_pc_defined " -DSPOLIA_VALGRIND=1")
+endif()
 configure_file(cmake/spolia.pc.in spolia.pc.in @ONLY)
 file(GENERATE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/pkgconfig/$<CONFIG>/spolia.pc"
      INPUT "${CMAKE_CURRENT_BINARY_DIR}/spolia.pc.in")

@@ -9,6 +9,7 @@ set(SPOLIA_SOURCES
     src/base/misuse.cpp
     src/base/signals.cpp
     src/base/threads.cpp
+    src/base/told_atomic.cpp
     src/base/trace.cpp
     src/base/version.cpp
     src/counted/counted.cpp

@@ -34,10 +34,13 @@ function(spolia_name_debug_library target)
   endif()
 endfunction()
 
-# A library that is compiled with a sanitizer lies beside the others, too: SPOLIA_VARIANT is its name's
-# end. As a component of find_package() it is thread_sanitizer, address_undefined_sanitizer, ...
+# A library that is compiled with a sanitizer, or for valgrind, lies beside the others, too:
+# SPOLIA_VARIANT is its name's end. As a component of find_package() it is thread_sanitizer,
+# address_undefined_sanitizer, ..., or valgrind.
 set(SPOLIA_VARIANT "")
-if(SPOLIA_SANITIZE)
+if(SPOLIA_VALGRIND)
+  set(SPOLIA_VARIANT "-valgrind")
+elseif(SPOLIA_SANITIZE)
   string(REPLACE "," "-" SPOLIA_VARIANT "-${SPOLIA_SANITIZE}-sanitizer")
 endif()
 
@@ -78,6 +81,9 @@ add_library(spolia ${SPOLIA_SOURCES})
 add_library(spolia::spolia ALIAS spolia)
 target_link_libraries(spolia PUBLIC spolia_headers)
 target_include_directories(spolia PRIVATE src)
+if(SPOLIA_VALGRIND)
+  target_compile_definitions(spolia PUBLIC SPOLIA_VALGRIND=1)
+endif()
 set_target_properties(spolia PROPERTIES
                       OUTPUT_NAME "spolia${SPOLIA_VARIANT}"
                       CXX_EXTENSIONS OFF
@@ -111,6 +117,6 @@ if(spolia_type STREQUAL "SHARED_LIBRARY")
     set_target_properties(spolia PROPERTIES LINK_DEPENDS "${map}")
   endif()
 endif()
-if(SPOLIA_INSTALL AND PROJECT_IS_TOP_LEVEL AND NOT SPOLIA_SANITIZE)
+if(SPOLIA_INSTALL AND PROJECT_IS_TOP_LEVEL AND NOT SPOLIA_VARIANT)
   spolia_add_model_library()
 endif()

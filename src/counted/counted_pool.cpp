@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // counted_pool.cpp: the process's free blocks of counted objects.
+#include <spolia/base/atomic.hpp>
 #include <spolia/base/backoff.hpp>
 #include <spolia/base/cells.hpp>
 #include <spolia/base/made_once.hpp>
@@ -11,7 +12,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -61,12 +61,12 @@ class depot {
   /// In a forked child: a thread that holds the lock is gone, and may have been in the midst of a
   /// change.
   void recover() noexcept {
-    if (!busy_.load(std::memory_order_relaxed)) return;
+    if (!busy_.load_relaxed()) return;
     chains_ = nullptr;
     kept_ = 0;
     ::new (&slabs_) slabs;  // the old ones' blocks may be in use
     lost_ = true;
-    busy_.store(false, std::memory_order_relaxed);
+    busy_.store_relaxed(false);
   }
 
  private:
@@ -78,13 +78,11 @@ class depot {
     explicit hold(depot& d) noexcept : depot_(d) {
       backoff wait;
       // acquire ← the release below: what the depot holds, and the links in its blocks.
-      while (depot_.busy_.exchange(true, std::memory_order_acquire)) wait.pause();
+      while (depot_.busy_.exchange_acquire(true)) wait.pause();
     }
     hold(const hold&) = delete;
     hold& operator=(const hold&) = delete;
-    ~hold() {
-      depot_.busy_.store(false, std::memory_order_release);
-    }  // release → the acquire above
+    ~hold() { depot_.busy_.store_release(false); }  // release → the acquire above
 
    private:
     depot& depot_;
@@ -107,7 +105,7 @@ class depot {
     return slabs_.bytes() > bytes_to_keep && free > std::max(blocks_to_keep, out_) && !lost_;
   }
 
-  std::atomic<bool> busy_{false};
+  atomic<bool> busy_{false};
   bool lost_ = false;             // some blocks in use are of slabs that are not known any more
   free_block* chains_ = nullptr;  // kept for use at once
   std::size_t kept_ = 0;          // blocks in these

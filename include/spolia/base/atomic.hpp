@@ -17,6 +17,8 @@
 #include <spolia/base/config.hpp>
 #if defined(SPOLIA_MODEL)
 #include <spolia/model/cells.hpp>
+#elif SPOLIA_VALGRIND
+#include <spolia/base/told_atomic.hpp>
 #endif
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -33,7 +35,11 @@ class atomic {
 #if defined(SPOLIA_MODEL)
   using backend = model::atomic_value<T>;
 #else
+#if SPOLIA_VALGRIND
+  using backend = core::told_atomic<T>;
+#else
   using backend = std::atomic<T>;
+#endif
   // Where the compiler has no instruction for one byte or two (g++ before 13 for RISC-V), it calls
   // libatomic, which swaps the word around them: lock-free, though the compiler cannot know it.
   static_assert(backend::is_always_lock_free ||

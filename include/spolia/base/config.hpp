@@ -68,6 +68,12 @@
 #define SPOLIA_ASAN 0
 #endif
 
+/// Atomics tell valgrind's helgrind what they order: see told_atomic.hpp. The same for the
+/// program and the library.
+#if !defined(SPOLIA_VALGRIND)
+#define SPOLIA_VALGRIND 0
+#endif
+
 #define SPOLIA_NOINLINE [[gnu::noinline]]
 #define SPOLIA_ALWAYS_INLINE [[gnu::always_inline]] inline
 /// Of a parameter: what is made refers to it. clang warns where it is kept longer than that.
