@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a user might write: a stack over a domain, hazard pointers, a map, on several threads.
 // Compiled with sanitizers by sanitized.cmake, and run under valgrind by valgrind.cmake. With an
-// argument it makes a mistake: `read` reads what it has retired, `leak` loses what it has made.
+// argument it makes a mistake: `read` reads what it has retired, `leak` loses what it has made,
+// `race` counts in two threads without an order, in a function that the library calls, `unset`
+// decides by a value of a map that was never set.
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -146,12 +149,44 @@ void lose() {
   if (sum != 100) std::abort();
 }
 
+/// Both are in the callback before one counts: whatever the library orders is no excuse.
+void race_in_a_callback() {
+  spolia::abtree<int, int> m;
+  m.insert(1, 1);
+  std::atomic<int> inside{0};
+  int calls = 0;
+  const auto count = [&] {
+    m.for_each([&](int, int) {
+      inside.fetch_add(1, std::memory_order_relaxed);
+      while (inside.load(std::memory_order_relaxed) < 2) std::this_thread::yield();
+      ++calls;
+    });
+  };
+  std::thread other(count);
+  count();
+  other.join();
+  if (calls == 0) std::abort();
+}
+
+void decide_by_nothing() {
+  struct half {
+    int set = 1;
+    int unset;
+    half() {}
+  };
+  spolia::abtree<int, half> m;
+  m.insert(1, half());
+  if (m.find(1)->unset == 7) std::abort();
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
   const std::string_view mistake = count > 1 ? arguments[1] : "";
   if (mistake == "read") return read_too_late(), 0;
   if (mistake == "leak") return lose(), 0;
+  if (mistake == "unset") return decide_by_nothing(), 0;
+  if (mistake == "race") return race_in_a_callback(), 0;
   use_stack<spolia::domain<>>();
   use_stack<spolia::domain<spolia::hazard_pointers>>();
   use_hazard_pointers();

@@ -214,7 +214,8 @@ def _add_house_commands(add) -> None:
     command.add_argument(
         "--sanitize",
         metavar="NAME",
-        help="one for programs with -fsanitize=NAME (thread, memory), beside the other in PREFIX",
+        help="one for programs with -fsanitize=NAME (thread, memory), or under valgrind's "
+        "helgrind (valgrind), beside the other in PREFIX",
     )
 
     command = add(

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from devtool import ctest, process, setup
+from devtool import ctest, library, process, setup
 from devtool.process import BUILD, ROOT, dev_error, plain, say, tool
 from lint.source import files_of
 
@@ -190,10 +190,10 @@ def install(args: argparse.Namespace) -> int:
         raise dev_error(f"this user may not write to {there}; try: sudo ./dev install {prefix}", 2)
     shared = "ON" if args.shared else "OFF"
     options = [f"-DBUILD_SHARED_LIBS={shared}", f"-DCMAKE_INSTALL_PREFIX={prefix}"]
-    build = BUILD / "install"
-    if args.sanitize:
-        build = BUILD / f"install-{args.sanitize.replace(',', '-')}"
-        options += [f"-DSPOLIA_SANITIZE={args.sanitize}", "-DSPOLIA_BUILD_TOOL=OFF"]
+    variant, way = library.variant(args.sanitize)
+    build = BUILD / f"install{variant}"
+    if variant:
+        options += [f"-D{way}", "-DSPOLIA_BUILD_TOOL=OFF"]
     configure = ["cmake", "--preset", "install", "-B", str(build)]
     plain([*configure, "--log-level=WARNING", *options])
     plain(["cmake", "--build", str(build), "-j", str(process.jobs())])
@@ -205,10 +205,9 @@ def install(args: argparse.Namespace) -> int:
             raise dev_error(f"not installed; see {log.relative_to(ROOT)}")
     say(f"installed into {prefix}: the library, its licence and its guides"
         + (", and bin/spolia" if (build / "tool" / "spolia").exists() else ""))
-    name = f"spolia-{args.sanitize.replace(',', '-')}-sanitizer" if args.sanitize else "spolia"
-    say(f"to find it: -DCMAKE_PREFIX_PATH={prefix}, or pkg-config {name}")
-    if args.sanitize:
-        say(f"in CMake, beside the one without: COMPONENTS {name[7:].replace('-', '_')}")
+    say(f"to find it: -DCMAKE_PREFIX_PATH={prefix}, or pkg-config spolia{variant}")
+    if variant:
+        say(f"in CMake, beside another: COMPONENTS {variant[1:].replace('-', '_')}")
     return 0
 
 

@@ -19,3 +19,12 @@ def sources() -> list[str]:
     listed = re.search(r"set\(SPOLIA_SOURCES\s(.*?)\)", text, re.S)
     names = listed[1].split() if listed else []
     return [name for name in names if not name.endswith("other_flavour.cpp")]
+
+
+def variant(tool: str | None) -> tuple[str, str]:
+    """For programs under this tool: the end of the library's name, and what option makes it."""
+    if not tool:
+        return "", "SPOLIA_SANITIZE="
+    if tool == "valgrind":
+        return "-valgrind", "SPOLIA_VALGRIND=ON"
+    return f"-{tool.replace(',', '-')}-sanitizer", f"SPOLIA_SANITIZE={tool}"

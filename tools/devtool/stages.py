@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from devtool import ctest, process, record, setup, systems
+from devtool import ctest, installed, process, record, setup, systems
 from devtool.process import BUILD, ROOT, say
 from devtool.tally import tally
 
@@ -23,6 +23,11 @@ PYTEST_RAN_NONE = 5
 # Built and run before the rest of a release build: programs, see ctest.selection().
 FIRST = "^(atomic|census|clock|counters|unwind|db_[a-z_]+)$"
 HEADERS = "all_verify_interface_header_sets"
+
+
+# The rows of docs/where-it-runs.md, and of their lines in docs/last-full-test.md the names.
+ROWS = systems.ROWS + installed.ROWS
+TITLES = [systems.title(one) for one in ROWS]
 
 
 @dataclass
@@ -164,7 +169,7 @@ def _alone(run: context) -> tally:
 def _systems(run: context) -> tally:
     """The rows of docs/where-it-runs.md that fit the pattern."""
     counts = tally()
-    for one in systems.ROWS:
+    for one in ROWS:
         if run.pattern and not re.search(run.pattern, one.name):
             continue
         result = _timed(lambda one=one: systems.check(run, one))
@@ -282,7 +287,7 @@ def run_stages(
 
     def keep(name: str, result: tally) -> None:
         if everything:
-            record.write(NAMES + LONG_NAMES + systems.TITLES, name, result, now)
+            record.write(NAMES + LONG_NAMES + TITLES, name, result, now)
 
     for number, one in enumerate(chosen, 1):
         say(f"=== {one.name} ({number} of {len(chosen)}, at most {one.seconds} s)")

@@ -275,9 +275,6 @@ def title(one: row) -> str:
     return f"systems/{one.name}"
 
 
-TITLES = [title(one) for one in ROWS]
-
-
 def check(run, one: row) -> tally:
     absent = setup.obtain(list(one.needs))
     if absent:

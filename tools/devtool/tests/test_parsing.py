@@ -147,7 +147,7 @@ class Stages(unittest.TestCase):
     def test_the_guide_has_each_row_of_systems(self):
         text = (process.ROOT / "docs" / "where-it-runs.md").read_text(encoding="utf-8")
         told = re.findall(r"`(systems/[^`]+)`", text)
-        self.assertEqual(sorted(told), sorted(systems.TITLES))
+        self.assertEqual(sorted(told), sorted(stages.TITLES))
 
     def test_only_rows_of_systems_may_be_chosen_and_kept(self):
         chosen = ["test", "--all", "--stage", "systems", "-k", "no such row"]
