@@ -181,19 +181,21 @@ def _by_module(run, one: row) -> tally:
     outcome = _installed(run, GCC)
     if not outcome.ok:
         return told(outcome, "the installation")
-    folder = one.program.parent
-    folder.mkdir(parents=True, exist_ok=True)
-    command = [CLANG, *OPTIONS, *_flags(run)]
-    compiled, source = folder / "spolia.pcm", SOURCES / "module"
+    folder, source = one.program.parent, SOURCES / "module"
+    flags = _flags(run)
+    libraries = [word for word in flags if word.startswith(("-l", "-L"))]
+    command = [CLANG, *OPTIONS, *(word for word in flags if word not in libraries)]
+    compiled = folder / "spolia.pcm"
     outcome = _compiled(run, [*command, "--precompile"], source / "spolia.cppm", compiled)
     objects = []
     for unit in (source / "program.cpp", source / "included.cpp", compiled):
-        objects.append(str(folder / f"{unit.stem}.o"))
+        objects.append(folder / f"{unit.stem}.o")
         if outcome.ok:
             made = [*command, f"-fmodule-file=spolia={compiled}", "-c"]
             outcome = _compiled(run, made, unit, objects[-1])
     if outcome.ok:
-        outcome = run.step([CLANG, *objects, "-o", str(one.program), *_flags(run)])
+        linked = [CLANG, *map(str, objects), "-o", str(one.program), *libraries, "-pthread"]
+        outcome = run.step(linked)
     if not outcome.ok:
         return told(outcome, "the compiler")
     return told(run.step([str(one.program)]), "the program")
