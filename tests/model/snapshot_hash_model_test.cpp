@@ -159,6 +159,22 @@ void a_snapshot_meets_a_division(model::scenario& run) {
   run.finally([=] { w->end(); });
 }
 
+/// The last pair of some buckets goes, and one comes: a look at all pairs shows what is found.
+template <class World>
+void a_snapshot_meets_empty_buckets(model::scenario& run) {
+  auto w = std::make_shared<World>(false);
+  run.thread([=] {
+    w->table.erase(0);
+    w->insert(0, 1);
+  });
+  run.thread([=] {
+    const snapshot now(w->time);
+    const int found = w->find(now, 0);
+    model::check(w->shown(now, 1) == (found < 0 ? 0 : 1), "a pair was passed");
+  });
+  run.finally([=] { w->end(); });
+}
+
 /// A snapshot that is held while the table grows.
 template <class World>
 void growth_under_a_snapshot(model::scenario& run) {
@@ -271,6 +287,13 @@ TYPED_TEST(snapshot_hash_model, readers_find_what_is_there) {
 }
 TYPED_TEST(snapshot_hash_model, snapshots_are_instants) {
   expect_clean(a_snapshot_meets_a_division<TypeParam>, at_most(1));
+}
+TEST(snapshot_hash_empty_buckets, are_passed_by_snapshots_that_see_no_pairs) {
+  expect_clean(a_snapshot_meets_empty_buckets<dl>, at_most_in_order(2));
+  for (const char* const fault : {"hash.counted_late", "hash.empty_ever"}) {
+    expect_found(a_snapshot_meets_empty_buckets<dl>, fault, at_most_in_order(2),
+                 "a pair was passed");
+  }
 }
 TYPED_TEST(snapshot_hash_model, snapshots_outlast_growth) {
   expect_clean(growth_under_a_snapshot<TypeParam>, at_most(1));

@@ -3,9 +3,11 @@
 // when it did.
 //
 // The lists sit in segments: the first 2^base lists, and then as many again as there are. A level l
-// is open when the lists up to 2^l are there.
+// is open when the lists up to 2^l are there. Behind the lists of a segment lies a word or two for
+// each 64 of them, which says whether one has pairs: bucket_group.hpp.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -17,6 +19,7 @@
 #include <spolia/base/bits.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
+#include <spolia/map/detail/bucket_group.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
@@ -60,6 +63,21 @@ class bucket_table {
     return *reinterpret_cast<List*>(all - there + i * sizeof(List));
   }
 
+  /// What is known of list i and its neighbours; i is below 2^level().
+  [[nodiscard]] bucket_group& group_of(std::uint64_t i) const noexcept {
+    const std::uint32_t l = level_of(i);
+    // relaxed: level() was asked before.
+    List* const lists = lists_from(starts_[most_levels - l].load_relaxed(), l);
+    return groups_of(lists, l)[(i - first_of(l)) / lists_a_group];
+  }
+  /// The first list that is not in its group.
+  [[nodiscard]] std::uint64_t group_end(std::uint64_t i) const noexcept {
+    const std::uint32_t l = level_of(i);
+    const std::uint64_t first = first_of(l);
+    const std::uint64_t after = ((i - first) / lists_a_group + 1) * lists_a_group;
+    return first + (std::min)(after, std::uint64_t{lists_in(l)});
+  }
+
   /// The lowest level at which list i is there.
   [[nodiscard]] std::uint32_t level_of(std::uint64_t i) const noexcept {
     const auto bits = bit_length(i);
@@ -80,6 +98,8 @@ class bucket_table {
 
  private:
   static constexpr std::uintptr_t there = 1;
+  static constexpr std::size_t lists_a_group = 64;
+  static_assert(alignof(bucket_group) <= alignof(List));
 
   /// Of the lists whose numbers have so many bits.
   [[nodiscard]] atomic<std::uintptr_t>& start(std::uint32_t bits) noexcept {
@@ -88,6 +108,16 @@ class bucket_table {
 
   [[nodiscard]] std::size_t lists_in(std::uint32_t l) const noexcept {
     return std::size_t{1} << (l == base_ ? l : l - 1);
+  }
+
+  [[nodiscard]] std::size_t groups_in(std::uint32_t l) const noexcept {
+    return (lists_in(l) + lists_a_group - 1) / lists_a_group;
+  }
+  [[nodiscard]] bucket_group* groups_of(List* lists, std::uint32_t l) const noexcept {
+    return reinterpret_cast<bucket_group*>(lists + lists_in(l));
+  }
+  [[nodiscard]] std::size_t bytes_of(std::uint32_t l) const noexcept {
+    return lists_in(l) * sizeof(List) + groups_in(l) * sizeof(bucket_group);
   }
 
   /// Where list 0 would be if the lists of level l, which begin there, went down to it. Odd, so
@@ -107,8 +137,10 @@ class bucket_table {
     // on.
     if (start(l).load_acquire() != 0) return;
     const std::size_t n = lists_in(l);
-    auto* const made = static_cast<List*>(memory::allocate(n * sizeof(List), alignof(List)));
+    auto* const made = static_cast<List*>(memory::allocate(bytes_of(l), alignof(List)));
     for (std::size_t i = 0; i < n; ++i) ::new (made + i) List();
+    bucket_group* const groups = groups_of(made, l);
+    for (std::size_t i = 0; i < groups_in(l); ++i) ::new (groups + i) bucket_group();
     std::uintptr_t none = 0;
     // release → the acquire above and level().
     if (!start(l).cas_strong_acq_rel(none, start_of(made, l))) return end(made, l);
@@ -119,9 +151,9 @@ class bucket_table {
   }
 
   void end(List* s, std::uint32_t l) noexcept {
-    const std::size_t n = lists_in(l);
-    std::destroy(s, s + n);
-    memory::deallocate(s, n * sizeof(List), alignof(List));
+    std::destroy_n(groups_of(s, l), groups_in(l));
+    std::destroy_n(s, lists_in(l));
+    memory::deallocate(s, bytes_of(l), alignof(List));
   }
 
   const std::uint32_t base_;

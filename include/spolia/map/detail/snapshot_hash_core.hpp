@@ -128,6 +128,14 @@ class snapshot_hash_core {
     const version* const v = bucket_at(s, then, i);
     return v == nullptr ? pairs() : v->at(then, time());
   }
+  /// Where the buckets end of which i is one that are told from others by is_group_empty().
+  [[nodiscard]] std::uint64_t group_end(std::uint64_t i) const noexcept {
+    return table_.group_end(i);
+  }
+  /// Whether none of these had a pair then.
+  [[nodiscard]] bool is_group_empty(std::uint64_t then, std::uint64_t i) const noexcept {
+    return table_.group_of(i).is_empty_at(then);
+  }
   /// Adds copies of the pairs of some buckets at a lease.
   void gather(const lease& then, std::uint64_t from, std::uint64_t to,
               std::vector<pair>& some) const;
@@ -319,11 +327,31 @@ class snapshot_hash_core {
     Collector::place(l, *fresh);
     list::aim(p.newest, fresh);
     if (!SPOLIA_FAULT("hash.covers_division")) finish_division(*p.newest, p.bucket);
-    if (!l.try_append(p.newest, fresh)) return false;
+    const bool had_pairs = p.newest->count() != 0;
+    const bool has_pairs = fresh->count() != 0;
+    if (has_pairs && !had_pairs && !SPOLIA_FAULT("hash.counted_late")) [[unlikely]]
+      enter_group(p.bucket);
+    if (!l.try_append(p.newest, fresh)) {
+      if (has_pairs && !had_pairs) [[unlikely]]
+        table_.group_of(p.bucket).take_back();
+      return false;
+    }
     fresh->stamp.see_to(time(), *fresh);
+    if (has_pairs && !had_pairs && SPOLIA_FAULT("hash.counted_late")) enter_group(p.bucket);
+    if (had_pairs && !has_pairs) [[unlikely]]
+      leave_group(p.bucket, *fresh);
     finish_division(*fresh, p.bucket);
     collector_.ended(s, l, p.newest, fresh);
     return true;
+  }
+
+  SPOLIA_NOINLINE void enter_group(std::uint64_t bucket) noexcept {
+    table_.group_of(bucket).enter();
+  }
+  SPOLIA_NOINLINE void leave_group(std::uint64_t bucket, const version& empty) noexcept {
+    // relaxed: it has its stamp.
+    const std::uint64_t since = empty.since.load_relaxed();
+    table_.group_of(bucket).leave(SPOLIA_FAULT("hash.empty_ever") ? 0 : since);
   }
 
   /// Begins the other bucket, if v came about by a division and no thread has.

@@ -63,8 +63,11 @@ void snapshot_hash_core<Key, Value, Collector, Hash, Equal>::divide(session& s, 
     v.push(whole[i]);
   }
   rest->sibling = other;
-  Collector::place(table_[sibling_of(*rest, p.bucket)], *other);
+  const std::uint64_t other_bucket = sibling_of(*rest, p.bucket);
+  Collector::place(table_[other_bucket], *other);
+  if (leaving != 0) table_.group_of(other_bucket).enter();
   if (append(s, p, rest)) return;
+  if (leaving != 0) table_.group_of(other_bucket).take_back();
   rest->destroy_in(nodes());
   other->destroy_in(nodes());
 }

@@ -30,6 +30,11 @@ class buckets_at {
       auto here = core_->collector().enter();
       // A guard's length: some microseconds.
       for (int looks = 0; looks < 32 && next_ != end_; ++looks) {
+        if (next_ == group_end_) {
+          group_end_ = core_->group_end(next_);
+          if (core_->is_group_empty(then_, next_)) next_ = group_end_;
+          continue;
+        }
         if (const auto some = core_->pairs_at(here, then_, next_++); !some.empty()) return some;
       }
     }
@@ -40,6 +45,7 @@ class buckets_at {
   const Core* core_ = nullptr;
   std::uint64_t then_ = 0;
   std::uint64_t next_ = 0;
+  std::uint64_t group_end_ = 0;  // of the group that next_ is in; or the next one begins here
   std::uint64_t end_ = 0;
 };
 
