@@ -13,6 +13,7 @@
 
 #include <spolia/map/abtree.hpp>
 #include <spolia/map/counted_btree.hpp>
+#include <spolia/map/snapshot_tree.hpp>
 
 #include "support/faults.hpp"
 
@@ -28,6 +29,9 @@ void expect_sound(const Map& map) {
     EXPECT_EQ(found.wrong, "");
     EXPECT_EQ(found.violations, 0U);
     EXPECT_EQ(found.pairs, map.size_approx());
+    if constexpr (requires { found.vacant; }) {
+      EXPECT_EQ(found.vacant + found.unforeseen, 0U);
+    }
   }
 }
 
@@ -60,6 +64,7 @@ TEST(sorted_ranges, become_a_map_like_any_other) {
   expect_a_map_like_any_other<counted_btree<int, int>>();
   expect_a_map_like_any_other<abtree<int, int>>();
   expect_a_map_like_any_other<abtree<double, int>>();
+  expect_a_map_like_any_other<snapshot_tree<int, int>>();
 }
 
 using strings = std::vector<std::pair<std::string, int>>;
@@ -84,6 +89,7 @@ TEST(sorted_ranges, that_are_not_sorted_are_refused) {
   for (int i = 100; i < 500; ++i) many.emplace_back("key " + std::to_string(i), i);
   expect_refusal<counted_btree<std::string, int>>(many);
   expect_refusal<abtree<std::string, int>>(many);
+  expect_refusal<snapshot_tree<std::string, int>>(many);
 
   const std::vector<std::pair<double, int>> two_of_none = {
       {std::numeric_limits<double>::quiet_NaN(), 1}, {std::numeric_limits<double>::quiet_NaN(), 2}};
@@ -109,6 +115,21 @@ TEST(sorted_ranges, that_memory_is_wanting_for_leave_nothing) {
   for (int i = 100; i < 300; ++i) some.emplace_back("the key of number " + std::to_string(i), i);
   expect_that_failures_leave_nothing<counted_btree<std::string, int>>(some);
   expect_that_failures_leave_nothing<abtree<std::string, int>>(some);
+  expect_that_failures_leave_nothing<snapshot_tree<std::string, int>>(some);
+}
+
+TEST(sorted_ranges, are_seen_by_later_snapshots_only) {
+  std::map<int, int> like;
+  for (int i = 0; i < 1000; ++i) like.emplace(i, -i);
+  timeline time;
+  const snapshot before(time);
+  const snapshot_tree<int, int> map(sorted_unique, like.begin(), like.end(), time);
+  const snapshot after(time);
+  EXPECT_EQ(map.size(before), 0U);
+  EXPECT_EQ(map.find(before, 500), nullptr);
+  EXPECT_EQ(map.size(after), 1000U);
+  ASSERT_NE(map.find(after, 500), nullptr);
+  EXPECT_EQ(*map.find(after, 500), -500);
 }
 
 }  // namespace

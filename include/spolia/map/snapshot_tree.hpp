@@ -52,6 +52,7 @@
 #include <concepts>
 #include <cstddef>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <ranges>
@@ -121,6 +122,14 @@ class snapshot_tree_core {
   domain_type& home() const noexcept { return collector_.nodes(); }
   Collector& versions() const noexcept { return collector_; }
 
+  /// While it is empty and no other thread knows it: the pairs of a range whose keys ascend.
+  template <class Iterator>
+  void fill(Iterator first, Iterator last) {
+    tree_.fill(static_cast<std::size_t>(std::distance(first, last)), [&](const auto& to) {
+      const auto& [key, value] = *first++;
+      to(key, value);
+    });
+  }
   template <bool Assign, class V, class... Seen>
   bool put(const Key& key, V&& value, const Seen&... was) {
     return watched(tree_.template put<Assign>(key, std::forward<V>(value), was...));
@@ -344,6 +353,23 @@ class snapshot_tree
   snapshot_tree(domain_type& shared, timeline_type& time, const options& o = {},
                 Compare less = Compare())
       : face(std::in_place, shared, time, o, std::move(less)) {}
+
+  /// Of pairs, things with `first` and `second`, whose keys ascend, in linear time; snapshots from
+  /// before see none of them. Throws std::invalid_argument if a key is not after the one before it,
+  /// std::bad_alloc, and what copying and comparing throw; then there is no map, and the range is
+  /// as it was.
+  template <std::forward_iterator Iterator>
+    requires std::same_as<timeline_type, timeline>
+  snapshot_tree(sorted_unique_t are, Iterator first, Iterator last, const options& o = {},
+                Compare less = Compare())
+      : snapshot_tree(are, first, last, default_timeline(), o, std::move(less)) {}
+  /// The same on another timeline.
+  template <std::forward_iterator Iterator>
+  snapshot_tree(sorted_unique_t /*are*/, Iterator first, Iterator last, timeline_type& time,
+                const options& o = {}, Compare less = Compare())
+      : snapshot_tree(time, o, std::move(less)) {
+    this->core().fill(first, last);
+  }
 
   timeline_type& time() const noexcept { return this->core().versions().time(); }
 

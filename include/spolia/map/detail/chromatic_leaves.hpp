@@ -61,6 +61,13 @@ class chromatic_leaves {
   /// A leaf of all that. Throws std::bad_alloc.
   fresh make(const content& c) const { return make(c, {0, 0}, all_of(c)); }
 
+  /// A leaf of these pairs. Throws std::bad_alloc.
+  fresh made_of(pairs all) const {
+    fresh made = room_for(all.size());
+    made->push(all);
+    return made;
+  }
+
   /// A leaf of the pairs seen in `from`, on which a batch relies. Throws std::bad_alloc.
   fresh repeat(const leaf& from, pairs seen, batch_state& batch) const {
     fresh made = room_for(seen.size());

@@ -15,6 +15,7 @@
 #include <spolia/map/detail/chromatic_nodes.hpp>
 #include <spolia/map/detail/chromatic_past.hpp>
 #include <spolia/map/detail/chromatic_shortcuts.hpp>
+#include <spolia/map/detail/chromatic_sorted.hpp>
 #include <spolia/map/detail/chromatic_steps.hpp>
 #include <spolia/map/detail/size_counter.hpp>
 #include <spolia/version/concepts.hpp>
@@ -71,6 +72,27 @@ class chromatic_tree {
   Collector& collector() const noexcept { return collector_; }
   const Compare& less() const noexcept { return less_; }
   std::size_t size_approx() const noexcept { return size_.approx(); }
+
+  /// While it is empty and no other thread knows it: n pairs; next(f) calls f(key, value) of the
+  /// next one. Snapshots that were taken before do not see them. Throws std::invalid_argument if
+  /// they do not ascend, std::bad_alloc, and what copying and comparing throw; then it is empty.
+  template <class Next>
+  void fill(std::size_t n, const Next& next) {
+    if (n == 0) return;
+    chromatic_sorted<nodes, Collector, leaves, Compare> made(collector_, leaves_, less_);
+    const link top = made.tree(n, next);
+    session here = collector_.enter();
+    const auto [me, size] = prepare(here);
+    view p;
+    std::uint64_t since = 0;
+    while (since == 0) {
+      if (steps_.look(here, &entry_, p)) since = steps_.publish(here, me, p, 0, top, {});
+    }
+    made.release();
+    collector_.died(here, *p.to(0).to, since);
+    size->added.add(n);
+    shortcuts_.renew(here);
+  }
 
   /// With a value seen: true if the key still had that one, and has this one now.
   template <bool Assign, class V, class... Seen>
