@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -142,6 +143,42 @@ TYPED_TEST(conditions_of_one_key, are_of_what_was_there_before_the_batch) {
   EXPECT_TRUE(all.commit());
 }
 
+/// A read sees what the changes named before it leave, and relies only on what they go by.
+TYPED_TEST(conditions_of_one_key, reads_see_changes_of_their_own_batch) {
+  auto& map = this->under_test;
+  const auto value = [](int i) { return TestFixture::value(i); };
+  changes all;
+  const auto reads = [&](int key) {
+    const auto* const found = all.find(map, key);
+    EXPECT_EQ(found != nullptr, all.contains(map, key));
+    return found == nullptr ? std::nullopt : std::optional(*found);
+  };
+  all.insert_or_assign(map, 13, value(1));
+  all.insert(map, 13, value(2));
+  EXPECT_EQ(reads(13), value(1));
+  all.erase(map, 13);
+  EXPECT_EQ(reads(13), std::nullopt);
+  all.insert(map, 13, value(3));
+  all.insert(map, 13, value(4));
+  EXPECT_EQ(reads(13), value(3));
+  EXPECT_EQ(reads(14), typename TypeParam::mapped_type());
+  EXPECT_EQ(all.conditions(), 2U);  // of 14 only
+  all.insert(map, 15, value(5));
+  EXPECT_EQ(reads(15), value(5));
+  EXPECT_EQ(all.conditions(), 4U);  // it is to be absent
+  TypeParam other;
+  all.insert(other, 16, value(6));
+  EXPECT_EQ(reads(16), typename TypeParam::mapped_type());
+  map.insert_or_assign(13, value(9));
+  EXPECT_TRUE(all.commit());
+  EXPECT_EQ(map.find(13), value(3));
+
+  all.insert(map, 25, value(5));
+  EXPECT_EQ(reads(25), value(5));
+  map.insert(25, value(6));
+  EXPECT_EQ(all.commit().is, outcome::outdated);
+}
+
 using ages = numbers_tree;
 
 /// Of 200 keys, every third; with the range named by `named`.
@@ -239,6 +276,20 @@ TEST(conditions_of_ranges, go_with_changes_within_them) {
   expect_sound_tree(map);
 }
 
+TEST(conditions_of_ranges, are_refused_behind_changes_within_them) {
+  words_tree map;
+  words_tree other;
+  changes all;
+  all.insert(map, 5, long_text);
+  all.insert(other, 15, long_text);
+  EXPECT_THROW(all.range(map, 5, 6), std::logic_error);
+  EXPECT_THROW(all.range(map, no_limit, upto(5)), std::logic_error);
+  all.range(map, 0, 5);
+  all.range(map, after(5), 20);
+  EXPECT_EQ(all.conditions(), 2U);
+  EXPECT_TRUE(all.commit());
+}
+
 TEST(transactions, run_again_until_nothing_came_between) {
   numbers one;
   numbers_tree two;
@@ -261,8 +312,8 @@ TEST(transactions, say_why_they_have_not_taken_effect) {
   one.insert(1, 10);
   int runs = 0;
   const auto disturbed = [&](changes& all) {
-    all.erase(one, 1);
     all.find(one, 1);
+    all.erase(one, 1);
     one.insert_or_assign(1, ++runs);
   };
   commit_result result = transact(disturbed, 5);

@@ -29,7 +29,9 @@
 //              detail/batch_mark.hpp says why, chromatic_conditions.hpp why that finds keys that
 //              come into a range. So batches with conditions are strictly serializable, together
 //              with all updates and snapshots: as if each had been done whole at the moment when it
-//              got ready. Reads and conditions see nothing of the batch's own changes.
+//              got ready. A read of a key sees what the batch's own changes that were named before
+//              it leave of the key; a range with such a key in it is refused. What expect and its
+//              like say is of what was there before the batch.
 // Sees:        every snapshot, lease and plain read sees all changes of a batch or none. Reads of
 //              what is current see them from one moment on: what follows a read that has seen one
 //              change sees the others, in all maps.
@@ -56,7 +58,8 @@
 //              the same place do not undo each other. No thread waits for another.
 // Errors:      naming a change or a condition, and a read, throw std::bad_alloc, or what hashing,
 //              comparing, copying a key or making a value throws; a map of another timeline is
-//              refused by std::invalid_argument. commit() throws std::bad_alloc, or what comparing
+//              refused by std::invalid_argument, and by std::logic_error a range with a key in it
+//              that the batch changes already. commit() throws std::bad_alloc, or what comparing
 //              or copying keys, or comparing values throws. Then nothing has changed for any
 //              thread, and the batch may be tried again.
 // Threads:     one object belongs to one thread at a time. The maps outlive it. No guard is held
@@ -132,16 +135,19 @@ class changes {
     put_into(steps_, std::make_unique<step_of<Map>>(map, std::forward<K>(key)));
   }
 
-  /// The value that `key` maps to, null if none; and a condition: that this is still so. The value
-  /// stays until commit() or clear().
+  /// The value that `key` maps to, null if none; and a condition: that this is still so. Where the
+  /// batch changes the key already, what that leaves: without a condition, unless that goes by what
+  /// is there. The value stays until commit() or clear(). Looks at each change of the batch.
   template <class Map, class K>
   const typename Map::mapped_type* find(Map& map, K&& key) {
     typename Map::key_type named(std::forward<K>(key));
+    const auto own = left_by_changes<core_of<Map>, typename Map::mapped_type>(map, named);
+    if (own.whatever_is_there) return own.value;
     const std::uint64_t then = instant(map);
     const auto* const found = key_condition<Map>::find_at(map.in_batches(), then, named);
     put_into(conditions_, std::make_unique<condition_of<Map, key_condition<Map>>>(
                               true, map, std::move(named), expected<Map>(found)));
-    return found == nullptr ? nullptr : std::addressof(found->value());
+    return found == nullptr ? own.value : std::addressof(found->value());
   }
   template <class Map, class K>
   bool contains(Map& map, K&& key) {
@@ -149,7 +155,8 @@ class changes {
   }
   /// The pairs of a snapshot_tree with keys from `lo` on and before `hi`, or with other ends
   /// (map/ends.hpp), as snapshot_tree::range gives them; and a condition: that the range still has
-  /// these pairs, and no others. Looks at all of them at once.
+  /// these pairs, and no others. Looks at all of them at once. Throws std::logic_error if the batch
+  /// changes a key of the range already: name changes after what they go by.
   template <class Map, class Lo, class Hi>
   auto range(Map& map, const Lo& lo, const Hi& hi) {
     using key_type = typename Map::key_type;
@@ -157,6 +164,7 @@ class changes {
     // It goes on from keys of the map, and holds them meanwhile.
     detail::map::between<key_type, detail::map::by_order<key_type, std::less<key_type>>>(
         lo, hi, [&](const auto& within) {
+          for (const auto& s : steps_) refuse_within<core_of<Map>>(map, *s, within);
           put_into(conditions_, std::make_unique<condition_of<Map, range_condition<Map>>>(
                                     true, map, then, within));
         });
@@ -226,11 +234,20 @@ class changes {
     virtual bool commit(detail::map::batch_state& state) noexcept = 0;
   };
   struct step : part {
+    explicit step(const void* in) noexcept : core(in) {}
     // True: tidy() is to be called when all steps have heard of it.
     virtual bool committed() noexcept = 0;
     // These two throw no exception; but a thread that ends may unwind through them.
     virtual void tidy() = 0;
     virtual void given_up() = 0;
+    const void* const core;
+  };
+  template <class Core>
+  struct step_in : step {
+    template <class... Named>
+    explicit step_in(Core& in, Named&&... named)
+        : step(&in), what(in, std::forward<Named>(named)...) {}
+    typename Core::batch_change what;
   };
   struct condition : part {
     explicit condition(bool r) noexcept : was_read(r) {}
@@ -238,10 +255,10 @@ class changes {
   };
 
   template <class Map>
-  struct step_of final : step {
+  struct step_of final : step_in<core_of<Map>> {
     template <class... Named>
     explicit step_of(Map& m, Named&&... named)
-        : map(m), what(m.in_batches(), std::forward<Named>(named)...) {}
+        : step_in<core_of<Map>>(m.in_batches(), std::forward<Named>(named)...), map(m) {}
 
     staged stage(detail::map::batch_state& state) override {
       return what.stage(state) ? staged::yes : staged::undone;
@@ -257,8 +274,8 @@ class changes {
     void tidy() override { what.tidy(); }
     void given_up() override { what.given_up(); }
 
+    using step_in<core_of<Map>>::what;
     Map& map;
-    typename core_of<Map>::batch_change what;
   };
   template <class Map, class What>
   struct condition_of final : condition {
@@ -301,6 +318,33 @@ class changes {
     }
     then_.reset();
     time_ = time;
+  }
+  template <class Core>
+  static typename Core::batch_change* in(Core& core, step& s) noexcept {
+    return s.core == &core ? &static_cast<step_in<Core>&>(s).what : nullptr;
+  }
+  /// What the changes named so far leave of a key.
+  template <class Value>
+  struct left {
+    const Value* value = nullptr;    // null: nothing
+    bool whatever_is_there = false;  // else it is for a key that maps to nothing
+  };
+  template <class Core, class Value, class Map, class Key>
+  left<Value> left_by_changes(Map& map, const Key& key) {
+    left<Value> found;
+    for (auto s = steps_.rbegin(); s != steps_.rend() && !found.whatever_is_there; ++s) {
+      const auto* const what = in<Core>(map.in_batches(), **s);
+      if (what == nullptr || !what->is_of(key)) continue;
+      found.whatever_is_there = !what->is_only_if_absent();
+      if (what->value() != nullptr) found.value = what->value();
+    }
+    return found;
+  }
+  template <class Core, class Map, class Within>
+  static void refuse_within(Map& map, step& s, const Within& within) {
+    const auto* const what = in<Core>(map.in_batches(), s);
+    if (what == nullptr || !what->is_within(within)) return;
+    throw std::logic_error("changes: a range with a key that the batch changes already");
   }
   /// That of the reads.
   template <class Map>

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -38,6 +39,19 @@ class chromatic_tree<Key, Value, Collector, Compare, Capacity, Shortcuts>::batch
       : batch_change(in, std::forward<K>(key)) {
     with_.emplace(pair::make(0, key_, std::forward<V>(value)));
     only_if_absent_ = if_absent;
+  }
+
+  [[nodiscard]] bool is_of(const Key& key) const {
+    return !tree_.less_(key_, key) && !tree_.less_(key, key_);
+  }
+  template <class Within>
+  [[nodiscard]] bool is_within(const Within& all) const {
+    return !all.is_after(key_, tree_.less_) && !all.is_over_at(key_, tree_.less_);
+  }
+  [[nodiscard]] bool is_only_if_absent() const noexcept { return only_if_absent_; }
+  /// What the key maps to afterwards; null: nothing.
+  [[nodiscard]] const Value* value() const noexcept {
+    return with_ ? std::addressof(with_->value()) : nullptr;
   }
 
   /// Puts it in place. False: the batch was undone.

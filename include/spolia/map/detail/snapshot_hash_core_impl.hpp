@@ -178,6 +178,13 @@ class snapshot_hash_core<Key, Value, Collector, Hash, Equal>::batch_change {
     only_if_absent_ = if_absent;
   }
 
+  [[nodiscard]] bool is_of(const Key& key) const { return core_.equal_(key_, key); }
+  [[nodiscard]] bool is_only_if_absent() const noexcept { return only_if_absent_; }
+  /// What the key maps to afterwards; null: nothing.
+  [[nodiscard]] const Value* value() const noexcept {
+    return with_ ? std::addressof(with_->value()) : nullptr;
+  }
+
   /// Puts it in place. False: the batch was undone.
   bool stage(batch_state& batch) {
     static_cast<void>(core_.size_.here());
