@@ -29,7 +29,7 @@ using namespace spolia::test;  // NOLINT
 template <class Domain>
 struct chained : Domain::header {
   chained(ledger& book, std::uint64_t v) : value(book, v) {}
-  tracked value;
+  test::tracked value;
   atomic<chained*> next{nullptr};
 };
 
@@ -145,7 +145,7 @@ template <class Domain>
 class marked_list {
   struct node : Domain::header {
     node(ledger& book, std::uint64_t v) : value(book, v) {}
-    tracked value;
+    test::tracked value;
     atomic<detail::map::marked_ptr<node>> next;
   };
   using link = detail::map::marked_ptr<node>;
