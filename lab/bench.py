@@ -130,9 +130,10 @@ class Bench:
         """Counts announcements read, into `target`; empty, or why there is no such file."""
         return self._whole_file(["announcements", *more], target, timeout)
 
-    def records(self, command: list[str], target: Path, timeout: float) -> str:
+    def records(self, command: list[str], target: Path, timeout: float,
+                allocator: str = "glibc") -> str:  # fmt: skip
         """Runs another sub-command into `target`; empty, or why there is no such file."""
-        return self._whole_file(command, target, timeout)
+        return self._whole_file(command, target, timeout, over=allocators.preload(allocator))
 
     def peers(self, arguments: list[str], target: Path, timeout: float) -> str:
         """Measures other engines by lab/peers.py; empty, or why there is no such file."""
@@ -143,12 +144,13 @@ class Bench:
         return self._whole_file(["snapshots", *more], target, timeout)
 
     def _whole_file(self, command: list[str], target: Path, timeout: float,
-                    program: tuple[str, ...] = ()) -> str:  # fmt: skip
+                    program: tuple[str, ...] = (),
+                    over: dict[str, str] | None = None) -> str:  # fmt: skip
         partial = target.with_name(target.name + ".partial")
         partial.unlink(missing_ok=True)
         words = [*(program or (str(self.path),)), *command, "--json", str(partial)]
         path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-        failure = _run(words, {**os.environ, "PYTHONPATH": path}, timeout)
+        failure = _run(words, {**os.environ, "PYTHONPATH": path, **(over or {})}, timeout)
         if failure or not partial.is_file():
             partial.unlink(missing_ok=True)
             return failure or "the program wrote nothing"

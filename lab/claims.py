@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lab import look, words
+from lab.paper import arms
 from lab.stats import (
     DEFAULT,
-    Comparison,
     Config,
     allocator_groups,
     by_conditions,
@@ -16,8 +16,7 @@ from lab.stats import (
     find,
     stalled,
 )
-
-SEEN, NOT_SEEN, UNPROVEN, MISSING = "seen", "not seen", "unproven", "not measured"
+from lab.verdict import CONTRADICTED, LEVEL, MISSING, SEEN, Sub, weakest
 
 
 @dataclass(frozen=True)
@@ -45,11 +44,8 @@ def check(configs: list[Config], ref: words.Reference | None) -> list[Claim]:
     ]
 
 
-def _verdict(comparisons: list[Comparison]) -> str:
-    """Whether 'larger than one' was seen."""
-    if any(c.proven and c.ratio < 1 for c in comparisons):
-        return NOT_SEEN
-    return SEEN if any(c.proven for c in comparisons) else UNPROVEN
+def _verdict(claims: list[Sub]) -> str:
+    return weakest(claim.verdict for claim in claims)
 
 
 def _amortized_faster(ref) -> Claim:
@@ -58,15 +54,21 @@ def _amortized_faster(ref) -> Claim:
     if not gains:
         return Claim(claim, paper, "–", MISSING)
     here = ", ".join(f"{look.scheme(s).title} {look.times(g.ratio)}" for s, g in gains)
-    return Claim(claim, paper, here, _verdict([g for _, g in gains]))
+    judged = [
+        arms.of_configs(ref.find((s, "amortized")), ref.find((s, "batch")), "ops_per_s", "speed",
+                        factor=2.56 if s == "debra" else 1.0, varies=arms.RELEASE)
+        for s, _ in gains
+    ]  # fmt: skip
+    return Claim(claim, paper, here, _verdict(judged))
 
 
-def _beats(ref, rival: tuple[str, str], claim: str, paper: str) -> Claim:
+def _beats(ref, rival: tuple[str, str], claim: str, paper: str, factor: float = 1.0) -> Claim:
     one, other = (ref.find(DEFAULT), ref.find(rival)) if ref else (None, None)
     if not one or not other:
         return Claim(claim, paper, "–", MISSING)
     gain = compare(one.ops_per_s, other.ops_per_s)
-    return Claim(claim, paper, look.times(gain.ratio), _verdict([gain]))
+    judged = arms.of_configs(one, other, "ops_per_s", "speed", factor=factor)
+    return Claim(claim, paper, look.times(gain.ratio), judged.verdict)
 
 
 def _beats_rivals(ref) -> Claim:
@@ -74,11 +76,16 @@ def _beats_rivals(ref) -> Claim:
     paper = "1.7 × the next fastest (NBR+)"
     rivals = [c for c in ref.at() if c.scheme not in ("token", "none")] if ref else []
     rivals = [c for c in rivals if not c.scheme.startswith("token") and c.release == "batch"]
-    if not rivals:
+    ours = ref.find(DEFAULT) if ref else None
+    if not rivals or not ours:
         return Claim(claim, paper, "–", MISSING)
     best = max(rivals, key=lambda c: c.ops_per_s.median)
-    found = _beats(ref, best.series, claim, paper)
-    return Claim(claim, paper, f"{found.here} {words.title(best.series)}", found.verdict)
+    factors = {"neutralization_plus": 1.7}
+    judged = [arms.of_configs(ours, c, "ops_per_s", "speed", factor=factors.get(c.scheme, 1.0))
+              for c in rivals]  # fmt: skip
+    gain = compare(ours.ops_per_s, best.ops_per_s)
+    here = f"{look.times(gain.ratio)} {words.title(best.series)}"
+    return Claim(claim, paper, here, _verdict(judged))
 
 
 def _pauses(configs) -> Claim:
@@ -91,7 +98,8 @@ def _pauses(configs) -> Claim:
     if change is None:
         return Claim(claim, paper, "–", MISSING)
     here = f"99.9 %: {look.times(change.ratio)} shorter amortized"
-    return Claim(claim, paper, here, _verdict([change]))
+    judged = arms.of_configs(pair[1], pair[0], "free_ns_p999", "pause, 99.9 %", varies=arms.RELEASE)
+    return Claim(claim, paper, here, judged.verdict)
 
 
 def _pile_up(configs) -> Claim:
@@ -106,32 +114,32 @@ def _pile_up(configs) -> Claim:
             if config.scheme == "token_naive" and twin:
                 change = compare(config.garbage_peak, twin.garbage_peak)
                 if change and (best is None or config.threads > best[1]):
-                    best = change, config.threads
+                    best = change, config.threads, config, twin
     if best is None:
         return Claim(claim, paper, "–", MISSING)
-    change, threads = best
+    change, threads, *both = best
     here = f"{look.times(change.ratio)} the garbage of token, amortized, at {threads} threads"
-    return Claim(claim, paper, here, _verdict([change]))
+    judged = arms.of_configs(*both, "garbage_peak", "garbage")
+    return Claim(claim, paper, here, judged.verdict)
 
 
 def _mimalloc(configs) -> Claim:
     claim = "On mimalloc amortized freeing brings nothing, on the others it does"
     paper = "mimalloc 0.91 ×, jemalloc 2.6 ×, tcmalloc 3.3 ×"
-    gains = {}
+    gains, judged = {}, []
     for members in allocator_groups(configs):
         for name in {c.conditions.allocator for c in members}:
             own = [c for c in members if c.conditions.allocator == name]
-            found = [gain for scheme, gain in words.release_gains(own) if scheme == DEFAULT[0]]
-            if found:
-                gains[name] = found[0]
+            both = [find(own, (DEFAULT[0], release)) for release in ("amortized", "batch")]
+            if not all(both):
+                continue
+            gains[name] = compare(*(c.ops_per_s for c in both))
+            how = {"kind": LEVEL} if name == "mimalloc" else {}
+            judged.append(arms.of_configs(*both, "ops_per_s", "speed", varies=arms.RELEASE, **how))
     if "mimalloc" not in gains or len(gains) < 2:
         return Claim(claim, paper, "–", MISSING)
     here = ", ".join(f"{name} {look.times(gain.ratio)}" for name, gain in sorted(gains.items()))
-    others = [gain for name, gain in gains.items() if name != "mimalloc"]
-    own = gains["mimalloc"]
-    if own.proven and own.ratio > 1:
-        return Claim(claim, paper, here, NOT_SEEN)
-    return Claim(claim, paper, here, _verdict(others))
+    return Claim(claim, paper, here, _verdict(judged))
 
 
 def _robust(configs) -> Claim:
@@ -144,4 +152,4 @@ def _robust(configs) -> Claim:
     if unbounded:
         most = max(c.garbage_peak.high for c in unbounded)
         here += f"; without a bound up to {look.count(most)} nodes"
-    return Claim(claim, paper, here, NOT_SEEN if broken else SEEN)
+    return Claim(claim, paper, here, CONTRADICTED if broken else SEEN)

@@ -16,7 +16,7 @@ from lab.bench import DEFAULT_BENCH, ROOT, Bench
 from lab.errors import LabError
 from lab.matrix import LIMITS, Matrix, Plan, check_matrix, check_number, expand, read_toml
 from lab.paper import run as paper
-from lab.records import Store
+from lab.records import Store, read_lines
 from lab.report import write_report
 
 OUT = ROOT / "build" / "lab"
@@ -143,10 +143,12 @@ def report_command(results, out, title) -> None:
 
 @cli.command("paper")
 @click.option("--quick", is_flag=True, help="Shorter trials, fewer of them, fewer threads.")
-@click.option("--seconds", type=float, help="Length of one trial.  [default: 1; quick 0.3]")
-@click.option("--trials", type=int, help="Repetitions of each cell.  [default: 3; quick 2]")
-@click.option("--threads", type=WHOLE, help="Where threads are swept.  [default: 1 to 8 a core]")
+@click.option("--full", is_flag=True, help="Longer trials, more of them, more threads.")
+@click.option("--seconds", type=float, help="Of one trial.  [default: 0.5; quick 0.3; full 1]")
+@click.option("--trials", type=int, help="Rounds of everything.  [default: 5; quick 4; full 10]")
+@click.option("--threads", type=WHOLE, help="Where threads are swept.  [default: 1 to 4 a core]")
 @click.option("--keys", type=int, help="Range of keys in trees.  [default: 200000]")
+@click.option("--minutes", type=float, help="End after.  [default: 90; quick 45; full 480]")
 @click.option("--only", type=NAMES, help="Pages by key or its beginning: figure-2,experiment-1.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Of keys and of the order.")
 @click.option("--list", "listing", is_flag=True, help="Only name the pages.")
@@ -155,7 +157,7 @@ def report_command(results, out, title) -> None:
               show_default="build/lab/paper", help="Folder for results and page.")  # fmt: skip
 @BENCH
 def paper_command(listing, dry_run, out, bench, only, threads, **wishes) -> None:
-    """The paper's whole evaluation at this machine's scale, a page for each figure and table.
+    """The papers' evaluations at this machine's scale, a page for each figure and table.
 
     Start it again and it goes on where it was."""
     pages = paper.chosen(tuple(only or ()))
@@ -163,7 +165,7 @@ def paper_command(listing, dry_run, out, bench, only, threads, **wishes) -> None
         for page in pages:
             click.echo(f"{page.key:<26}{page.name}: {page.title}")
         return
-    for name in ("seconds", "trials", "keys", "seed"):
+    for name in ("seconds", "trials", "keys", "seed", "minutes"):
         if wishes[name] is not None:
             check_number(name, wishes[name])
     for count in threads or ():
@@ -171,16 +173,19 @@ def paper_command(listing, dry_run, out, bench, only, threads, **wishes) -> None
     wanted = paper.Wishes(**wishes, only=tuple(only or ()), threads=tuple(threads or ()))
     program = Bench(bench)
     scale = paper.scale_of(program, wanted, os.cpu_count() or 1)
-    plan = paper.plan_of(pages, scale, wanted)
+    work = paper.work_of(pages, scale, wanted)
     if dry_run:
-        for cell in plan.cells:
+        for cell in work.cells:
             click.echo(f"{cell.hash()}  {cell.label()}")
-        told = paper.minutes(paper.expected_seconds(plan, pages, scale))
-        click.echo(f"{len(plan.cells)} cells, {plan.trials} trials each, about {told}")
+        for command in work.commands:
+            click.echo(f"{command.key()}  {' '.join(command.words)}")
+        results = paper.results_of(program, out)
+        before = read_lines(results) if results.is_file() else []
+        click.echo(paper.forecast(work, before))
         return
     console = Console(stderr=True)
-    well = paper.run(program, out, pages, plan, scale, console)
-    page = paper.report(out, "The paper's evaluation on this machine")
+    well = paper.run(program, out, work, console)
+    page = paper.report(out, "The papers' evaluations on this machine")
     click.echo(f"{page} ({page.stat().st_size / 1e6:.1f} MB)\n{page.resolve().as_uri()}")
     if not well:
         sys.exit(1)

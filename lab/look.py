@@ -198,6 +198,11 @@ def between(low: float, high: float, text) -> str:
     return f"{number if same else first} – {last}"
 
 
+def number(value: float) -> str:
+    """Three digits, and no exponent."""
+    return count(value) if value >= 1000 else f"{value:.3g}"
+
+
 def times(ratio: float) -> str:
     if ratio >= 100:
         return f"{ratio:,.0f}{NO_BREAK}×"

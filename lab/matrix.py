@@ -30,6 +30,7 @@ LIMITS = {
     "batch": (1, 2**31),
     "seed": (0, 2**63 - 1),
     "timeout": (1, 86_400),
+    "minutes": (0.05, 10_000),
 }
 
 
@@ -131,7 +132,7 @@ class Plan:
 def check_number(name: str, value, source: str = "") -> None:
     """Refuses numbers that cannot be meant; `source` says where the number stood."""
     low, high = LIMITS[name]
-    whole = name != "seconds"
+    whole = name not in ("seconds", "minutes")
     good = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     if not good or (whole and value != int(value)) or not low <= value <= high:
         kind = "a whole number" if whole else "a number"

@@ -125,11 +125,13 @@ class Store:
                     f"(revision {record.get('revision', 'unknown')}); give another --out"
                 )
 
-    def append(self, record: dict) -> None:
-        line = (json.dumps(record, separators=(",", ":")) + "\n").encode()
-        os.write(self._file.fileno(), line)
+    def append(self, *records: dict) -> None:
+        """All of them in one piece: what is cut off is found, and is left out."""
+        lines = "".join(json.dumps(r, separators=(",", ":")) + "\n" for r in records)
+        self._file.write(lines.encode())
+        self._file.flush()
         os.fsync(self._file.fileno())
-        self.records.append(record)
+        self.records += records
 
     def note_failure(self, entry: dict) -> None:
         with self.failures.open("a", encoding="utf-8") as file:

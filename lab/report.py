@@ -51,11 +51,14 @@ KINDS = ("schemes", "guards", "announcements", "snapshots", *layers.kinds(), "re
 
 
 def write_report(
-    paths: list[Path], out: Path, title: str = "Spolia laboratory", only_paper: bool = False
+    paths: list[Path],
+    out: Path,
+    title: str = "Spolia laboratory",
+    of_pages: dict[str, list[str]] | None = None,
 ) -> None:
     trials = load(paths)
     extras = {kind: of_kind(paths, kind) for kind in KINDS}
-    page = render(trials, extras, open_failures(paths), title, only_paper)
+    page = render(trials, extras, open_failures(paths), title, of_pages)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
@@ -70,9 +73,11 @@ def render(
     extras: dict[str, list[dict]],
     failures: list[dict],
     title: str,
-    only_paper: bool = False,
+    of_pages: dict[str, list[str]] | None = None,
 ) -> str:
-    """With `only_paper` the pages of the paper's evaluation stand alone, with the table."""
+    """With `of_pages`, which says of what each is made, the pages of the papers' evaluations stand
+    alone, with the table."""
+    only_paper = of_pages is not None
     configs = stats.group(trials)
     figures = Figures()
     records = [trial.record for trial in trials]
@@ -86,7 +91,7 @@ def render(
         "title": title,
         "only_paper": only_paper,
         "method": method(records, configs, failures),
-        "pages": paper_pages(found, figures),
+        "pages": paper_pages(found, figures, of_pages),
         "rows": table(configs),
         "commands": commands(paths_of(trials), only_paper),
         "threshold": words.threshold(),
@@ -174,6 +179,8 @@ def method(records: list[dict], configs: list[Config], failures: list[dict]) -> 
 
 
 def _failed_name(entry: dict) -> str:
+    if entry.get("page"):
+        return f"{entry['page']}, {shlex.join(entry['command'])}"
     wanted = entry.get("configuration", {})
     return (
         f"{wanted.get('structure')} {wanted.get('scheme')}/{wanted.get('release')}, "

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from lab.records import Located
+from lab.verdict import EVERYTHING, FEWEST, Interval, interval
 
-# On a small shared machine the same program varies by about this much from run to run.
-PROVEN = 1.15
 DEFAULT = ("token", "amortized")
 FIGURES = (
     "ops_per_s", "peak_rss_bytes", "garbage_peak", "garbage_bound", "free_ns_p50",
@@ -32,13 +31,14 @@ class Spread:
     low: float
     high: float
     count: int
+    values: tuple[float, ...] = ()
 
 
 def spread(values: Iterable[float]) -> Spread | None:
     known = [value for value in values if value is not None]
     if not known:
         return None
-    return Spread(median(known), min(known), max(known), len(known))
+    return Spread(median(known), min(known), max(known), len(known), tuple(known))
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ def group(trials: list[Located]) -> list[Config]:
     found: dict[tuple, Config] = {}
     for trial in trials:
         record = trial.record
+        bag = record.get("bag")
         wanted = record.get("lab", {}).get("configuration", {})
         conditions = Conditions(
             structure=record["structure"],
@@ -95,7 +96,7 @@ def group(trials: list[Located]) -> list[Config]:
             update=record.get("update", 0),
             seconds=record.get("seconds", 0),
             allocator=record.get("allocator", wanted.get("allocator", "unknown")),
-            batch=wanted.get("batch", record.get("batch")),
+            batch=wanted.get("batch", bag if bag and bag > 1 else None),
             stall=bool(record.get("stall")),
             traced=bool(wanted.get("trace") or record.get("trace")),
             counted=bool(wanted.get("count") or record.get("count")),
@@ -129,22 +130,22 @@ class Comparison:
     ratio: float
     proven: bool
     doubt: str = ""  # why it is not proven
+    within: Interval = EVERYTHING
 
 
 def compare(one: Spread | None, other: Spread | None) -> Comparison | None:
-    """one ÷ other. Proven: the medians differ by at least 15 % and no trial of the one lies
-    within the range of the other; a single trial proves nothing."""
+    """one ÷ other. Proven: the interval of the ratio (verdict.py) lies apart from one, and is not
+    within what counts as equal."""
     if one is None or other is None or one.median <= 0 or other.median <= 0:
         return None
-    ratio = one.median / other.median
+    within = interval(one.values, other.values)
     doubt = ""
-    if 1 / PROVEN < ratio < PROVEN:
-        doubt = "too small a difference to call"
-    elif min(one.count, other.count) < 2:
-        doubt = "one trial proves nothing"
-    elif one.low <= other.high and other.low <= one.high:
-        doubt = "the trials differ as much among themselves"
-    return Comparison(ratio, not doubt, doubt)
+    if within.alike:
+        doubt = "as good as equal"
+    elif not within.without_one:
+        few = within.low == 0 and min(one.count, other.count) < FEWEST
+        doubt = "too few trials" if few else "the trials differ as much among themselves"
+    return Comparison(one.median / other.median, not doubt, doubt, within)
 
 
 def throughput_panels(configs: list[Config]) -> dict[Conditions, list[Config]]:

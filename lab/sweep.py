@@ -8,6 +8,7 @@ So a machine that is slow for a minute is slow for all cells, not for one.
 from __future__ import annotations
 
 import os
+import platform
 import random
 import resource
 import time
@@ -40,6 +41,22 @@ class Outcome:
     skipped: int = 0
     failed: list[str] = field(default_factory=list)
     out_of_time: int = 0
+
+
+def together(one: Outcome, other: Outcome) -> Outcome:
+    return Outcome(one.done + other.done, one.skipped + other.skipped, one.failed + other.failed,
+                   one.out_of_time + other.out_of_time)  # fmt: skip
+
+
+def machine() -> str:
+    """What tells two machines apart, as far as measurements are concerned."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        text = ""
+    model = next((line.split(":", 1)[1].strip() for line in text.splitlines()
+                  if line.startswith("model name")), platform.machine())  # fmt: skip
+    return f"{model}, {os.cpu_count()} processors, {platform.node()}"
 
 
 @dataclass
@@ -155,6 +172,7 @@ class _Runner:
             "build": self.build,
             "configuration": cell.configuration(),
             "command": trial.command,
+            "took_s": round(spent, 3),
             "others_cores": others.cores(spent),
         }
         if trial.record is None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from lab import look
 from lab.stats import (
     DEFAULT,
-    PROVEN,
     Comparison,
     Config,
     Spread,
@@ -18,6 +17,7 @@ from lab.stats import (
     stalled,
     throughput_panels,
 )
+from lab.verdict import EQUAL
 
 NAME = "token epochs with amortized freeing"
 
@@ -353,4 +353,5 @@ def allocator_words(members: list[Config]) -> str:
 
 
 def threshold() -> str:
-    return f"{(PROVEN - 1) * 100:.0f}{look.NO_BREAK}%"
+    """What counts as equal."""
+    return f"{(EQUAL - 1) * 100:.0f}{look.NO_BREAK}%"

@@ -104,17 +104,12 @@ def enough(config: Config | None) -> bool:
     return bool(config and config.frees and config.frees.median >= 1000)
 
 
-def number(value: float) -> str:
-    """Three digits, and no exponent."""
-    return look.count(value) if value >= 1000 else f"{value:.3g}"
-
-
 def milli(config: Config | None, field: str, of: str = "frees") -> str:
     """Events in a thousand frees."""
     if not enough(config):
         return "–"
     a, b = getattr(config, field), getattr(config, of)
-    return number(1000 * a.median / b.median) if a and b and b.median else "–"
+    return look.number(1000 * a.median / b.median) if a and b and b.median else "–"
 
 
 def share(config: Config | None, field: str = "free_share") -> str:

@@ -5,11 +5,12 @@ read."""
 from __future__ import annotations
 
 from lab import charts, legends, look, words
-from lab.paper import blocks
+from lab.paper import arms, blocks
 from lab.paper.evaluation import TEN
 from lab.paper.found import Found, each
-from lab.paper.page import COUNTED, LARGE_BATCH, SHOWN, Page, Scale, Shown, one_trial
+from lab.paper.page import LARGE_BATCH, Page, Scale, Shown, one_trial
 from lab.stats import find
+from lab.verdict import Arm, Promise
 
 
 def _events_cells(scale: Scale) -> list:
@@ -58,14 +59,18 @@ def _events(found: Found) -> Shown | None:
     legend = legends.releases({c.release for c in at if c.scheme != "none"})
     made = [blocks.charts_block(blocks.where(at, True), [flush], legend)] if flush else []
     title = "Calls of free; flushes, locks and remote frees in a thousand"
-    seen = COUNTED if ratios and ratios[0] > 1 else SHOWN
-    return Shown([*made, blocks.table(head, rows, title)], here + ".", seen)
+    claims = [
+        arms.of_series(at, (scheme, "batch"), (scheme, "amortized"), full, "allocator_flushes",
+                       "flushes a free", per="frees", varies=arms.RELEASE)
+        for scheme in sorted({c.scheme for c in at} - {"none"})
+    ]  # fmt: skip
+    return Shown([*made, blocks.table(head, rows, title)], here + ".", claims)
 
 
 def _run(config) -> str:
     mean = each(config, "frees", "free_runs")
     top = config.free_run_max
-    return f"{blocks.number(mean)}, at most {look.count(top.median)}" if mean and top else "–"
+    return f"{look.number(mean)}, at most {look.count(top.median)}" if mean and top else "–"
 
 
 EVENTS = Page(
@@ -112,7 +117,12 @@ def _announcements(found: Found) -> Shown | None:
     )
     table = blocks.table(["", *[words.threads_text(n) for n in numbers]], rows)
     picture = blocks.charts_block("One block retired in each operation", [chart], legend)
-    return Shown([picture, table], here + ".", SHOWN)
+    read = {name: Arm(f"{look.scheme(name).title}: announcements an operation",
+                      tuple(r for r in records if r["scheme"] == name), "announcements_per_op")
+            for name in ("debra", "token")}  # fmt: skip
+    claims = [Promise(read[name], 1.0, "any number of threads")
+              for name in read if read[name].records]  # fmt: skip
+    return Shown([picture, table], here + ".", claims)
 
 
 ANNOUNCEMENTS = Page(
@@ -122,6 +132,7 @@ ANNOUNCEMENTS = Page(
           "(sections 2 and 4).",
     cells=one_trial,
     show=_announcements,
+    commands=lambda scale: [("announcements",)],
     limits="Counted by `spolia-bench announcements`, up to the paper's 192 threads: reads "
            "of other threads' parts of the scheme while it looks for safe blocks, numbers that no "
            "thread has included. Cores do not matter to a count.",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from lab import stats
@@ -33,7 +34,26 @@ class Found:
 
     def of_page(self, key: str) -> list[dict]:
         """Records that were measured for this page (Page.commands)."""
-        return [r for r in self.store if (r.get("lab") or {}).get("page") == key]
+        every = self.store + self.snapshots
+        return [r for r in every if (r.get("lab") or {}).get("page") == key]
+
+    def only(self, keys: list[str]) -> Found:
+        """What was measured of these cells and commands."""
+        wanted = set(keys)
+
+        def mine(records: list[dict]) -> list[dict]:
+            return [r for r in records if (r.get("lab") or {}).get("cell") in wanted]
+
+        trials = [t for t in self.trials if (t.record.get("lab") or {}).get("cell") in wanted]
+        return Found(trials, *map(mine, (self.announcements, self.snapshots, self.store,
+                                         self.pointers)))  # fmt: skip
+
+    def rounds(self) -> dict[str, int]:
+        """How many passes there are of each cell and command."""
+        every = [t.record for t in self.trials]
+        every += self.announcements + self.snapshots + self.store + self.pointers
+        done = {(lab["cell"], lab["round"]) for r in every if "cell" in (lab := r.get("lab") or {})}
+        return Counter(key for key, _ in done)
 
     def panels(self, structure: str, counted=False, allocator=None) -> list[list[Config]]:
         """Sets of configurations equal in all but scheme, release and threads."""

@@ -6,12 +6,12 @@ reader is not slow: what a row costs it, after all rows were updated, beside a n
 from __future__ import annotations
 
 from lab import look
-from lab.claims import NOT_SEEN, SEEN, UNPROVEN
 from lab.legends import parts as part_chips
-from lab.paper import blocks
+from lab.paper import arms, blocks
 from lab.paper.found import Found
 from lab.paper.page import Page, Scale, Shown, one_trial
 from lab.stats import Comparison, Spread, compare, spread
+from lab.verdict import BOUND, Claim
 
 DEFAULT = "one-shot-evacuated"
 WORKLOADS = {"queue": "A queue: the last row is inserted, the first is deleted",
@@ -19,16 +19,11 @@ WORKLOADS = {"queue": "A queue: the last row is inserted, the first is deleted",
              "churn": "Keys that come and go"}  # fmt: skip
 INDEXES = ("ordered", "hash")
 WARM_UP = 0.2
-TRIALS = 3
-# Filling the table, and comparing what the reader sees.
-OVERHEAD = 0.1
 # What a row costs: fields by the way to it; rows, of more than the caches have; updates a row.
 WAYS = {"row": "A sum by a query", "each": "A sum by for_each", "find": "A row by its key"}
 ROWS, AGE, REPORT_SECONDS = 100_000, 10, 0.5
 # So many times as much a row of the held reader may cost.
 DEARER = 10
-# The table is filled and every row updated so often, by the slowest storage.
-REPORT_OVERHEAD = 5.0
 # The least share of the speed that is kept, and how many times as long a short read may take.
 KEPT, LONGER = 0.85, 3
 
@@ -37,14 +32,9 @@ def _commands(scale: Scale) -> list[tuple[str, ...]]:
     return [
         ("held", "--workload", workload, "--index", ",".join(INDEXES), "--hold", "0,1",
          "--threads", str(scale.full), "--warm-up", str(WARM_UP),
-         "--seconds", str(scale.seconds), "--trials", str(TRIALS))
+         "--seconds", f"{scale.seconds:g}")
         for workload in WORKLOADS
     ]  # fmt: skip
-
-
-def _takes(scale: Scale) -> float:
-    trials = 2 * len(WORKLOADS) * len(INDEXES) * TRIALS * max(1, len(scale.storages))
-    return trials * (scale.seconds + WARM_UP + OVERHEAD)
 
 
 def of(records: list[dict], field: str, **values) -> Spread | None:
@@ -85,12 +75,21 @@ def _table(records: list[dict], workload: str) -> dict | None:
     return blocks.table(head, rows, WORKLOADS[workload]) if rows else None
 
 
-def _verdict(speeds: list[Comparison], reads: list[Comparison]) -> str:
-    slow = [c for c in speeds if c.ratio < KEPT]
-    long = [c for c in reads if c.ratio > LONGER]
-    if any(c.proven for c in slow + long):
-        return NOT_SEEN
-    return UNPROVEN if slow or long else SEEN
+def _kept_claims(records: list[dict], **values) -> list[Claim]:
+    """What is asked beside a held reader, of what is without."""
+    beside, alone = (arms.where(records, hold=hold, **values) for hold in (1, 0))
+    told = f"{values['workload']}, {values['index']}"
+    speeds, reads = (
+        [
+            arms.arm(some, f"{what}, {name}", field)
+            for some, name in ((beside, "beside the reader"), (alone, "alone"))
+        ]
+        for field, what in (("tx_per_s", "speed"), ("first_row_ns_p50", "first row by an index"))
+    )
+    return [
+        arms.claim(*speeds, told, KEPT, BOUND),
+        arms.claim(*reversed(reads), told, 1 / LONGER, BOUND),
+    ]  # fmt: skip
 
 
 def _show(found: Found) -> Shown | None:
@@ -107,25 +106,30 @@ def _show(found: Found) -> Shown | None:
         longest = max(c.ratio for c in reads)
         here += f" The first row by an index takes at most {look.times(longest)} the time."
     tables = [made for workload in WORKLOADS if (made := _table(records, workload))]
-    return Shown(tables, here, _verdict(list(known.values()), reads))
+    claims = [claim for of in each for claim in _kept_claims(records, **of)]
+    return Shown(tables, here, claims)
 
 
 def _report_commands(scale: Scale) -> list[tuple[str, ...]]:
     return [
         ("held", "--workload", "report", "--index", "hash", "--hold", "1", "--threads", "1",
          "--rows", str(ROWS), "--age", str(AGE), "--warm-up", "0",
-         "--seconds", str(REPORT_SECONDS), "--trials", str(TRIALS))
+         "--seconds", str(REPORT_SECONDS))
     ]  # fmt: skip
-
-
-def _report_takes(scale: Scale) -> float:
-    return TRIALS * max(1, len(scale.storages)) * (REPORT_SECONDS + REPORT_OVERHEAD)
 
 
 def dearer(records: list[dict], way: str, versions: str) -> Comparison | None:
     """What a row costs at the old snapshot, of what it costs at a new one."""
     return compare(of(records, f"old_{way}_ns", versions=versions),
                    of(records, f"new_{way}_ns", versions=versions))  # fmt: skip
+
+
+def dear_claim(records: list[dict], way: str, name: str, most: float) -> Claim:
+    """A row of the default storage costs so many times as much at most at the old snapshot."""
+    mine = arms.where(records, versions=DEFAULT)
+    new, old = (arms.arm(mine, f"{name}, at the {told} snapshot", f"{age}_{way}_ns")
+                for age, told in (("new", "new"), ("old", "old")))  # fmt: skip
+    return arms.claim(new, old, DEFAULT, 1 / most, BOUND)
 
 
 def cost_chart(
@@ -151,7 +155,7 @@ def cost_chart(
 def _report_table(records: list[dict], storages: list[str]) -> dict:
     rows = []
     for versions in storages:
-        cells = [versions, _cell(of(records, "report_age", versions=versions), blocks.number)]
+        cells = [versions, _cell(of(records, "report_age", versions=versions), look.number)]
         for way in WAYS:
             c = dearer(records, way, versions)
             cells += [*(_cell(of(records, f"{age}_{way}_ns", versions=versions), look.duration)
@@ -168,15 +172,12 @@ def _show_reports(found: Found) -> Shown | None:
     known = {name: c for way, name in WAYS.items() if (c := dearer(records, way, DEFAULT))}
     if not known:
         return None
-    dear = [c for c in known.values() if c.ratio > DEARER]
-    verdict = SEEN
-    if dear:
-        verdict = NOT_SEEN if any(c.proven for c in dear) else UNPROVEN
+    claims = [dear_claim(records, way, name, DEARER) for way, name in WAYS.items()]
     told = "; ".join(f"{name.lower()} {look.times(c.ratio)}" for name, c in known.items())
     here = f"The default storage, at the held snapshot against a new one: {told}."
     made = (cost_chart(records, way, WAYS[way], storages, "held") for way in WAYS)
     charts = [one for one in made if one]
-    return Shown([*charts, _report_table(records, storages)], here, verdict)
+    return Shown([*charts, _report_table(records, storages)], here, claims)
 
 
 PAGES = [
@@ -190,7 +191,6 @@ PAGES = [
         limits="Runs of seconds, where a report runs for an hour; whether memory goes on growing "
                "is to be seen in `over_time` of the records.",
         commands=_commands,
-        takes=_takes,
     ),
     Page(
         key="old-rows", name="An old row", title="What a row costs a held reader",
@@ -203,6 +203,5 @@ PAGES = [
                "transaction while they are read. Where few rows were updated, the held reader is "
                "nearer to a new one.",
         commands=_report_commands,
-        takes=_report_takes,
     ),
 ]  # fmt: skip

@@ -9,8 +9,9 @@ from lab.legends import releases as release_chips
 from lab.paper import blocks
 from lab.paper.found import Found, each
 from lab.paper.machine import Events, Machine, Outcome, replay
-from lab.paper.page import LARGE_BATCH, MODEL, Page, Scale, Shown
+from lab.paper.page import LARGE_BATCH, Page, Scale, Shown
 from lab.stats import Config, find
+from lab.verdict import MODEL
 
 BOTH = (("debra", "batch"), ("debra", "amortized"))
 THREADS = (2, 24, 48, 96, 192)
@@ -92,7 +93,7 @@ def show(found: Found) -> Shown | None:
         f"{look.percent(amortized.free_share)}, waiting for locks "
         f"{look.percent(batch.wait_share)} against {look.percent(amortized.wait_share)}"
     )
-    return Shown([*made, PAPER, ASSUMED], here + ".", MODEL)
+    return Shown([*made, PAPER, ASSUMED], here + ".", word=MODEL)
 
 
 def _speed_charts(outcomes: dict) -> list[dict]:
@@ -136,7 +137,7 @@ def _inputs(events: list[Events]) -> dict:
     rows = [
         ["an operation without its frees", *[look.duration(e.work_ns) for e in events]],
         ["blocks freed by an operation", *[f"{e.frees:.3g}" for e in events]],
-        ["blocks freed in a run", *[blocks.number(e.batch) for e in events]],
+        ["blocks freed in a run", *[look.number(e.batch) for e in events]],
         ["a free into the buffer", *[look.duration(e.free_ns) for e in events]],
         ["flushes of the buffer in a thousand frees", *[f"{1000 * e.flushes:.3g}" for e in events]],
         ["blocks that a flush gives back", *[f"{e.flushed:.3g}" for e in events]],

@@ -5,43 +5,38 @@ texts, in the store by each version storage, and in SQLite and DuckDB beside."""
 from __future__ import annotations
 
 from lab import look
-from lab.claims import NOT_SEEN, SEEN, UNPROVEN
-from lab.paper import blocks
+from lab.paper import arms, blocks
 from lab.paper.found import Found
-from lab.paper.held import DEFAULT, cost_chart, dearer, of
-from lab.paper.page import Page, Scale, Shown, one_trial
+from lab.paper.held import DEFAULT, cost_chart, dear_claim, dearer, of
+from lab.paper.page import PEERS, Page, Scale, Shown, one_trial
 from lab.stats import Comparison, compare
+from lab.verdict import BOUND, Claim
 
 REPORTS = {"q1": "TPC-H query 1", "q6": "TPC-H query 6", "text": "A word in texts"}
 WAYS = {**REPORTS, **{f"{key}_rows": f"{name}, by for_each" for key, name in REPORTS.items()}}
-ROWS, AGE, SECONDS, TRIALS = 100_000, 10, 0.5, 3
+ROWS, AGE, SECONDS = 100_000, 10, 0.5
 # So many times as much as at a new snapshot a report of TPC-H may cost; and of what SQLite and
 # DuckDB take at theirs, so much.
 DEARER = 3
 BESIDE = {"sqlite": 1, "duckdb": 2}
-# The table is filled and every row updated so often.
-OVERHEAD, PEERS_SECONDS = 8.0, 40.0
 
 
 def _commands(scale: Scale) -> list[tuple[str, ...]]:
-    return [("reports", "--rows", str(ROWS), "--age", str(AGE), "--threads", "1",
-             "--seconds", str(SECONDS), "--trials", str(TRIALS))]  # fmt: skip
-
-
-def _peers(scale: Scale) -> tuple[str, ...]:
-    return ("--rows", str(ROWS), "--age", str(AGE), "--seconds", str(SECONDS),
-            "--trials", str(TRIALS))  # fmt: skip
-
-
-def _takes(scale: Scale) -> float:
-    storages = max(1, len(scale.storages))
-    return TRIALS * (storages * (SECONDS + OVERHEAD) + PEERS_SECONDS)
+    size = ("--rows", str(ROWS), "--age", str(AGE), "--seconds", str(SECONDS))
+    return [("reports", *size, "--threads", "1"), (PEERS, *size)]
 
 
 def beside(records: list[dict], report: str, engine: str) -> Comparison | None:
     """What a row costs the default storage at the old snapshot, of what it costs the engine."""
     return compare(of(records, f"old_{report}_ns", versions=DEFAULT),
                    of(records, f"old_{report}_ns", versions=engine))  # fmt: skip
+
+
+def _beside_claim(records: list[dict], report: str, engine: str, most: float) -> Claim:
+    """The default storage takes so many times as long as the engine at most."""
+    theirs, ours = (arms.arm(records, f"{name}: {REPORTS[report]}", f"old_{report}_ns",
+                             versions=name) for name in (engine, DEFAULT))  # fmt: skip
+    return arms.claim(theirs, ours, "at the old snapshot", 1 / most, BOUND)
 
 
 def _table(records: list[dict], way: str, names: list[str]) -> dict | None:
@@ -61,22 +56,20 @@ def _show(found: Found) -> Shown | None:
     known = {way: c for way in WAYS if (c := dearer(records, way, DEFAULT))}
     if not known:
         return None
-    too_dear = [c for way, c in known.items() if not way.startswith("text") and c.ratio > DEARER]
+    claims = [dear_claim(records, way, WAYS[way], DEARER)
+              for way in known if not way.startswith("text")]  # fmt: skip
     told = "; ".join(f"{WAYS[way]} {look.times(c.ratio)}" for way, c in known.items())
     here = f"The default storage, at the old snapshot against a new one: {told}."
     for engine, most in BESIDE.items():
         rivals = {r: c for r in REPORTS if (c := beside(records, r, engine))}
-        too_dear += [c for c in rivals.values() if c.ratio > most]
+        claims += [_beside_claim(records, r, engine, most) for r in rivals]
         if rivals:
             told = "; ".join(f"{REPORTS[r]} {look.times(c.ratio)}" for r, c in rivals.items())
             here += f" At the old one, of what {engine} takes there: {told}."
-    verdict = SEEN
-    if too_dear:
-        verdict = NOT_SEEN if any(c.proven for c in too_dear) else UNPROVEN
     drawn = (cost_chart(records, key, name, names, "old") for key, name in REPORTS.items())
     charts = [one for one in drawn if one]
     tables = [made for way in WAYS if (made := _table(records, way, names))]
-    return Shown([*charts, *tables], here, verdict)
+    return Shown([*charts, *tables], here, claims)
 
 
 PAGES = [
@@ -93,7 +86,5 @@ PAGES = [
                "DuckDB have the products in their SQL. DuckDB was updated in bulk, and is left out "
                "where its Python package is not installed.",
         commands=_commands,
-        peers=_peers,
-        takes=_takes,
     ),
 ]  # fmt: skip

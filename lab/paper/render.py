@@ -3,29 +3,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from lab.claims import MISSING
+from lab import look
+from lab.paper.arms import told_ratio
 from lab.paper.catalogue import PAGES
 from lab.paper.found import Found
-from lab.paper.page import Page
+from lab.paper.page import Page, Shown
+from lab.verdict import LEVEL, MISSING, MORE, Absent, Claim, Promise, Sub, tally
 
 
-def pages(found: Found, figures, chosen: Iterable[Page] = PAGES) -> list[dict]:
-    """All pages; one whose records do not suffice has no blocks, and the command that fills it."""
-    return [_page(page, found, figures) for page in chosen]
+def pages(found: Found, figures, of_pages: dict[str, list[str]] | None = None) -> list[dict]:
+    """All pages; one whose records do not suffice has no blocks, and the command that fills it.
+    With `of_pages` each is made of its own cells and commands only, and says which are missing."""
+    if of_pages is None:
+        return [_page(page, page.show(found), figures) for page in PAGES]
+    made = []
+    for page in PAGES:
+        own = of_pages.get(page.key)
+        some = found.only(own) if own else None
+        shown = page.show(some) if some else None
+        if shown and shown.claims:
+            shown.claims += _missing(own, some)
+        made.append(_page(page, shown, figures))
+    return made
 
 
-def _page(page: Page, found: Found, figures) -> dict:
-    shown = page.show(found)
+def _missing(own: list[str], found: Found) -> list[Sub]:
+    done = found.rounds()
+    left = sum(key not in done for key in own)
+    if not left:
+        return []
+    return [Absent("all of the page's parts", "", f"{left} of {len(own)} were not measured")]
+
+
+def _page(page: Page, shown: Shown | None, figures) -> dict:
     return {
         "key": page.key, "name": page.name, "title": page.title, "paper": page.paper,
         "limits": page.limits,
         "command": f"./dev lab paper --only {page.key}",
         "here": shown.here if shown else "",
         "verdict": shown.verdict if shown else MISSING,
+        "tally": tally(claim.verdict for claim in shown.claims) if shown else {},
+        "claims": [_claim(claim) for claim in shown.claims] if shown else [],
         "blocks": [_block(block, figures) for block in shown.blocks if block] if shown else [],
     }  # fmt: skip
+
+
+def _claim(claim: Sub) -> dict:
+    """A row: what is claimed, where, by how much, the interval of the ratio here, the verdict."""
+    return {"what": _what(claim), "where": claim.where, "paper": _asked(claim),
+            "here": told_ratio(claim.ratio) if not claim.why else claim.why,
+            "verdict": claim.verdict}  # fmt: skip
+
+
+def _what(claim: Sub) -> str:
+    if isinstance(claim, Absent):
+        return claim.what
+    if isinstance(claim, Promise):
+        return f"{claim.arm.name} ≤ {look.number(claim.most)}"
+    return f"{claim.more.name} {'=' if claim.kind == LEVEL else '>'} {claim.less.name}"
+
+
+def _asked(claim: Sub) -> str:
+    if isinstance(claim, Claim) and claim.kind == LEVEL:
+        return "equal"
+    if isinstance(claim, Claim) and claim.kind != MORE:
+        return f"at least {look.times(claim.factor)}"
+    return look.times(claim.factor) if claim.factor != 1 else "more" if claim.kind == MORE else ""
 
 
 def _block(block: dict, figures) -> dict:

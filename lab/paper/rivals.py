@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 from lab import charts, look, words
-from lab.paper import blocks
+from lab.paper import arms, blocks
 from lab.paper.found import Found
-from lab.paper.page import Page, Scale, Shown, verdict
+from lab.paper.page import Page, Scale, Shown
 from lab.stats import Config, by_conditions, compare
+from lab.verdict import Arm
 
 OWN = ("abtree", "avl", "external_bst", "list")
 DEFAULTS = (("token", "amortized"), ("robust_token", "amortized"))
+# Another library is another structure, another scheme and another way of freeing.
+ANOTHER = arms.SCHEME | {"structure", "turn_us"}
 
 
 def _is_rival(config: Config) -> bool:
@@ -44,7 +47,7 @@ def _rivals(found: Found) -> Shown | None:
         for config in members:
             if _is_rival(config) or config.series in DEFAULTS:
                 groups.setdefault((*same, config.threads), []).append(config)
-    made, told, judged = [], [], []
+    made, told, claims = [], [], []
     for members in groups.values():
         rivals = [c for c in members if _is_rival(c)]
         ours = [c for c in members if not _is_rival(c)]
@@ -55,14 +58,19 @@ def _rivals(found: Found) -> Shown | None:
             best = max(rivals, key=lambda c: c.ops_per_s.median)
             own = max(ours, key=lambda c: c.ops_per_s.median)
             gain = compare(own.ops_per_s, best.ops_per_s)
-            judged.append(gain)
+            claims += [
+                arms.claim(Arm(_name(ours[0]), arms.records_of(ours[0]), "ops_per_s"),
+                           Arm(_name(rival), arms.records_of(rival), "ops_per_s"),
+                           words.threads_text(rival.threads), varies=ANOTHER)
+                for rival in rivals
+            ]  # fmt: skip
             told.append(
                 f"{_name(own)} is {words.speed_words(gain)} the best of them, {_name(best)}"
             )
     if not made:
         return None
     return Shown(made, "; ".join(told) + "." if told else "Nothing of ours beside them.",
-                 verdict(judged))  # fmt: skip
+                 claims)  # fmt: skip
 
 
 def found_at(groups: dict[tuple, list[Config]], members: list[Config]) -> list[Config]:

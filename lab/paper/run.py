@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs what the pages need, interleaved and resumable, and writes the report."""
+"""Runs what the pages need, round by round and resumable, and writes the report.
+
+What was measured is kept by program, machine and exact command: each program on each machine has a
+results file of its own, in which a cell's or a command's name is made of all that it was told. So a
+changed option measures anew, and an old one finds again what it had."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-from dataclasses import dataclass
-from functools import partial
+import random
+import tempfile
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -15,18 +23,16 @@ from lab import allocators, sweep
 from lab.bench import Bench
 from lab.errors import LabError, one_of
 from lab.matrix import Cell, Plan
-from lab.paper import snapshots
 from lab.paper.catalogue import PAGES
-from lab.paper.page import Page, Scale
+from lab.paper.page import PEERS, Page, Scale
 from lab.records import Store, read_lines
 from lab.report import write_report
 
-RESULTS, ANNOUNCEMENTS, SNAPSHOTS = "paper.jsonl", "announcements.jsonl", "snapshots.jsonl"
-# Filling the structure, starting and ending the program.
-OVERHEAD_SECONDS = 0.5
-ANNOUNCEMENT_SECONDS = 40
-SNAPSHOT_SECONDS = 60
-UPDATES = "3200000"  # beside the snapshot that is held
+MANIFEST = "pages.json"
+# Sub-commands that have no number of trials, and no seed.
+WITHOUT_TRIALS, WITHOUT_SEED = ("announcements",), ("announcements", "counted", PEERS)
+COMMAND_SECONDS = 900  # after which one command is given up
+MINUTES, FULL_MINUTES = 90, 480
 
 
 @dataclass(frozen=True)
@@ -34,23 +40,35 @@ class Wishes:
     """What the command line asks for; None: as the pages have it."""
 
     quick: bool = False
+    full: bool = False
     seconds: float | None = None
     trials: int | None = None
     threads: tuple[int, ...] = ()
     keys: int | None = None
     only: tuple[str, ...] = ()
     seed: int = 1
+    minutes: float | None = None
+
+    @property
+    def rounds(self) -> int:
+        return self.trials or (4 if self.quick else 10 if self.full else 5)
+
+    @property
+    def budget_s(self) -> float:
+        usual = MINUTES / 2 if self.quick else FULL_MINUTES if self.full else MINUTES
+        return 60 * (self.minutes or usual)
 
 
 def scale_of(bench: Bench, wishes: Wishes, cores: int) -> Scale:
     catalogue = bench.catalogue()
-    each_core = (1, 4) if wishes.quick else (1, 2, 4, 8)
+    each_core = (1, 4) if wishes.quick else (1, 2, 4, 8) if wishes.full else (1, 2, 4)
     swept = {1, *(cores * times for times in each_core)}
+    usual = 0.3 if wishes.quick else 1.0 if wishes.full else 0.5
     return Scale(
         cores=cores,
         threads=wishes.threads or tuple(sorted(swept)),
         keys=wishes.keys or 200_000,
-        seconds=wishes.seconds or (0.3 if wishes.quick else 1.0),
+        seconds=wishes.seconds or usual,
         allocators=tuple(allocators.installed()),
         combinations=catalogue.combinations,
         rivals=catalogue.rivals,
@@ -72,101 +90,199 @@ def _named(page: Page, name: str) -> bool:
     return page.key == name or page.key.startswith(f"{name}-")
 
 
-def plan_of(pages: list[Page], scale: Scale, wishes: Wishes) -> Plan:
-    """The cells of all pages, each once; what the program cannot run is left out."""
+@dataclass(frozen=True)
+class Command:
+    """One command of a page, run once in each round."""
+
+    page: str
+    words: tuple[str, ...]
+    allocator: str
+
+    def key(self) -> str:
+        """Names it in a results file, by all that it is told."""
+        text = json.dumps([self.page, self.allocator, *self.words])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def told(self, seed: int) -> list[str]:
+        words = list(self.words)
+        if words[0] not in WITHOUT_TRIALS:
+            words += ["--trials", "1"]
+        if words[0] not in WITHOUT_SEED:
+            words += ["--seed", str(seed)]
+        return words
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a run is to measure: cells of sets and commands, each so many rounds."""
+
+    cells: list[Cell]
+    commands: list[Command]
+    rounds: int
+    seed: int
+    budget_s: float = 60 * MINUTES
+    pages: dict[str, list[str]] = field(default_factory=dict)  # of each page the keys of its own
+
+    def names(self) -> list[str]:
+        return [one.key() for one in self.commands] + [cell.hash() for cell in self.cells]
+
+
+def work_of(pages: Iterable[Page], scale: Scale, wishes: Wishes) -> Work:
+    """The cells of all pages, each once, and their commands; what the program cannot run is left
+    out."""
     able = scale.combinations | set(scale.rivals)
     cells: dict[Cell, None] = {}
+    commands: list[Command] = []
+    own: dict[str, list[str]] = {}
     for page in pages:
-        cells.update(dict.fromkeys(c for c in page.cells(scale) if c.combination() in able))
-    trials = wishes.trials or (2 if wishes.quick else 3)
-    return Plan(list(cells), trials, wishes.seed)
+        some = [c for c in page.cells(scale) if c.combination() in able]
+        mine = [Command(page.key, words, scale.allocator) for words in page.commands(scale)]
+        cells.update(dict.fromkeys(some))
+        commands += mine
+        own[page.key] = list(dict.fromkeys([c.hash() for c in some] + [c.key() for c in mine]))
+    return Work(list(cells), commands, wishes.rounds, wishes.seed, wishes.budget_s, own)
 
 
-def expected_seconds(plan: Plan, pages: list[Page], scale: Scale) -> float:
-    once = sum(cell.seconds + OVERHEAD_SECONDS for cell in plan.cells)
-    counted = ANNOUNCEMENT_SECONDS if any(p.key == "announcements" for p in pages) else 0
-    held = SNAPSHOT_SECONDS if any(p.key == "held-snapshot" for p in pages) else 0
-    return once * plan.trials + counted + held + sum(page.takes(scale) for page in pages)
+def results_of(bench: Bench, out: Path) -> Path:
+    """The results of this program on this machine."""
+    identity = f"{bench.fingerprint()} {sweep.machine()}"
+    return out / f"paper-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.jsonl"
+
+
+def passes(records: Iterable[dict]) -> dict[str, list[float]]:
+    """Of each cell and command how long its passes took, in seconds."""
+    took: dict[str, dict[int, float]] = {}
+    for record in records:
+        lab = record.get("lab") or {}
+        if lab.get("took_s") is not None:
+            took.setdefault(lab["cell"], {})[lab["round"]] = lab["took_s"]
+    return {key: list(times.values()) for key, times in took.items()}
+
+
+def expected_seconds(work: Work, records: Iterable[dict]) -> float | None:
+    """What is left to do takes so long, by the passes that were measured; None: too few were."""
+    known = passes(records)
+    every = [sum(times) / len(times) for key in work.names() if (times := known.get(key))]
+    if 2 * len(every) < len(work.names()):
+        return None
+    usual = sum(every) / len(every)
+    left = 0.0
+    for key in work.names():
+        times = known.get(key, [])
+        each = sum(times) / len(times) if times else usual
+        left += max(0, work.rounds - len(times)) * each
+    return left
 
 
 def minutes(seconds: float) -> str:
     return f"{math.ceil(seconds / 60)} minutes" if seconds > 90 else f"{seconds:.0f} seconds"
 
 
-def run(
-    bench: Bench, out: Path, pages: list[Page], plan: Plan, scale: Scale, console: Console
-) -> bool:
-    """Runs the plan, or the rest of it, and writes the page; False when trials failed."""
-    console.print(
-        f"[bold]{len(pages)} pages[/]: {len(plan.cells)} cells, {plan.trials} trials each, about "
-        f"{minutes(expected_seconds(plan, pages, scale))}; stop it when you like, it goes on"
-    )
+def forecast(work: Work, records: Iterable[dict]) -> str:
+    left = expected_seconds(work, records)
+    size = f"{len(work.cells)} cells and {len(work.commands)} commands, {work.rounds} rounds"
+    told = "how long a round takes is not known before the first"
+    if left is not None:
+        told = f"about {minutes(left)}, by the passes that were measured"
+    return f"{size}, {told}; at most {minutes(work.budget_s)}"
+
+
+def run(bench: Bench, out: Path, work: Work, console: Console) -> bool:
+    """Runs the work, or the rest of it, until its time is over; False when something failed."""
     out.mkdir(parents=True, exist_ok=True)
-    results = out / RESULTS
-    outcome = sweep.Outcome()
-    if plan.cells:
-        with Store(results) as store:
-            outcome = sweep.run(plan, bench, store, sweep.Limits(), console, "the paper")
+    end = time.monotonic() + work.budget_s
+    with Store(results_of(bench, out)) as store:
+        console.print(f"[bold]{len(work.pages)} pages[/]: {forecast(work, store.records)}; stop it "
+                      "when you like, it goes on", highlight=False)  # fmt: skip
+        _write_manifest(out, store.path, work)
+        outcome = sweep.Outcome()
+        for number in range(work.rounds):
+            title = f"round {number + 1} of {work.rounds}"
+            # Rounds after this one are not due yet; those before it are finished.
+            plan = Plan(work.cells, number + 1, work.seed)
+            part = sweep.run(plan, bench, store, sweep.Limits(deadline=end), console, title)
+            part.skipped = max(0, part.skipped - number * len(work.cells))
+            outcome = sweep.together(outcome, part)
+            outcome = sweep.together(outcome, _commands(bench, store, work, number, end, console))
         sweep.summarise(outcome, lambda text: console.print(text, highlight=False))
-    keys = {page.key for page in pages}
-    if "announcements" in keys:
-        measure_once(bench, out / ANNOUNCEMENTS, "announcements", bench.announcements, console)
-    if "held-snapshot" in keys:
-        measure = partial(_held_snapshots, bench)
-        measure_once(bench, out / SNAPSHOTS, "held snapshots", measure, console)
-    for page in pages:
-        if commands := page.commands(scale):
-            measure = partial(_of_page, bench, page.key, commands, page.peers(scale))
-            measure_once(bench, _file_of(out, page), page.name, measure, console)
     return not outcome.failed
+
+
+def _commands(bench: Bench, store: Store, work: Work, number: int, end: float,
+              console: Console) -> sweep.Outcome:  # fmt: skip
+    """A round of the commands, in an order of its own."""
+    finished, known = store.finished(), passes(store.records)
+    shuffled = list(work.commands)
+    random.Random(f"{work.seed}/{number}").shuffle(shuffled)
+    outcome = sweep.Outcome()
+    for command in shuffled:
+        key = command.key()
+        times = known.get(key, [0.0])
+        if (key, number) in finished:
+            outcome.skipped += 1
+        elif time.monotonic() + sum(times) / len(times) > end:
+            outcome.out_of_time += 1
+        else:
+            failure = _measure(bench, store, command, number, work.seed + number)
+            if failure:
+                told = f"{command.page}: {' '.join(command.words)}: {failure}"
+                outcome.failed.append(told)
+                console.print(f"[yellow]failed:[/] {told}", highlight=False)
+            else:
+                outcome.done += 1
+    return outcome
+
+
+def _measure(bench: Bench, store: Store, command: Command, number: int, seed: int) -> str:
+    """Runs a command once and keeps its records, all of them or none; why there are none."""
+    words = command.told(seed)
+    begin = time.monotonic()
+    others = sweep.OthersWatch()
+    with tempfile.TemporaryDirectory(prefix="spolia-lab-") as folder:
+        target = Path(folder) / "records.jsonl"
+        if words[0] == PEERS:
+            failure = bench.peers(words[1:], target, COMMAND_SECONDS)
+        else:
+            failure = bench.records(words, target, COMMAND_SECONDS, command.allocator)
+        records = [] if failure else read_lines(target)
+    took = time.monotonic() - begin
+    lab = {"cell": command.key(), "round": number, "page": command.page, "command": words,
+           "build": bench.fingerprint(), "took_s": round(took, 3),
+           "others_cores": others.cores(took)}  # fmt: skip
+    if not failure and not records:
+        failure = "the program wrote no record"
+    wrong = {r["allocator"] for r in records if r.get("allocator")} - {command.allocator}
+    if wrong:
+        failure = f"asked for {command.allocator}, the program found {', '.join(wrong)}"
+    if failure:
+        store.note_failure({**lab, "failure": failure})
+        return failure
+    store.append(*({**record, "lab": lab} for record in records))
+    return ""
+
+
+def _write_manifest(out: Path, results: Path, work: Work) -> None:
+    """Which results are shown, and of which page they are: this run's pages as it has them, the
+    others as a run before it had them."""
+    path = out / MANIFEST
+    before = read_manifest(out)
+    pages = before["pages"] if before.get("results") == results.name else {}
+    made = {"results": results.name, "pages": {**pages, **work.pages}}
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(made))
+    partial.replace(path)
+
+
+def read_manifest(out: Path) -> dict:
+    path = out / MANIFEST
+    return json.loads(path.read_text()) if path.is_file() else {}
 
 
 def report(out: Path, title: str) -> Path:
     page = out / "report.html"
-    if not (out / RESULTS).is_file():
-        raise LabError(f"no results in {out}; run './dev lab paper' without --only first")
-    files = [out / RESULTS, out / ANNOUNCEMENTS, out / SNAPSHOTS]
-    paths = [path for path in (*files, *(_file_of(out, page) for page in PAGES)) if path.is_file()]
-    write_report(paths, page, title, only_paper=True)
+    manifest = read_manifest(out)
+    results = out / manifest.get("results", "none")
+    if not results.is_file():
+        raise LabError(f"no results in {out}; run './dev lab paper' first")
+    write_report([results], page, title, of_pages=manifest["pages"])
     return page
-
-
-def _held_snapshots(bench: Bench, target: Path, timeout: float) -> str:
-    return bench.snapshots(target, timeout, *snapshots.ARGUMENTS, "--updates", UPDATES)
-
-
-def _file_of(out: Path, page: Page) -> Path:
-    return out / f"page-{page.key}.jsonl"
-
-
-def _of_page(bench: Bench, key: str, commands: list[tuple[str, ...]], peers: tuple[str, ...],
-             target: Path, timeout: float) -> str:  # fmt: skip
-    """Runs the commands of one page, and other engines with the arguments `peers`, into `target`,
-    each record marked with the page's key; empty, or why there is no such file."""
-    records = []
-    part = target.with_name(target.name + ".part")
-    runs = [(bench.records, command) for command in commands]
-    if peers:
-        runs.append((bench.peers, peers))
-    for measure, command in runs:
-        missed = measure(list(command), part, timeout)
-        if missed:
-            return f"{' '.join(command)}: {missed}"
-        records += [{**record, "lab": {"page": key}} for record in read_lines(part)]
-        part.unlink()
-    target.write_text("".join(json.dumps(record) + "\n" for record in records))
-    return ""
-
-
-def measure_once(bench: Bench, target: Path, what: str, measure, console: Console) -> None:
-    """What is no trial, once for each build of the program."""
-    build = bench.fingerprint()
-    mark = target.with_suffix(".build")
-    if target.is_file() and mark.is_file() and mark.read_text() == build:
-        return
-    console.print(f"measuring {what} ...")
-    missed = measure(target, timeout=600)
-    if missed:
-        console.print(f"[yellow]failed:[/] {what}: {missed}", highlight=False)
-    elif read_lines(target):
-        mark.write_text(build)

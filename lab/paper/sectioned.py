@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lab import legends, look
-from lab.paper import blocks
+from lab.paper import arms, blocks
 from lab.paper.found import Found
 from lab.paper.page import Page, Scale, Shown, one_trial
 from lab.stats import Comparison, Spread, spread
+from lab.verdict import Claim
 
 OURS, SINGLE, DEFERRED, HARDWARE = "mvrlu", "rlu", "rlu-deferred", "mvrlu-hardware"
 WAYS = {
@@ -34,29 +35,25 @@ TITLES = {
 # long a walk takes.
 KEYS = {"list": 1000, "hash": 20_000, "tree": 20_000}
 UPDATES = (2, 20, 80)
-TRIALS = 3
-SECONDS = 0.3
 
 Commands = Callable[[Scale], list[tuple[str, ...]]]
 Show = Callable[[Found], Shown | None]
 
 
 def page(key: str, name: str, title: str, paper: str, commands: Commands, show: Show,
-         limits: str = "", runs: int = 1) -> Page:  # fmt: skip
-    """One that runs these commands, each so many times TRIALS times about SECONDS."""
+         limits: str = "") -> Page:  # fmt: skip
     return Page(
         key=f"sections-{key}", name=name, title=f"Read-log-update: {title}", paper=paper,
         cells=one_trial, show=show, commands=commands, limits=limits,
-        takes=lambda scale: len(commands(scale)) * runs * TRIALS * (SECONDS + 0.1),
     )  # fmt: skip
 
 
-def command(structure: str, sync: str, threads: int, update: int, *more: str,
-            seconds: float = SECONDS, trials: int = TRIALS) -> tuple[str, ...]:  # fmt: skip
+def command(scale: Scale, structure: str, sync: str, threads: int, update: int, *more: str,
+            seconds: str = "") -> tuple[str, ...]:  # fmt: skip
     keys = () if "--keys" in more else ("--keys", str(KEYS[structure]))
     return ("rlu", "--structure", structure, "--sync", sync, "--threads", str(threads),
-            *keys, "--update", str(update), "--seconds", str(seconds),
-            "--trials", str(trials), *more)  # fmt: skip
+            *keys, "--update", str(update), "--seconds", seconds or scale.short,
+            *more)  # fmt: skip
 
 
 def where(records: list[dict], **values) -> list[dict]:
@@ -71,6 +68,13 @@ def speed(records: list[dict], **values) -> Spread | None:
 def aborts(records: list[dict], **values) -> Spread | None:
     """The share of tries that were begun anew, where there is such a thing."""
     return spread(r.get("abort_ratio") for r in where(records, **values))
+
+
+def faster(records: list[dict], one: str, other: str, value: str = "mops", by: str = "sync",
+           **at) -> Claim:  # fmt: skip
+    """One way does more than another, where other fields have these values."""
+    told = ", ".join(f"{name} {v}" for name, v in at.items())
+    return arms.versus(records, by, one, other, value, titles=TITLES, told=told, **at)
 
 
 def from_to(gains: list[Comparison]) -> str:

@@ -8,39 +8,35 @@ import re
 import pytest
 
 from lab import charts, look, stats, timeline, words
-from lab.stats import Spread, compare
+from lab.stats import Spread, compare, spread
 from lab.tests.conftest import trial
-
-
-def some(median, low=None, high=None, count=3):
-    return Spread(median, low or median, high or median, count)
 
 
 @pytest.mark.parametrize(
     ("one", "other", "doubt"),
     [
-        (some(1.2), some(1.0), ""),
-        (some(1.0), some(1.2), ""),
-        (some(1.14), some(1.0), "too small a difference"),
-        (some(2.1, 1.0, 2.4), some(1.0, 0.9, 1.1), "differ as much among themselves"),
-        (some(1.3, count=1), some(1.0), "one trial proves nothing"),
+        ((1.2, 1.21, 1.19, 1.2), (1.0, 1.01, 0.99, 1.0), ""),
+        ((1.0, 1.01, 0.99, 1.0), (1.2, 1.21, 1.19, 1.2), ""),
+        ((1.02, 1.02, 1.02, 1.02), (1.0, 1.0, 1.0, 1.0), "as good as equal"),
+        ((1.0, 2.1, 2.4, 0.9), (1.0, 0.9, 1.1, 1.0), "differ as much among themselves"),
+        ((1.3, 1.3, 1.3), (1.0, 1.0, 1.0), "too few trials"),
     ],
 )
 def test_what_counts_as_a_difference(one, other, doubt):
-    found = compare(one, other)
+    found = compare(spread(one), spread(other))
     assert found.proven is (doubt == "")
     assert doubt in found.doubt
 
 
 def test_nothing_is_compared_with_nothing():
-    assert compare(None, some(1)) is None
-    assert compare(some(0), some(1)) is None
+    assert compare(None, spread([1])) is None
+    assert compare(spread([0]), spread([1])) is None
 
 
 def test_trials_are_grouped_and_their_median_taken():
     configs = stats.group([trial(ops_per_s=value) for value in (1e6, 5e6, 2e6)])
     assert len(configs) == 1
-    assert configs[0].ops_per_s == Spread(2e6, 1e6, 5e6, 3)
+    assert configs[0].ops_per_s == Spread(2e6, 1e6, 5e6, 3, (1e6, 5e6, 2e6))
     assert configs[0].garbage_bound is None
 
 

@@ -12,9 +12,10 @@ import subprocess
 import sys
 import time
 
+from lint.source import files_of
+
 from devtool import ctest, library, process, setup
 from devtool.process import BUILD, ROOT, dev_error, plain, say, tool
-from lint.source import files_of
 
 PRESET_NEEDS = {
     "release": ("build", "bench", "tool"),
@@ -47,10 +48,14 @@ def build_preset(preset: str, *targets: str, pattern: str | None = None) -> None
     plain([*command, "--target", *targets] if targets else command)
 
 
+# Of the laboratory: what builds nothing.
+NOTHING_RUNS = frozenset({"-h", "--help", "--list", "--dry-run"})
+
+
 def _laboratory(arguments: list[str]) -> None:
     """Builds nothing for a user that asks for help, or draws what has been measured."""
     words = set(arguments)
-    if words and arguments[0] != "report" and words.isdisjoint({"-h", "--help", "--list"}):
+    if words and arguments[0] != "report" and words.isdisjoint(NOTHING_RUNS):
         build_preset("release", "spolia-bench")
     process.replace([setup.venv(), "-m", "lab", *arguments])
 

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verdict on a claim, by one rule for all pages.
+
+A paper's claim is a list of sub-claims: what is more than what, where, and by which factor. Each is
+judged by an interval of the ratio in the claimed direction; the claim's verdict is its weakest
+sub-claim's.
+
+The interval is that of Hodges and Lehmann: of all ratios of a trial of the one arm to a trial of
+the other the k-th smallest and the k-th largest, with the k that the Mann-Whitney test allows. It
+takes no distribution for granted and is exact with few trials: three of each are set apart by
+chance one time in ten, of which a bootstrap knows nothing. Fewer than four trials of each arm
+decide nothing."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+
+SEEN, SMALLER, UNDECIDED = "seen", "seen, smaller", "not decided here"
+NOT_SEEN, CONTRADICTED = "not seen", "contradicted"
+WEAKEST_FIRST = (CONTRADICTED, NOT_SEEN, UNDECIDED, SMALLER, SEEN)
+# Of pages: nothing was measured; computed, not measured; a picture of which nothing is claimed.
+MISSING, MODEL, SHOWN = "not measured", "model", "shown"
+
+# Two arms are as good as equal if their ratio is certainly between 1 / EQUAL and EQUAL.
+EQUAL = 1.05
+CONFIDENCE = 0.95
+# Trials of each arm from which on an interval can end at all, at CONFIDENCE.
+FEWEST = 4
+
+MORE, LEVEL, BOUND = "more", "level", "bound"
+"""What is claimed: the one arm is more than the other; both are equal; a bound is kept."""
+
+Value = str | Callable[[dict], float | None]
+
+
+@dataclass(frozen=True)
+class Interval:
+    low: float
+    high: float
+
+    def over(self, factor: float) -> Interval:
+        return Interval(self.low / factor, self.high / factor)
+
+    @property
+    def alike(self) -> bool:
+        return self.low >= 1 / EQUAL and self.high <= EQUAL
+
+    @property
+    def without_one(self) -> bool:
+        return self.low > 1 or self.high < 1
+
+
+EVERYTHING = Interval(0.0, math.inf)
+
+
+def interval(more: Iterable[float], less: Iterable[float], confidence=CONFIDENCE) -> Interval:
+    """Of the ratio of a typical value of `more` to one of `less`; none is below zero."""
+    ones, others = list(more), list(less)
+    k = _rank(len(ones), len(others), confidence)
+    if k == 0:
+        return EVERYTHING
+    ratios = sorted(_ratio(one, other) for one in ones for other in others)
+    return Interval(ratios[k - 1], ratios[-k])
+
+
+def _ratio(one: float, other: float) -> float:
+    if other > 0:
+        return one / other
+    return math.inf if one > 0 else 1.0
+
+
+@cache
+def _rank(n: int, m: int, confidence: float) -> int:
+    """The largest k with P(U < k) at most half of what may be missed, U of Mann and Whitney."""
+    if n == 0 or m == 0:
+        return 0
+    left = (1 - confidence) / 2 * math.comb(n + m, n)
+    k = 0
+    for count in _arrangements(n, m):
+        left -= count
+        if left < 0:
+            return k
+        k += 1
+    return k
+
+
+def _arrangements(n: int, m: int) -> list[int]:
+    """How many orders of n and m values have U = 0, 1, ...: a Gaussian binomial's coefficients."""
+    counts = [1] + [0] * (n * m)
+    for i in range(1, n + 1):
+        for u in range(n * m, m + i - 1, -1):  # times 1 - q^(m + i)
+            counts[u] -= counts[u - m - i]
+        for u in range(i, n * m + 1):  # over 1 - q^i
+            counts[u] += counts[u - i]
+    return counts
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One side of a comparison: records, one for each trial, and what of them is compared."""
+
+    name: str
+    records: tuple[dict, ...]
+    value: Value
+    per: str = ""  # a field that the value is divided by
+
+    @property
+    def values(self) -> list[float]:
+        found = [self._of(record) for record in self.records]
+        return [value for value in found if value is not None and value >= 0]
+
+    def _of(self, record: dict) -> float | None:
+        value = record.get(self.value) if isinstance(self.value, str) else self.value(record)
+        if value is None or not self.per:
+            return value
+        divisor = record.get(self.per)
+        return value / divisor if divisor else None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sub-claim: `more` is more than `less` by `factor` (the paper's; 1: it names none), where
+    it says. Of a bound, `more` ÷ `less` is to be `factor` at least."""
+
+    more: Arm
+    less: Arm
+    where: str = ""
+    factor: float = 1.0
+    kind: str = MORE
+    doubt: str = ""  # why these arms may not be compared; empty: they may
+
+    @property
+    def ratio(self) -> Interval:
+        if self.doubt:
+            return EVERYTHING
+        return interval(self.more.values, self.less.values)
+
+    @property
+    def why(self) -> str:
+        """What keeps it from being decided whatever the figures are; empty: nothing does."""
+        counts = [len(arm.values) for arm in (self.more, self.less)]
+        few = "not measured" if min(counts) == 0 else ""
+        if not few and _rank(*counts, CONFIDENCE) == 0:
+            few = f"{min(counts)} trials decide nothing"
+        return self.doubt or few
+
+    @property
+    def verdict(self) -> str:
+        return UNDECIDED if self.why else judged(self.ratio, self.factor, self.kind)
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A sub-claim without a second arm: no trial is to have more than `most`."""
+
+    arm: Arm
+    most: float
+    where: str = ""
+    doubt: str = ""
+    factor = 1.0
+    kind = BOUND
+
+    @property
+    def ratio(self) -> Interval:
+        values = self.arm.values
+        if self.doubt or not values:
+            return EVERYTHING
+        return Interval(_ratio(self.most, max(values)), _ratio(self.most, min(values)))
+
+    @property
+    def why(self) -> str:
+        return self.doubt or ("" if self.arm.values else "not measured")
+
+    @property
+    def verdict(self) -> str:
+        if self.why:
+            return UNDECIDED
+        return SEEN if self.ratio.low >= 1 else CONTRADICTED
+
+
+@dataclass(frozen=True)
+class Absent:
+    """A sub-claim that nothing here can decide."""
+
+    what: str
+    where: str
+    why: str
+    factor: float = 1.0
+    kind = MORE
+    ratio = EVERYTHING
+    verdict = UNDECIDED
+
+
+Sub = Claim | Promise | Absent
+
+
+def judged(ratio: Interval, factor: float = 1.0, kind: str = MORE) -> str:
+    """The rule. `ratio` is an interval of the ratio in the claimed direction."""
+    if kind == LEVEL:
+        apart = ratio.low > EQUAL or ratio.high < 1 / EQUAL
+        return SEEN if ratio.alike else CONTRADICTED if apart else UNDECIDED
+    if kind == BOUND:
+        kept = ratio.over(factor)
+        return SEEN if kept.low >= 1 else CONTRADICTED if kept.high < 1 else UNDECIDED
+    if ratio.alike:
+        return NOT_SEEN
+    if ratio.high < 1:
+        return CONTRADICTED
+    if ratio.low > 1:
+        return SEEN if ratio.high >= factor else SMALLER
+    return UNDECIDED
+
+
+def weakest(verdicts: Iterable[str]) -> str:
+    """Of a claim by those of its sub-claims."""
+    return min(verdicts, key=WEAKEST_FIRST.index, default=MISSING)
+
+
+def tally(verdicts: Iterable[str]) -> dict[str, int]:
+    """How many there are of each of the five, the strongest first."""
+    counts = Counter(verdicts)
+    return {name: counts[name] for name in reversed(WEAKEST_FIRST)}
