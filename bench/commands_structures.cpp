@@ -46,6 +46,11 @@ void rlu(const rlu_options& o) {
   for (std::uint32_t trial = 0; trial < o.trials; ++trial) out.write(run_rlu(o, trial));
 }
 
+void describe_warm_up(CLI::App& app, set_options& o) {
+  app.add_option("--warm-up", o.warm_up, "seconds of the same work before the measured time")
+      ->capture_default_str();
+}
+
 /// What all of them are asked.
 template <class Options>
 void describe_work(CLI::App& app, Options& o) {
@@ -73,12 +78,15 @@ void describe(CLI::App& app, set_options& o) {
   app.add_option("--release", o.release, "how they are freed: batch, amortized or pooled")
       ->default_str("amortized; a rival's own way has the name own");
   describe_work(app, o);
-  app.add_option("--batch", o.batch, "blocks freed or proven safe together; 0: the scheme's own")
+  app.add_option("--batch", o.batch,
+                 "safe blocks that pile up before they are freed, at once or a few at a time; 0: "
+                 "none do")
       ->capture_default_str();
   app.add_option(
          "--turn-us", o.turn_us,
          "microseconds after which threads that are many give their processor away; 0: never")
       ->default_str("the domain's own");
+  describe_warm_up(app, o);
   app.add_option("--time-frees", o.time_frees, "measure one in so many pauses; 1: all; 0: none")
       ->capture_default_str();
   app.add_flag("--stall", o.stall, "park one more thread inside a guard for the whole run");
@@ -153,6 +161,7 @@ void describe(CLI::App& app, rlu_options& o) {
   describe_work(app, o);
   app.add_option("--theta", o.theta, "of Zipf's distribution of keys; 0: uniform")
       ->capture_default_str();
+  describe_warm_up(app, o);
   app.add_option("--buckets", o.buckets, "of the hash table and the cache")->capture_default_str();
   app.add_flag("--stall", o.stall, "one more thread sleeps inside a section for the whole run");
   app.add_flag("--check", o.check, "first compare every answer with std::set's, on one thread");

@@ -73,6 +73,12 @@ std::uint64_t peak_rss_bytes() {
   return static_cast<std::uint64_t>(used.ru_maxrss) * 1024;
 }
 
+std::uint64_t page_faults() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  return static_cast<std::uint64_t>(used.ru_minflt);
+}
+
 std::uint64_t rss_bytes() {
   std::uint64_t all = 0;
   std::uint64_t resident = 0;

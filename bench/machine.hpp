@@ -18,6 +18,8 @@ std::string compiler();
 /// Starts the peak of the resident set anew, where the kernel allows it.
 void reset_peak_rss();
 std::uint64_t peak_rss_bytes();
+/// Pages that this process has had mapped on first use, so far.
+std::uint64_t page_faults();
 /// The resident set now; 0 where the kernel does not tell.
 std::uint64_t rss_bytes();
 

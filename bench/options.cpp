@@ -10,6 +10,7 @@ void check(const set_options& o) {
   within("theta", o.theta, 0.0, 0.999);
   within<std::uint64_t>("update", o.update, 0, 100);
   within("seconds", o.seconds, 0.01, 86400.0);
+  within("warm-up", o.warm_up, 0.0, 86400.0);
   within<std::uint64_t>("trials", o.trials, 1, 100000);
   within<std::uint64_t>("batch", o.batch, 0, std::uint64_t{1} << 30U);
   within<std::uint64_t>("time-frees", o.time_frees, 0, 1000000);

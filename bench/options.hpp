@@ -34,6 +34,7 @@ struct set_options {
   double theta = 0;            ///< of Zipf's distribution of keys; 0: uniform
   std::uint32_t update = 100;  ///< per cent of operations that update, half of them erasing
   double seconds = 1;
+  double warm_up = 0.1;  ///< seconds of the same work before the measured time
   std::uint32_t trials = 1;
   std::uint64_t seed = 1;
   std::uint64_t batch = 0;               ///< 0: the scheme's own

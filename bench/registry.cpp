@@ -66,7 +66,13 @@ runner settle_own(set_options& o) {
                       "without it; build it by `./dev bench`",
                       o.structure, o.scheme));
     }
-    if (c.supported) return c.run;
+    if (c.supported) {
+      if (o.batch != 0 && !c.info->reclaims) {
+        throw usage_error(
+            fmt::format("--batch with --scheme {}: it frees nothing; leave it out", o.scheme));
+      }
+      return c.run;
+    }
   }
   throw usage_error(fmt::format("--scheme {} cannot protect --structure {}; these can: {}",
                                 o.scheme, o.structure, fmt::join(able, ", ")));

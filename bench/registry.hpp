@@ -57,6 +57,8 @@ struct trial_result {
   std::optional<std::uint64_t> retired;
   std::optional<std::uint64_t> freed;
   std::optional<std::uint64_t> epochs;
+  std::optional<std::uint64_t> bag;  ///< safe blocks that pile up before any are freed, or one
+  std::uint64_t page_faults = 0;     ///< in the measured time, without those that read a disk
   std::uint64_t size_end = 0;
   std::optional<std::uint64_t> commits;    ///< sections or transactions that wrote
   std::optional<std::uint64_t> conflicts;  ///< of these, tries that were begun anew

@@ -6,6 +6,8 @@
 #include <spolia/reclaim/domain.hpp>
 #include <spolia/reclaim/release.hpp>
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <memory_resource>
 
@@ -43,6 +45,7 @@ class own_set {
 
   explicit own_set(const set_options& o)
       : counting_(o.count ? std::make_unique<counting_resource>() : nullptr),
+        bag_(std::max<std::uint64_t>(o.batch, 1)),
         domain_(domain_options(o, counting_.get())) {}
 
   void prepare() { map_ = std::make_unique<map>(domain_); }
@@ -78,6 +81,7 @@ class own_set {
     r.free_ns_p999 = pauses.quantile(0.999);
     r.free_ns_max = pauses.max();
     r.garbage_bound = domain_.garbage_bound(threads + 1);  // the main thread fills and watches
+    if (Scheme::info.reclaims) r.bag = bag_;
   }
 
  private:
@@ -87,15 +91,12 @@ class own_set {
     d.memory = counting;
     d.time_pauses_one_in = o.time_frees;
     d.turn_us = o.turn_us.value_or(d.turn_us);
-    if (o.batch == 0) return d;
-    if constexpr (requires { d.scheme.batch = o.batch; }) d.scheme.batch = o.batch;
-    if constexpr (requires { d.release.at_least = o.batch; }) {
-      if constexpr (!requires { d.scheme.batch; }) d.release.at_least = o.batch;
-    }
+    if (o.batch != 0) d.release.at_least = o.batch;
     return d;
   }
 
   const std::unique_ptr<counting_resource> counting_;  // null: the domain asks operator new itself
+  const std::uint64_t bag_;                            // what the policy was given
   domain domain_;
   std::unique_ptr<map> map_;
 };

@@ -83,8 +83,13 @@ class set_trial {
     }
     if (options_.stall) workers.emplace_back([this] { stall(); });
     while (ready_.load_acquire() < workers.size()) std::this_thread::yield();
+    go_.store_release(true);
+    if (options_.warm_up > 0) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(options_.warm_up));
+    }
 
     const sums before = subject_.counted();
+    const std::uint64_t faults = page_faults();
     if (options_.count) result_.allocator = allocator_counts_now();
     // As the paper: 100 000 events a thread. Single frees below a microsecond are not worth a box.
     if (!options_.trace.empty()) {
@@ -93,10 +98,11 @@ class set_trial {
     }
     const auto start = steady::now();
     count(true);
-    go_.store_release(true);
+    warm_.store_relaxed(true);
     watch(start, before.epochs);
     stop_.store_release(true);
     const double elapsed = std::chrono::duration<double>(steady::now() - start).count();
+    result_.page_faults = page_faults() - faults;
     if (!options_.trace.empty()) spolia::trace::stop();
     // Before the threads end and leave their blocks to others.
     const sums after = subject_.counted();
@@ -158,7 +164,12 @@ class set_trial {
     std::uint64_t seen = 0;
     ready_.fetch_add_release(1);
     while (!go_.load_acquire()) std::this_thread::yield();
+    bool warming = true;
     while (!stop_.load_relaxed()) {
+      if (warming && warm_.load_relaxed()) [[unlikely]] {
+        warming = false;
+        done.operations = 0;
+      }
       const std::uint64_t key = ranks_.draw_spread(random);
       const std::uint64_t dice = random.next();
       if ((dice & 0xFFFFFFFFU) >= updates) {
@@ -255,6 +266,7 @@ class set_trial {
   spolia::atomic<bool> stalled_{false};
   spolia::atomic<std::uint64_t> sink_{0};
   alignas(spolia::cache_line) spolia::atomic<bool> go_{false};
+  spolia::atomic<bool> warm_{false};
   spolia::atomic<bool> stop_{false};
 };
 

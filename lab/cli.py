@@ -145,7 +145,7 @@ def report_command(results, out, title) -> None:
 @click.option("--quick", is_flag=True, help="Shorter trials, fewer of them, fewer threads.")
 @click.option("--full", is_flag=True, help="Longer trials, more of them, more threads.")
 @click.option("--seconds", type=float, help="Of one trial.  [default: 0.5; quick 0.3; full 1]")
-@click.option("--trials", type=int, help="Rounds of everything.  [default: 5; quick 4; full 10]")
+@click.option("--trials", type=int, help="Rounds of everything.  [default: 5; full 10]")
 @click.option("--threads", type=WHOLE, help="Where threads are swept.  [default: 1 to 4 a core]")
 @click.option("--keys", type=int, help="Range of keys in trees.  [default: 200000]")
 @click.option("--minutes", type=float, help="End after.  [default: 90; quick 45; full 480]")

@@ -50,11 +50,12 @@ class Cell:
     batch: int | None = None
     trace: bool = False
     count: bool = False
+    twin: bool = False  # the same once more, to compare with
 
     def configuration(self) -> dict:
-        """What is not counted leaves no word of it, so that older results keep their names."""
+        """What is not counted, or no twin, leaves no word of it: older results keep their names."""
         fields = asdict(self)
-        return fields if self.count else {k: v for k, v in fields.items() if k != "count"}
+        return {k: v for k, v in fields.items() if v or k not in ("count", "twin")}
 
     def hash(self) -> str:
         """Names the cell in a results file; equal configurations have equal names forever."""
@@ -72,6 +73,8 @@ class Cell:
             extras.append(f"batch {self.batch}")
         if self.count:
             extras.append("counted")
+        if self.twin:
+            extras.append("twin")
         threads = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
         return f"{self.structure} {self.scheme}/{self.release} {threads} {' '.join(extras)}"
 

@@ -16,7 +16,9 @@ from plotly.offline import get_plotlyjs
 
 from lab import charts, claims, layers, legends, look, stats, timeline, words
 from lab.errors import LabError
+from lab.paper import twins
 from lab.paper.found import Found
+from lab.paper.render import index
 from lab.paper.render import pages as paper_pages
 from lab.records import Located, load, of_kind, open_failures
 from lab.stats import Config
@@ -55,10 +57,12 @@ def write_report(
     out: Path,
     title: str = "Spolia laboratory",
     of_pages: dict[str, list[str]] | None = None,
+    alike: twins.Outcome | None = None,
 ) -> None:
+    """`alike` is what came of pairs of identical code."""
     trials = load(paths)
     extras = {kind: of_kind(paths, kind) for kind in KINDS}
-    page = render(trials, extras, open_failures(paths), title, of_pages)
+    page = render(trials, extras, open_failures(paths), title, of_pages, alike)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
@@ -74,6 +78,7 @@ def render(
     failures: list[dict],
     title: str,
     of_pages: dict[str, list[str]] | None = None,
+    alike: twins.Outcome | None = None,
 ) -> str:
     """With `of_pages`, which says of what each is made, the pages of the papers' evaluations stand
     alone, with the table."""
@@ -87,11 +92,13 @@ def render(
         extras.get("counted", []),
         configs=configs,
     )  # fmt: skip
+    pages = paper_pages(found, figures, of_pages)
     context = {
         "title": title,
         "only_paper": only_paper,
-        "method": method(records, configs, failures),
-        "pages": paper_pages(found, figures, of_pages),
+        "method": method(records, configs, failures, alike),
+        "pages": pages,
+        "papers": index(pages),
         "rows": table(configs),
         "commands": commands(paths_of(trials), only_paper),
         "threshold": words.threshold(),
@@ -143,7 +150,8 @@ def paths_of(trials: list[Located]) -> list[Path]:
     return list(dict.fromkeys(trial.path for trial in trials))
 
 
-def method(records: list[dict], configs: list[Config], failures: list[dict]) -> dict:
+def method(records: list[dict], configs: list[Config], failures: list[dict],
+           alike: twins.Outcome | None = None) -> dict:  # fmt: skip
     """What was measured, on what, and what speaks against it."""
     last = records[-1]
     machine = last.get("machine") or {}
@@ -174,6 +182,10 @@ def method(records: list[dict], configs: list[Config], failures: list[dict]) -> 
         )
     if max(counts) == 1:
         warnings.append("Each configuration ran only once: no difference here is proven.")
+    if alike:
+        facts.append(("Equal pairs", alike.told()))
+        if not alike.well:
+            warnings.append("Identical code came out different too often: no verdict holds here.")
     told = [f"{_failed_name(entry)}: {entry.get('failure')}" for entry in failures]
     return {"facts": facts, "warnings": warnings, "failures": told, "trials": _range(counts)}
 

@@ -48,11 +48,15 @@ class Found:
         return Found(trials, *map(mine, (self.announcements, self.snapshots, self.store,
                                          self.pointers)))  # fmt: skip
 
+    def records(self) -> list[dict]:
+        """All of them, whatever they are of."""
+        others = self.announcements + self.snapshots + self.store + self.pointers
+        return [*(t.record for t in self.trials), *others]
+
     def rounds(self) -> dict[str, int]:
         """How many passes there are of each cell and command."""
-        every = [t.record for t in self.trials]
-        every += self.announcements + self.snapshots + self.store + self.pointers
-        done = {(lab["cell"], lab["round"]) for r in every if "cell" in (lab := r.get("lab") or {})}
+        labs = [r.get("lab") or {} for r in self.records()]
+        done = {(lab["cell"], lab["round"]) for lab in labs if "cell" in lab}
         return Counter(key for key, _ in done)
 
     def panels(self, structure: str, counted=False, allocator=None) -> list[list[Config]]:

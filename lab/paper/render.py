@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from lab import look
+from lab.paper import papers
 from lab.paper.arms import told_ratio
 from lab.paper.catalogue import PAGES
 from lab.paper.found import Found
@@ -15,7 +18,7 @@ def pages(found: Found, figures, of_pages: dict[str, list[str]] | None = None) -
     """All pages; one whose records do not suffice has no blocks, and the command that fills it.
     With `of_pages` each is made of its own cells and commands only, and says which are missing."""
     if of_pages is None:
-        return [_page(page, page.show(found), figures) for page in PAGES]
+        return [_page(page, page.show(found), figures, None) for page in PAGES]
     made = []
     for page in PAGES:
         own = of_pages.get(page.key)
@@ -23,7 +26,7 @@ def pages(found: Found, figures, of_pages: dict[str, list[str]] | None = None) -
         shown = page.show(some) if some else None
         if shown and shown.claims:
             shown.claims += _missing(own, some)
-        made.append(_page(page, shown, figures))
+        made.append(_page(page, shown, figures, some))
     return made
 
 
@@ -35,8 +38,37 @@ def _missing(own: list[str], found: Found) -> list[Sub]:
     return [Absent("all of the page's parts", "", f"{left} of {len(own)} were not measured")]
 
 
-def _page(page: Page, shown: Shown | None, figures) -> dict:
+def _setup(page: Page, found: Found) -> list[tuple[str, str, str]]:
+    """Of the page's own records: those of its commands, if it has any, or else of its cells."""
+    records = found.records()
+    own = [r for r in records if (r.get("lab") or {}).get("page")] or records
+    rounds = max(found.rounds().values(), default=0)
+    return papers.beside(papers.ORIGINS.get(page.key), papers.here(own, rounds))
+
+
+def index(pages: list[dict]) -> list[dict]:
+    """The papers, each with how many of its claims came out how, and its pages."""
+    made = []
+    for paper in [*papers.PAPERS, None]:
+        mine = [page for page in pages if page["of"] is paper]
+        counts = Counter()
+        for page in mine:
+            counts.update(page["tally"])
+        made.append({
+            "name": paper.name if paper else "Of no paper", "pages": mine,
+            "about": f"{paper.title}. {paper.venue}" if paper else "",
+            "doi": paper.doi if paper else "", "tally": dict(counts),
+        })  # fmt: skip
+    return made
+
+
+def _page(page: Page, shown: Shown | None, figures, own: Found | None) -> dict:
+    origin = papers.ORIGINS.get(page.key)
     return {
+        "of": origin.paper if origin else None,
+        "figures": f"{origin.paper.name}, {origin.figures}" if origin else "",
+        "left_out": origin.left_out if origin else "",
+        "setup": _setup(page, own) if shown and own else [],
         "key": page.key, "name": page.name, "title": page.title, "paper": page.paper,
         "limits": page.limits,
         "command": f"./dev lab paper --only {page.key}",

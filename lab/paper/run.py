@@ -14,7 +14,7 @@ import random
 import tempfile
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -23,6 +23,7 @@ from lab import allocators, sweep
 from lab.bench import Bench
 from lab.errors import LabError, one_of
 from lab.matrix import Cell, Plan
+from lab.paper import twins
 from lab.paper.catalogue import PAGES
 from lab.paper.page import PEERS, Page, Scale
 from lab.records import Store, read_lines
@@ -31,6 +32,8 @@ from lab.report import write_report
 MANIFEST = "pages.json"
 # Sub-commands that have no number of trials, and no seed.
 WITHOUT_TRIALS, WITHOUT_SEED = ("announcements",), ("announcements", "counted", PEERS)
+# Sub-commands whose records tell how much was done.
+COMPARED = ("rlu", "ycsb", "tpcc", "snapshots", "counted", "held")
 COMMAND_SECONDS = 900  # after which one command is given up
 MINUTES, FULL_MINUTES = 90, 480
 
@@ -51,7 +54,7 @@ class Wishes:
 
     @property
     def rounds(self) -> int:
-        return self.trials or (4 if self.quick else 10 if self.full else 5)
+        return self.trials or (10 if self.full else 5)
 
     @property
     def budget_s(self) -> float:
@@ -97,10 +100,11 @@ class Command:
     page: str
     words: tuple[str, ...]
     allocator: str
+    twin: bool = False  # the same once more, to compare with
 
     def key(self) -> str:
         """Names it in a results file, by all that it is told."""
-        text = json.dumps([self.page, self.allocator, *self.words])
+        text = json.dumps([self.page, self.allocator, *self.words, *["twin"] * self.twin])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def told(self, seed: int) -> list[str]:
@@ -122,6 +126,7 @@ class Work:
     seed: int
     budget_s: float = 60 * MINUTES
     pages: dict[str, list[str]] = field(default_factory=dict)  # of each page the keys of its own
+    twins: list[tuple[str, str]] = field(default_factory=list)  # keys of identical code
 
     def names(self) -> list[str]:
         return [one.key() for one in self.commands] + [cell.hash() for cell in self.cells]
@@ -140,7 +145,20 @@ def work_of(pages: Iterable[Page], scale: Scale, wishes: Wishes) -> Work:
         cells.update(dict.fromkeys(some))
         commands += mine
         own[page.key] = list(dict.fromkeys([c.hash() for c in some] + [c.key() for c in mine]))
-    return Work(list(cells), commands, wishes.rounds, wishes.seed, wishes.budget_s, own)
+    again: list[Cell | Command] = [
+        replace(one, twin=True)
+        for one in twins.spread_over([*cells, *(c for c in commands if c.words[0] in COMPARED)])
+    ]
+    return Work(
+        [*cells, *(one for one in again if isinstance(one, Cell))],
+        [*commands, *(one for one in again if isinstance(one, Command))],
+        wishes.rounds, wishes.seed, wishes.budget_s, own,
+        [(_name(replace(one, twin=False)), _name(one)) for one in again],
+    )  # fmt: skip
+
+
+def _name(one: Cell | Command) -> str:
+    return one.hash() if isinstance(one, Cell) else one.key()
 
 
 def results_of(bench: Bench, out: Path) -> Path:
@@ -205,7 +223,9 @@ def run(bench: Bench, out: Path, work: Work, console: Console) -> bool:
             outcome = sweep.together(outcome, part)
             outcome = sweep.together(outcome, _commands(bench, store, work, number, end, console))
         sweep.summarise(outcome, lambda text: console.print(text, highlight=False))
-    return not outcome.failed
+        alike = twins.compared(work.twins, store.records)
+        console.print(f"{alike.told()}", highlight=False)
+    return not outcome.failed and alike.well
 
 
 def _commands(bench: Bench, store: Store, work: Work, number: int, end: float,
@@ -267,7 +287,7 @@ def _write_manifest(out: Path, results: Path, work: Work) -> None:
     path = out / MANIFEST
     before = read_manifest(out)
     pages = before["pages"] if before.get("results") == results.name else {}
-    made = {"results": results.name, "pages": {**pages, **work.pages}}
+    made = {"results": results.name, "pages": {**pages, **work.pages}, "twins": work.twins}
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(made))
     partial.replace(path)
@@ -284,5 +304,6 @@ def report(out: Path, title: str) -> Path:
     results = out / manifest.get("results", "none")
     if not results.is_file():
         raise LabError(f"no results in {out}; run './dev lab paper' first")
-    write_report([results], page, title, of_pages=manifest["pages"])
+    alike = twins.compared(manifest.get("twins", ()), read_lines(results))
+    write_report([results], page, title, of_pages=manifest["pages"], alike=alike)
     return page

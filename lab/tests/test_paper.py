@@ -10,7 +10,7 @@ import pytest
 
 from lab import stats
 from lab.matrix import Cell
-from lab.paper import contention, model, render, rivals, run, sectioned, sections
+from lab.paper import contention, model, papers, render, rivals, run, sectioned, sections, twins
 from lab.paper.catalogue import PAGES
 from lab.paper.found import Found
 from lab.paper.machine import Events, Machine, distinct, replay
@@ -18,7 +18,7 @@ from lab.records import Located, load, read_lines
 from lab.report import KINDS, Figures
 from lab.tests import fake_bench
 from lab.tests.conftest import trial
-from lab.tests.made import of_page, view
+from lab.tests.made import SCALE, of_page, view
 from lab.tests.test_pointers import QUICK
 from lab.verdict import CONTRADICTED, SEEN
 
@@ -219,10 +219,10 @@ def test_a_changed_option_measures_anew_and_an_old_one_finds_what_it_had(lab, tm
         return done.stderr, set(manifest) & shown
 
     first, before = run("0.01")
-    assert "5 trials run" in first
+    assert "9 trials run" in first
     second, after = run("0.02")
     # What is counted has no seconds, and is there.
-    assert "4 trials run, 1 were there already" in second
+    assert "8 trials run, 1 were there already" in second
     assert before
     assert not before & after, "the page would show what an earlier run asked for"
     assert "0 trials run" in run("0.01")[0]
@@ -235,7 +235,7 @@ def test_a_page_that_fails_fails_the_run_and_is_made_up_for(lab, tmp_path):
     assert "announcements: announcements: exit code 3: nothing to announce" in done.stderr
     assert "nothing to announce" in (tmp_path / "report.html").read_text()
     again = lab(*asked)
-    assert (again.returncode, "1 trials run, 1 were there" in again.stderr) == (0, True)
+    assert (again.returncode, "1 trials run, 2 were there" in again.stderr) == (0, True)
 
 
 def test_a_dry_run_tells_all_and_leaves_nothing(lab, tmp_path):
@@ -250,6 +250,48 @@ def test_a_run_whose_time_is_over_says_what_it_left_out(lab, tmp_path):
     asked = ("paper", "--only", "announcements", "--trials", "3", "--out", tmp_path)
     done = lab(*asked, "--minutes", "0.05", FAKE_BENCH_SLEEP="4")
     assert "left out for lack of time" in done.stderr
+
+
+def test_pages_are_found_by_paper_and_figure_and_say_how_they_differ(tmp_path):
+    keys = {entry.key for entry in PAGES}
+    assert set(papers.ORIGINS) <= keys
+    assert papers.ORIGINS["sections-aborts"].paper.doi == "10.1145/3297858.3304040"
+    entry, data = data_of("table-2", tmp_path)
+    own = sorted({t.record["lab"]["cell"] for t in data.trials})
+    made = render.pages(Found(data.trials), Figures(), {entry.key: own})
+    page = next(p for p in made if p["key"] == entry.key)
+    setup = {name: (theirs, mine) for name, theirs, mine in page["setup"]}
+    assert setup["keys"] == ("20,000,000", "20,000")
+    assert setup["bag"] == ("32,768", "1, 32,768")
+    assert setup["trials"] == ("3", "6")
+    assert page["figures"] == "Token-EBR, Table 2"
+    index = {paper["name"]: paper for paper in render.index(made)}
+    assert sum(len(paper["pages"]) for paper in index.values()) == len(PAGES)
+    assert sum(index["Token-EBR"]["tally"].values()) == len(page["claims"])
+
+
+def test_identical_code_is_compared_and_the_run_checks_itself():
+    work = run.work_of(run.chosen(("table", "one-shot", "sections")), SCALE, run.Wishes())
+    assert len(work.twins) == twins.PAIRS
+    known = set(work.names())
+    assert all(one in known and other in known and one != other for one, other in work.twins)
+    own = {key for keys in work.pages.values() for key in keys}
+    assert not own & {other for _, other in work.twins}, "pages are made of the first of both"
+
+    def outcome(wrong: int):
+        records = [
+            {"mops": 1.0 + number + 9.0 * (side and place < wrong),
+             "lab": {"cell": key, "round": number}}
+            for place, pair in enumerate(work.twins)
+            for side, key in enumerate(pair) for number in range(5)
+        ]  # fmt: skip
+        return twins.compared(work.twins, records)
+
+    assert (outcome(0).apart, outcome(0).well) == (0, True)
+    assert (outcome(2).apart, outcome(2).well) == (2, True)
+    assert (outcome(3).apart, outcome(3).well) == (3, False)
+    assert "3 of 48 pairs" in outcome(3).told()
+    assert twins.compared(work.twins, []).told() == "no pair of identical code has trials enough"
 
 
 def test_time_is_told_by_passes(tmp_path):

@@ -71,6 +71,8 @@ refused("cannot protect --structure std_map; these can: mutex" sets --structure 
 refused("another library's and goes with --structure std_map" sets --scheme mutex ${json})
 refused("frees in its own way" sets --structure std_map --release batch ${json})
 refused("has batches of its own" sets --structure std_map --batch 64 ${json})
+refused("it frees nothing; leave it out" sets --scheme none --release batch --batch 64 ${json})
+refused("warm-up is -1" sets --warm-up -1 ${json})
 refused("only Spolia's" sets --structure std_map --trace x.json ${json})
 refused("only Spolia's" sets --structure std_map --count ${json})
 refused("no thread could go on" sets --structure std_map --stall ${json})

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -223,6 +224,34 @@ TEST(garbage_bound_of_batch, holds_for_a_thread_that_takes_over_safe_blocks) {
     for (int i = 0; i < 6000; ++i) auto guard = blocks.d.enter();
   }
   blocks.expect_within_bound(2);
+}
+
+/// Most blocks freed by one operation, once the first was freed; before, `until` pile up.
+template <class Release>
+std::uint64_t most_at_once(std::size_t until, int operations) {
+  rng random(seed_for(5));
+  replaced_blocks<domain<hazard_pointers, Release>> blocks(
+      {.scheme = {.scan_at = 64}, .release = {.at_least = until}});
+  std::uint64_t most = 0;
+  std::uint64_t before = 0;
+  for (int i = 0; i < operations; ++i) {
+    blocks.replace(random);
+    const std::uint64_t freed = blocks.d.stats().freed;
+    if (before == 0 && freed != 0) {
+      EXPECT_GE(blocks.d.stats().retired, until);
+    }
+    most = std::max(most, freed - before);
+    before = freed;
+  }
+  EXPECT_GT(before, 0U);
+  blocks.expect_within_bound(1);
+  return most;
+}
+
+TEST(blocks_that_pile_up_first, are_freed_at_once_or_a_few_at_a_time) {
+  EXPECT_GE(most_at_once<batch>(1000, 8000), 1000U);
+  EXPECT_LE(most_at_once<amortized>(1000, 8000), 64U);
+  EXPECT_LE(most_at_once<pooled>(1000, 8000), 64U);
 }
 
 /// Retires many when it ends.

@@ -233,7 +233,7 @@ class domain final : private threads::listener {
 
   /// How many blocks can wait at most with `threads` threads at one time, whatever these do;
   /// nothing if the scheme has no bound. With the options of both scheme and release policy: of the
-  /// latter only batch's `at_least` adds to it, for each thread (release.hpp says why).
+  /// latter only `at_least` adds to it, for each thread (release.hpp says why).
   /// Besides, there may wait all that the outermost guards that are alive have retired themselves,
   /// until they end; and all that deleters have retired in a thread's last step of freeing, until
   /// the end of its next outermost guard: a guard, or a deleter, that retires a million blocks goes

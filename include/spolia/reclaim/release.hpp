@@ -23,10 +23,10 @@
 // operations a thread's waiting and safe blocks together never exceed the scheme's bound for
 // waiting ones alone. All that an operation retires comes on top until its end, and all that the
 // deleters of a step retire until the end of the next operation. A pause is `every` frees, as many
-// as the last operation retired, and those for `spread`. batch adds `at_least` - 1 blocks for each
-// thread. Each policy says in numbers what it adds: holds_back(), which domain::garbage_bound()
-// counts. Blocks: the memory that `pooled` keeps is no block. `cap` is a second line of defence,
-// for schemes without a bound: what exceeds it is freed at once.
+// as the last operation retired, and those for `spread`. `at_least` adds as many blocks less one
+// for each thread, whatever the policy. Each policy says in numbers what it adds: holds_back(),
+// which domain::garbage_bound() counts. Blocks: the memory that `pooled` keeps is no block. `cap`
+// is a second line of defence, for schemes without a bound: what exceeds it is freed at once.
 //
 // Heavy blocks, which own memory or are large themselves, count as one block more for each 256
 // bytes: so at least as many bytes are freed as are retired while any wait.
@@ -193,6 +193,10 @@ class batch {
 
 /// Numbers of the policies that spread freeing over time.
 struct amortized_options {
+  /// Let safe blocks of a thread pile up to this number first, as batch does; then all of them are
+  /// freed, a few at a time, and what becomes safe meanwhile with them. A larger number brings
+  /// nothing but a comparison with batch under equal bags. Not more than `cap` can pile up.
+  std::size_t at_least = 1;
   /// Blocks retired between two steps, not more than an allocator's thread cache takes at once; 1:
   /// for blocks whose destructors are slow; 0: 64 where operator new is tcmalloc's, else 16.
   std::uint32_t every = 0;
@@ -219,18 +223,19 @@ class spread_over_time {
       : options_(o),
         from_(from),
         every_(o.every != 0 ? o.every : memory::frees_together()),
+        at_once_(o.few_at_once && o.at_least <= 1),
         shift_(static_cast<int>(bit_length(std::max<std::size_t>(o.spread, 1))) - 1) {}
 
   template <class Poll>
   void take(local& me, limbo& safe, Poll&& poll) noexcept {
     if (safe.empty()) return;
     // What one step would free goes at once: to come back for it costs more than to free it.
-    if (safe.count() <= every_ && me.safe.empty() && options_.few_at_once && !me.freeing) {
+    if (safe.count() <= every_ && me.safe.empty() && at_once_ && !me.freeing) {
       me.free_from(safe, everything, ending(me), no_poll);
       if (me.safe.empty()) return;  // deleters may have retired more
     }
     me.safe.append(safe);
-    me.left = std::min<std::int64_t>(me.left, -1);  // at the end of this operation
+    begin_if_enough(me);  // at the end of this operation
     if (me.safe.count() > options_.cap) [[unlikely]]
       free_down_to_cap(me, poll);
   }
@@ -275,16 +280,19 @@ class spread_over_time {
   }
   void adopt(local& me, local& other) noexcept {
     me.safe.append(other.safe);
-    me.left = std::min<std::int64_t>(me.left, -1);
+    begin_if_enough(me);
     Memory::give_back(other, from_);
   }
   std::size_t backlog(const local& me) const noexcept { return me.safe.count(); }
   /// How many more blocks a scheme that can choose should find safe now: few, so that they are in
   /// the caches still when they are freed, but enough until it looks again.
   std::size_t wants(const local& me) const noexcept {
+    if (options_.at_least > 1) return everything;  // or else they would never be enough
     return backlog(me) < ahead / 2 ? ahead - backlog(me) : 0;
   }
-  static constexpr std::uint64_t holds_back() noexcept { return 0; }
+  std::uint64_t holds_back() const noexcept {
+    return std::max<std::size_t>(options_.at_least, 1) - 1;
+  }
 
   void* allocate(local& me, std::size_t bytes, std::size_t align) {
     return Memory::allocate(me, from_, bytes, align);
@@ -307,9 +315,15 @@ class spread_over_time {
       Memory::end(me, from, r, pool);
     }
   };
+  /// Whether safe blocks, if there are any, still pile up: no step is to come.
+  static bool piles_up(const local& me) noexcept { return me.left > me.never / 2; }
+  void begin_if_enough(local& me) const noexcept {
+    if (piles_up(me) && me.safe.count() < options_.at_least) return;
+    me.left = std::min<std::int64_t>(me.left, -1);
+  }
   /// One step at the end of each operation, until what is owed for operations is freed.
   void ask_for_owed(local& me) noexcept {
-    if (me.safe.empty()) {
+    if (me.safe.empty() || piles_up(me)) {
       me.owed = 0;
     } else if (me.owed >= every_) {
       me.owed -= every_;
@@ -326,6 +340,7 @@ class spread_over_time {
   options options_;
   memory::origin from_;
   std::uint32_t every_;
+  bool at_once_;
   int shift_;  // of a power of two for `spread`: a division here would cost as much as a free
 };
 

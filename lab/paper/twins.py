@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pairs of identical code: some cells and commands are run a second time in each round, under names
+of their own. What sets such a pair apart is chance. So they tell how often chance is taken for a
+difference on this machine: in one pair of twenty at most, or the run fails its own check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lab.verdict import FEWEST, interval
+
+PAIRS = 48
+ENOUGH = 40  # pairs from which on the check speaks
+CONFIDENCE = 0.99
+MOST = 0.05
+# Of a record, the first of these that it has: how much was done.
+SPEEDS = ("ops_per_s", "mops", "tx_per_s", "updates_per_s")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    pairs: int  # with trials enough
+    apart: int
+
+    @property
+    def well(self) -> bool:
+        return self.pairs < ENOUGH or self.apart <= MOST * self.pairs
+
+    def told(self) -> str:
+        if not self.pairs:
+            return "no pair of identical code has trials enough"
+        return (f"{self.apart} of {self.pairs} pairs of identical code were set apart, of which "
+                f"{1 - CONFIDENCE:.0%} is to be expected and {MOST:.0%} allowed")  # fmt: skip
+
+
+def spread_over(items: list, most: int = PAIRS) -> list:
+    """So many of them, from beginning to end."""
+    if len(items) <= most:
+        return list(items)
+    return [items[place * len(items) // most] for place in range(most)]
+
+
+def compared(pairs: Iterable[tuple[str, str]], records: Iterable[dict]) -> Outcome:
+    """`pairs` are names of cells or commands and of their twins."""
+    values: dict[str, dict[int, float]] = {}
+    for record in records:
+        lab = record.get("lab") or {}
+        speed = next((record[name] for name in SPEEDS if record.get(name)), None)
+        if speed is not None and "cell" in lab:
+            values.setdefault(lab["cell"], {}).setdefault(lab["round"], speed)
+    known = apart = 0
+    for one, other in pairs:
+        ones, others = (list(values.get(name, {}).values()) for name in (one, other))
+        if min(len(ones), len(others)) > FEWEST:
+            known += 1
+            apart += interval(ones, others, CONFIDENCE).without_one
+    return Outcome(known, apart)
