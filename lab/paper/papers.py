@@ -59,7 +59,7 @@ ONESHOT = Paper(
 VERSIONS = Paper(
     "Multiversion GC",
     "Practically and Theoretically Efficient Garbage Collection for Multiversioning",
-    "PPoPP 2023", "",
+    "PPoPP 2023", "10.48550/arXiv.2212.13557",
     {"processors": "128 (two sockets)", "threads": "120", "keys": "100,000 present",
      "seconds": "5", "trials": "5", "warm-up": "25 s", "pairs a leaf": "1"},
 )  # fmt: skip

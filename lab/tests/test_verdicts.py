@@ -285,6 +285,52 @@ def test_every_page_can_say_no(entry, tmp_path):
         view(entry, trials, records)
 
 
+# What the papers say is faster, told apart from what pages claim: a field and its value, figures of
+# which that has more, and of which it has less.
+FASTER = {
+    "table-2": ("release", "amortized", ("ops_per_s", "freed"), ("free_share", "allocator_flushes",
+                                                                 "allocator_locks")),
+    "experiment-1-abtree": ("scheme", "token_periodic", ("ops_per_s",), ()),
+    "experiment-2-external_bst": ("release", "amortized", ("ops_per_s",), ()),
+    "figure-10": ("release", "amortized", ("ops_per_s",), ("peak_rss_bytes",)),
+    "figure-5": ("scheme", "token_naive", ("ops_per_s", "peak_rss_bytes", "garbage_peak"), ()),
+    "events": ("release", "amortized", (), ("allocator_flushes",)),
+    "one-shot-2": ("versions", "none", ("tx_per_s",), ()),
+    "one-shot-10": ("versions", "one-shot", ("tx_per_s",), ()),
+    "one-shot-11": ("versions", "one-shot", ("tx_per_s",), ()),
+    "one-shot-12": ("versions", "one-shot", ("tx_per_s",), ()),
+    "sections-structures": ("sync", "mvrlu", ("mops",), ()),
+    "sections-sizes": ("sync", "mvrlu", ("mops",), ()),
+    "sections-pareto": ("sync", "mvrlu", ("mops",), ()),
+    "sections-cache": ("sync", "mvrlu", ("mops",), ()),
+    "sections-aborts": ("sync", "mvrlu", (), ("abort_ratio",)),
+    "pointers-strings": ("pointer", "thin", ("mops",), ()),
+    "snapshots-tree": ("collector", "epoch_collector", ("bytes_peak",), ()),
+    "snapshots-hash": ("collector", "epoch_collector", ("bytes_peak",), ()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", FASTER)
+def test_a_page_claims_what_its_paper_says(key, tmp_path):
+    entry = next(entry for entry in PAGES if entry.key == key)
+    data = of_page(entry, tmp_path)
+    field, value, more, less = FASTER[key]
+
+    def verdict_if(factor: float) -> str:
+        _, trials, records = shown(entry, data)
+        for record in [*(t.record for t in trials), *records]:
+            better = record.get(field) == value
+            for name in (*more, *less):
+                # Frees are what flushes are taken of; an abort ratio is to stay below its bound.
+                base = record.get("frees", 1) if name.startswith("allocator") else 0.02 / APART
+                up = better if name in more else not better
+                record[name] = base * (factor if up else 1.0)
+        return view(entry, trials, records).verdict
+
+    assert verdict_if(APART) == SEEN
+    assert verdict_if(1 / APART) == CONTRADICTED
+
+
 def test_a_page_that_is_computed_claims_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(model, "replay", lambda *a, **k: model.Outcome(1e6, 0.2, 0.1, 1e3))
     entry = next(entry for entry in PAGES if entry.key == "model")
