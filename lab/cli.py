@@ -192,13 +192,13 @@ def paper_command(listing, dry_run, out, bench, only, threads, **wishes) -> None
 
 
 @cli.command("quick")
-@click.option("--budget", type=float, default=270, show_default=True,
+@click.option("--budget", type=float, default=540, show_default=True,
               help="Seconds for everything, the report included.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), default=OUT / "quick",
               show_default="build/lab/quick", help="Folder for results and page.")  # fmt: skip
 @BENCH
 def quick_command(budget, out, bench) -> None:
-    """A quick look at this machine: a few minutes of trials, then the page."""
+    """A quick look at this machine: nine minutes of trials, then the page."""
     if not 10 <= budget <= LIMITS["seconds"][1]:
         raise LabError(f"budget is {budget:g}; it must be from 10 to 3600 seconds")
     if not quick.run(Bench(bench), out, budget, Console()):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A quick look at this machine, within a few minutes."""
+"""A quick look at this machine, within ten minutes."""
 
 from __future__ import annotations
 
@@ -97,11 +97,11 @@ def stages(allocator: str, found: list[str]) -> list[Stage]:
         Stage("threads", "abtree, threads", tree, 5, 0.3),
         Stage("timelines", "timelines", traced, 1, 0.05),
         Stage("stall", "a stalled reader", stalled, 2, 0.14),
-        Stage("pauses", "pauses", pauses, 3, 0.16),
-        Stage("counted", "counted events", counted, 1, 0.03),
-        Stage("trees", "other trees", trees, 2, 0.08),
-        Stage("list", "list, threads", lists, 3, 0.12),
-        Stage("allocators", "allocators", allocs if len(found) > 1 else [], 3, 0.12),
+        Stage("pauses", "pauses", pauses, 5, 0.16),
+        Stage("counted", "counted events", counted, 4, 0.03),
+        Stage("trees", "other trees", trees, 5, 0.08),
+        Stage("list", "list, threads", lists, 5, 0.12),
+        Stage("allocators", "allocators", allocs if len(found) > 1 else [], 5, 0.12),
     ]
     return [stage for stage in made if stage.cells]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 
 from lab import look
-from lab.paper import papers
+from lab.paper import highlight, papers
 from lab.paper.arms import told_ratio
 from lab.paper.catalogue import PAGES
 from lab.paper.found import Found
@@ -64,6 +64,7 @@ def index(pages: list[dict]) -> list[dict]:
 
 def _page(page: Page, shown: Shown | None, figures, own: Found | None) -> dict:
     origin = papers.ORIGINS.get(page.key)
+    first = highlight.spoken_of(shown.claims) if shown else []
     return {
         "of": origin.paper if origin else None,
         "figures": f"{origin.paper.name}, {origin.figures}" if origin else "",
@@ -76,7 +77,8 @@ def _page(page: Page, shown: Shown | None, figures, own: Found | None) -> dict:
         "verdict": shown.verdict if shown else MISSING,
         "tally": tally(claim.verdict for claim in shown.claims) if shown else {},
         "claims": [_claim(claim) for claim in shown.claims] if shown else [],
-        "blocks": [_block(block, figures) for block in shown.blocks if block] if shown else [],
+        "blocks": [_block(block, figures, first) for block in shown.blocks if block]
+        if shown else [],
     }  # fmt: skip
 
 
@@ -103,8 +105,9 @@ def _asked(claim: Sub) -> str:
     return look.times(claim.factor) if claim.factor != 1 else "more" if claim.kind == MORE else ""
 
 
-def _block(block: dict, figures) -> dict:
+def _block(block: dict, figures, first: list[str]) -> dict:
     if block["kind"] == "charts":
+        block = highlight.block(block, first)
         return {**block, "figures": [figures.add(figure) for figure in block["figures"]]}
     if block["kind"] == "timeline":
         return {"kind": "timeline", "card": figures.of_card(block["card"])}

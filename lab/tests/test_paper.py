@@ -10,7 +10,18 @@ import pytest
 
 from lab import stats
 from lab.matrix import Cell
-from lab.paper import contention, model, papers, render, rivals, run, sectioned, sections, twins
+from lab.paper import (
+    contention,
+    highlight,
+    model,
+    papers,
+    render,
+    rivals,
+    run,
+    sectioned,
+    sections,
+    twins,
+)
 from lab.paper.catalogue import PAGES
 from lab.paper.found import Found
 from lab.paper.machine import Events, Machine, distinct, replay
@@ -268,6 +279,22 @@ def test_pages_are_found_by_paper_and_figure_and_say_how_they_differ(tmp_path):
     index = {paper["name"]: paper for paper in render.index(made)}
     assert sum(len(paper["pages"]) for paper in index.values()) == len(PAGES)
     assert sum(index["Token-EBR"]["tally"].values()) == len(page["claims"])
+
+
+def test_six_curves_stand_out_and_those_that_are_claimed_first(tmp_path):
+    entry, data = data_of("experiment-1-abtree", tmp_path)
+    shown = view(entry, data.trials, [])
+    first = highlight.spoken_of(shown.claims)
+    assert {"token_periodic/amortized", "none/batch"} <= set(first[:6])
+    made = highlight.block(shown.blocks[0], first)
+    grey = {t["meta"] for t in made["figures"][0]["data"] if "@muted" in t["line"]["color"]}
+    names = {t["meta"] for t in shown.blocks[0]["figures"][0]["data"]}
+    assert len(names - grey) == 6
+    assert not grey & set(first[:6])
+    assert {c["series"] for c in made["legend"] if "faint" in c["icon"]} == grey
+    entry, data = data_of("figure-10", tmp_path)
+    few = view(entry, data.trials, [])
+    assert highlight.block(few.blocks[0], []) is few.blocks[0]
 
 
 def test_identical_code_is_compared_and_the_run_checks_itself():
