@@ -3,10 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <new>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <thread>
 
 #include "reclaim/contract.hpp"
@@ -246,6 +250,70 @@ TEST(contract_misuse_handler, a_program_may_hear_of_mistakes_and_go_on) {
   core::set_misuse_handler(before);
   EXPECT_EQ(heard, 2);
   book.expect_empty();
+}
+
+constexpr std::size_t npos = std::string::npos;
+std::string heard_of_blocks;
+void hear_of_blocks(const char* what, std::uint32_t) { heard_of_blocks += what; }
+
+struct small_block : domain<>::header {
+  int value = 0;
+};
+struct large_block : small_block {
+  std::array<int, 16> more{};
+};
+
+/// What is heard of a mistake; it does nothing besides.
+template <class F>
+std::string heard_of_block(F mistake) {
+  heard_of_blocks.clear();
+  const auto before = core::set_misuse_handler(&hear_of_blocks);
+  mistake();
+  core::set_misuse_handler(before);
+  return heard_of_blocks;
+}
+
+TEST(contract_misuse_of_blocks, what_make_has_not_made_is_not_taken) {
+  domain<> d;
+  auto own = std::make_unique<small_block>();
+  EXPECT_NE((heard_of_block([&] { d.enter().retire(own.get()); })).find("no make() has made"),
+            npos);
+  EXPECT_NE((heard_of_block([&] { d.destroy(own.get()); })).find("no make() has made"), npos);
+  EXPECT_EQ(d.stats().retired, 0U);
+  EXPECT_EQ(heard_of_block([&] {
+              d.enter().retire(own.release(), std::default_delete<small_block>());
+              d.drain();
+            }),
+            "");
+}
+
+TEST(contract_misuse_of_blocks, a_pointer_to_a_base_is_not_taken) {
+  domain<> d;
+  auto* const made = d.make<large_block>();
+  small_block* const base = made;
+  EXPECT_NE(
+      (heard_of_block([&] { d.enter().retire(base); })).find("another type than make() has made"),
+      npos);
+  EXPECT_NE((heard_of_block([&] { d.destroy(base); })).find("another type than make() has made"),
+            npos);
+  EXPECT_EQ(heard_of_block([&] { d.destroy(made); }), "");
+}
+
+TEST(contract_misuse_of_blocks, a_made_block_that_is_deleted_is_reported) {
+  domain<> d;
+  auto* const made = d.make<small_block>();
+  EXPECT_EQ(heard_of_block([&] {
+              small_block copy = *made;
+              *made = copy;
+            }),
+            "")
+      << "copies are the program's";
+  EXPECT_NE((heard_of_block([&] { delete made; })).find("deleted by the program"), npos);
+  EXPECT_NE((heard_of_block([&] {
+              d.enter().retire(d.make<small_block>(), std::default_delete<small_block>());
+              d.drain();
+            })).find("deleted by the program"),
+            npos);
 }
 
 #endif

@@ -136,11 +136,13 @@ class domain final : private threads::listener {
    private:
     friend class domain;
 
-    /// For the checked variant: make() of the domain with that serial number has made it; and
-    /// whether another one's has.
-    void note_maker([[maybe_unused]] std::uint64_t serial) noexcept {
+    /// For the checked variant: make() of the domain with that serial number has made it, of that
+    /// size; whether it was another one's, or none, or another type; and that its domain ends it.
+    void note_maker([[maybe_unused]] std::uint64_t serial,
+                    [[maybe_unused]] std::size_t bytes) noexcept {
 #if SPOLIA_CHECKS
       made_by_.serial = serial;
+      made_by_.bytes = bytes;
 #endif
     }
     bool is_of_another([[maybe_unused]] std::uint64_t serial) const noexcept {
@@ -150,13 +152,40 @@ class domain final : private threads::listener {
       return false;
 #endif
     }
+    bool was_made() const noexcept {
+#if SPOLIA_CHECKS
+      return made_by_.serial != 0;
+#else
+      return true;
+#endif
+    }
+    bool was_made_as([[maybe_unused]] std::size_t bytes) const noexcept {
+#if SPOLIA_CHECKS
+      return made_by_.bytes == bytes;
+#else
+      return true;
+#endif
+    }
+    void ends() noexcept {
+#if SPOLIA_CHECKS
+      made_by_.serial = 0;
+#endif
+    }
 #if SPOLIA_CHECKS
     /// Goes with the block, and not with what is copied to another one. 0: no domain has made it.
     struct maker {
       maker() = default;
       maker(const maker&) noexcept {}
       maker& operator=(const maker&) noexcept { return *this; }
+      ~maker() {
+        if (serial == 0) return;
+        misuse::report(
+            "a block of make() is deleted by the program: retire it, or give it to the domain's "
+            "destroy() if no other thread has seen it",
+            threads::number());
+      }
       std::uint64_t serial = 0;
+      std::size_t bytes = 0;
     };
     maker made_by_;
 #endif
@@ -269,6 +298,28 @@ class domain final : private threads::listener {
   void free_when_due(cell& c) noexcept;
 
   // Blocks are retired.
+  /// False: it is not one that make() has made as a T, and ends neither by this domain's memory nor
+  /// by T's destructor.
+  template <class T>
+  static bool expect_made(const header& block) noexcept {
+    if (!SPOLIA_CHECKS) return true;
+    if (!block.was_made()) {
+      misuse::report(
+          "a block is retired or destroyed that no make() has made: make it so, or retire it with "
+          "its "
+          "deleter, as in guard.retire(p, std::default_delete<node>())",
+          threads::number());
+      return false;
+    }
+    if (!block.was_made_as(sizeof(T))) {
+      misuse::report(
+          "a block is retired or destroyed as another type than make() has made it as: the pointer "
+          "must be to the type that was made, not to a base of it",
+          threads::number());
+      return false;
+    }
+    return true;
+  }
   /// Goes on where it is not: the block is freed with those of this domain.
   void expect_own(const header& block) const noexcept {
     if (!SPOLIA_CHECKS || !block.is_of_another(serial_)) return;
@@ -531,6 +582,7 @@ class domain<Scheme, Release>::guard {
   template <class T>
     requires std::is_base_of_v<header, T>
   void retire(T* block, weight owned) noexcept {
+    if (!domain::expect_made<T>(*block)) return;
     domain_->expect_own(*block);
     static_cast<retired*>(block)->ends_by(disposers<T>::made, owned.bytes);
     domain_->retire(*cell_, block);

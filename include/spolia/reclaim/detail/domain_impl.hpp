@@ -126,7 +126,7 @@ inline T* domain<Scheme, Release>::make(Arguments&&... arguments) {
     if constexpr (requires(header& h) { scheme_.born(here.of.local, h.stamp); }) {
       scheme_.born(here.of.local, static_cast<header&>(*made).stamp);
     }
-    static_cast<header&>(*made).note_maker(serial_);
+    static_cast<header&>(*made).note_maker(serial_, sizeof(T));
     here.of.made.add(1);
     return made;
   } catch (...) {
@@ -139,6 +139,8 @@ template <class Scheme, class Release>
 template <class T>
 inline void domain<Scheme, Release>::destroy(T* block) noexcept {
   if (block == nullptr) return;
+  if (!expect_made<T>(*block)) return;
+  static_cast<header&>(*block).ends();
   block->~T();
   cell* mine = nullptr;
   try {
@@ -287,6 +289,7 @@ struct domain<Scheme, Release>::guard::disposers {
   }
   static void* destroy(retired* r) noexcept {
     T* const t = object(r);
+    static_cast<header&>(*r).ends();
     t->~T();
     return t;
   }
