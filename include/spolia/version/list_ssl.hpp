@@ -107,10 +107,11 @@ class ssl_list : public detail::version::version_chain<ssl_node<Base>> {
 
   /// Cuts off what `scan` does not need, from h (a head with its stamp set) to the old end. Calls
   /// cut(version) for each version cut off by this call or by one that lost against it. Returns how
-  /// many versions it has come to. It may end early, past what has a stamp of `down_to` or more.
+  /// many versions it has come to. It may end early: past what has a stamp of `down_to` or more; or,
+  /// if a compaction by this scan has come to the end before, at what that one has left.
   template <class Cut>
   static std::uint64_t compact(node* h, const scan_times& scan, Cut&& cut,
-                               std::uint64_t down_to = 0) {
+                               std::uint64_t down_to = 0, bool again = false) {
     std::uint64_t passed = 1;
     // The first version that a scan up to `known` may not need is left of this one.
     node* cur = detail::version::version_chain<node>::find(h, scan.known, [&] { ++passed; });
@@ -124,6 +125,7 @@ class ssl_list : public detail::version::version_chain<ssl_node<Base>> {
       if (next == nullptr) break;
       ++passed;
       if (times.any_from(stamp_of(next))) {
+        if (again) break;
         cur = next;
         continue;
       }
@@ -133,6 +135,7 @@ class ssl_list : public detail::version::version_chain<ssl_node<Base>> {
         ++passed;
       }
       splice(cur, next, needed, cut);
+      if (again) break;
       cur = left_of(cur);
     }
     return passed;

@@ -28,6 +28,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <utility>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
@@ -39,7 +40,9 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 template <class Domain>
 class scan_board {
  public:
-  struct scan : Domain::header, scan_times {};
+  struct scan : Domain::header, scan_times {
+    std::uint64_t number = 1;  ///< of one after the other
+  };
   using guard = typename Domain::guard;
 
   /// Throws std::bad_alloc.
@@ -67,6 +70,7 @@ class scan_board {
         scan* before = latest_.load_seq_cst();  // as in latest()
         look(static_cast<scan_times&>(*fresh));
         follow(*before, *fresh);
+        fresh->number = before->number + 1;
         // seq_cst ↔ latest() and the heads of lists, see compact(). Release: the scan is whole.
         if (latest_.cas_strong_seq_cst(before, fresh)) return g.retire(before);
       }
@@ -80,6 +84,31 @@ class scan_board {
   /// set; `cut`, `down_to` and what is returned as in list_ssl.hpp. A guard must be alive.
   template <class List, class Settle, class Cut>
   std::uint64_t compact(const List& list, Settle&& settle, Cut&& cut, std::uint64_t down_to = 0) {
+    const auto [s, h] = scan_and_head(list);
+    settle(h);
+    return List::compact(h, *s, cut, down_to);
+  }
+
+  /// The same for a list in which the version that began at `since` has ended a moment ago, and
+  /// whose `compacted_by` says by which scan it was last compacted to its end. What that one has
+  /// left is needed by the scan still, so another compaction by it comes to what has ended
+  /// since, and no further.
+  template <class List, class Settle, class Cut>
+  std::uint64_t compact_further(List& list, std::uint64_t since, Settle&& settle, Cut&& cut) {
+    const auto [s, h] = scan_and_head(list);
+    // relaxed: it says how far to walk, and guards nothing. Where two threads note one after the
+    // other, the older number brings one more walk on.
+    const bool again = list.compacted_by.load_relaxed() >= s->number;
+    if (again && since > s->known) return 0;  // so all that ended since is needed
+    settle(h);
+    const std::uint64_t passed = List::compact(h, *s, cut, 0, again);
+    if (!again) list.compacted_by.store_relaxed(s->number);
+    return passed;
+  }
+
+ private:
+  template <class List>
+  auto scan_and_head(const List& list) const noexcept {
     const scan* s = latest();
     auto* h = list.head();
     // The head must have been read while s was in force. All four accesses are seq_cst: if a newer
@@ -89,11 +118,9 @@ class scan_board {
       s = again;
       h = list.head();
     }
-    settle(h);
-    return List::compact(h, *s, cut, down_to);
+    return std::pair(s, h);
   }
 
- private:
   static void follow(const scan_times& before, scan_times& fresh) noexcept {
     fresh.known = (std::max)(fresh.known, before.known);
     auto earlier = before.times.begin();

@@ -5,8 +5,11 @@
 //              (Steam), in the lock-free form of Wei et al., PPoPP 2023, section 6.
 // Idea:        each change cuts off what the scan in force does not need (list_ssl.hpp). The census
 //              is scanned again when the last scan is older than `scan_period`; with S snapshots in
-//              C slots, when it is 0.2 S + 0.02 C microseconds old at least.
-// Cost:        two words a version. A change: the length of the list; one in a period a scan.
+//              C slots, when it is 0.2 S + 0.02 C microseconds old at least, and one more for each
+//              version that walks of more than 16 have come to since.
+// Cost:        two words a version, and two a list. The first change of a list after a scan: the
+//              length of the list; any other: what has ended since the one before. One in a period
+//              a scan.
 // Progress:    compactions are wait-free but for pairing head and scan.
 // Bound:       none in time: the versions of a list stay until that list is changed again ("dusty
 //              corners"). After a change, a list holds what was needed when the last scan was made,
@@ -20,7 +23,9 @@
 // Departures from the paper and its artifact:
 //   D1  The period counts from the last scan by any thread; the artifact's from the thread's own,
 //       so that many threads scan many times in a period.
-//   D2  Nodes that leave their structure (owner.hpp) go through a range tracker, where the artifact
+//   D2  A list is walked to its end once for each scan, where the paper's is at each change: with
+//       very many snapshots held that is most of what a change takes.
+//   D3  Nodes that leave their structure (owner.hpp) go through a range tracker, where the artifact
 //       leaves them to Java's collector. When such a node goes, the rest of its lists goes with it;
 //       so ended versions need no holds, and changes hold the node only while they are under way.
 #pragma once
@@ -49,19 +54,23 @@ class steam final
                                           Domain, Timeline>;
 
  public:
-  static constexpr collector_info info{.name = "steam",
-                                       .title = "STEAM+LF",
-                                       .source = "Wei et al., PPoPP 2023, section 6",
-                                       .collects_between = true,
-                                       .reaches_idle_lists = false,
-                                       .cost = "the length of the list that is changed",
-                                       .bound = "none for lists that are not changed again"};
+  static constexpr collector_info info{
+      .name = "steam",
+      .title = "STEAM+LF",
+      .source = "Wei et al., PPoPP 2023, section 6",
+      .collects_between = true,
+      .reaches_idle_lists = false,
+      .cost = "the length of the list that is changed, once a scan",
+      .bound = "none for lists that are not changed again"};
 
   struct options {
     std::chrono::nanoseconds scan_period = std::chrono::milliseconds(1);  ///< 0: at each change
-    range_tracker::options owners{};                                      ///< see D2
+    range_tracker::options owners{};                                      ///< see D3
   };
-  using list = ssl_list<detail::version::any_version<Domain>>;
+  struct list : ssl_list<detail::version::any_version<Domain>> {
+    using ssl_list<detail::version::any_version<Domain>>::ssl_list;
+    atomic<std::uint64_t> compacted_by{0};  ///< see scan_board::compact_further()
+  };
   using typename base::figures;
   using typename base::owner;
   using typename base::session;
@@ -77,6 +86,8 @@ class steam final
   void ended(session& s, list& l, version* old, version*) noexcept {
     figures& mine = base::figures_of(s);
     owner* const of = old->owner();  // `old` may be cut off
+    // relaxed: we have seen its stamp set.
+    const std::uint64_t since = old->since.load_relaxed();
     mine.ended.add(1);
     if (due()) {
       board_.renew(s.guard(), [this](scan_times& found) {
@@ -84,10 +95,11 @@ class steam final
         period_.store_relaxed(period_after(found));
       });
     }
-    const std::uint64_t passed = board_.compact(
-        l, [this](version* head) { this->time().settle(*head); },
+    const std::uint64_t passed = board_.compact_further(
+        l, since, [this](version* head) { this->time().settle(*head); },
         [&](version* v) { base::retire(*v, s.guard(), mine); });
     base::note_cut(mine, passed);
+    if (passed > short_walk) put_off(passed);
     if (of != nullptr) base::let_go(*of, s.guard(), mine);
   }
 
@@ -115,7 +127,16 @@ class steam final
     return now >= next && next_scan_.cas_strong_relaxed(next, now + period_.load_relaxed());
   }
 
+  /// After a scan each list is walked to its end once; the next scan waits for as long as that takes
+  /// a few times, or updates would do little else.
+  void put_off(std::uint64_t passed) noexcept {
+    if (options_.scan_period.count() == 0) return;
+    next_scan_.fetch_add_relaxed(static_cast<std::int64_t>(passed) * ns_for_each_passed);
+  }
+
   static constexpr std::int64_t ns_for_each = 700;
+  static constexpr std::int64_t ns_for_each_passed = 1000;
+  static constexpr std::uint64_t short_walk = 16;
   const options options_;
   scan_board<Domain> board_;
   alignas(cache_line) atomic<std::int64_t> next_scan_{0};
