@@ -107,8 +107,8 @@ class ssl_list : public detail::version::version_chain<ssl_node<Base>> {
 
   /// Cuts off what `scan` does not need, from h (a head with its stamp set) to the old end. Calls
   /// cut(version) for each version cut off by this call or by one that lost against it. Returns how
-  /// many versions it has come to. It may end early: past what has a stamp of `down_to` or more; or,
-  /// if a compaction by this scan has come to the end before, at what that one has left.
+  /// many versions it has come to. It may end early: past what has a stamp of `down_to` or more;
+  /// or, if a compaction by this scan has come to the end before, at what that one has left.
   template <class Cut>
   static std::uint64_t compact(node* h, const scan_times& scan, Cut&& cut,
                                std::uint64_t down_to = 0, bool again = false) {

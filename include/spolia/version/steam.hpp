@@ -127,8 +127,8 @@ class steam final
     return now >= next && next_scan_.cas_strong_relaxed(next, now + period_.load_relaxed());
   }
 
-  /// After a scan each list is walked to its end once; the next scan waits for as long as that takes
-  /// a few times, or updates would do little else.
+  /// After a scan each list is walked to its end once; the next scan waits for as long as that
+  /// takes a few times, or updates would do little else.
   void put_off(std::uint64_t passed) noexcept {
     if (options_.scan_period.count() == 0) return;
     next_scan_.fetch_add_relaxed(static_cast<std::int64_t>(passed) * ns_for_each_passed);
