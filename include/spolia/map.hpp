@@ -42,3 +42,4 @@
 #include <spolia/map/snapshot_hash.hpp>
 #include <spolia/map/snapshot_tree.hpp>
 #include <spolia/map/transact.hpp>
+#include <spolia/map/weighed.hpp>

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -77,6 +78,38 @@ TYPED_TEST(large_values, do_not_pile_up_where_they_are_replaced) {
       map.insert_or_assign(i % large_values_alive, std::vector<char>(size, 'x'));
     });
   }
+}
+
+/// Of an array behind a pointer it is not known how long it is.
+struct unknown_length {
+  explicit unknown_length(std::size_t bytes) : length(bytes), first(new char[bytes]) {
+    std::memset(first.get(), 'x', bytes);
+  }
+  std::size_t length;
+  std::shared_ptr<char[]> first;
+};
+struct told_length {
+  std::size_t operator()(const unknown_length& v) const noexcept { return v.length; }
+};
+
+template <class Map>
+void expect_weighed_values_to_go() {
+  constexpr std::size_t size = megabyte_of_values / 4;
+  Map map;
+  expect_little_waits(size, 1, [&map](int i) {
+    map.insert_or_assign(i % large_values_alive, unknown_length(size));
+  });
+  const auto found = map.find(1);
+  ASSERT_TRUE(found);
+  EXPECT_EQ((*found)->length, size);
+  EXPECT_TRUE(map.visit(1, [](const unknown_length& v) { EXPECT_GT(v.length, 0U); }));
+}
+
+TEST(large_values_of_weighed, do_not_pile_up_where_they_are_replaced) {
+  using value = weighed<unknown_length, told_length>;
+  static_assert(sizeof(value) == sizeof(unknown_length));
+  expect_weighed_values_to_go<abtree<int, value>>();
+  expect_weighed_values_to_go<snapshot_hash<int, value>>();
 }
 
 TEST(large_values_of_pointers, do_not_pile_up_where_they_are_replaced) {
