@@ -5,7 +5,7 @@
 //              (Steam), in the lock-free form of Wei et al., PPoPP 2023, section 6.
 // Idea:        each change cuts off what the scan in force does not need (list_ssl.hpp). The census
 //              is scanned again when the last scan is older than `scan_period`; with S snapshots in
-//              C slots, when it is 0.2 S + 0.02 C microseconds old at least, and one more for each
+//              C slots, when it is 0.2 S + 0.02 C microseconds old at least, and four more for each
 //              version that walks of more than 16 have come to since.
 // Cost:        two words a version, and two a list. The first change of a list after a scan: the
 //              length of the list; any other: what has ended since the one before. One in a period
@@ -135,7 +135,7 @@ class steam final
   }
 
   static constexpr std::int64_t ns_for_each = 700;
-  static constexpr std::int64_t ns_for_each_passed = 1000;
+  static constexpr std::int64_t ns_for_each_passed = 4000;
   static constexpr std::uint64_t short_walk = 16;
   const options options_;
   scan_board<Domain> board_;
