@@ -151,7 +151,7 @@ def test_one_bare_record_is_enough():
 def test_figures_of_the_table_can_be_sorted():
     text = rendered(many())
     body = text[text.index('<table id="figures"') :]
-    assert 'data-sort="2020000.0"' in body
+    assert 'data-sort="2030000.0"' in body
 
 
 @pytest.mark.parametrize("nested", [True, False])
