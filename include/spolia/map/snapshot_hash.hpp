@@ -35,8 +35,8 @@
 //              divided meanwhile. Updates: lock-free. Both besides the collector's upkeep.
 // Bound:       a version for each bucket that has begun, 2^levels at most, and what the collector
 //              promises besides. The table does not shrink; buckets without pairs are passed 64 at
-//              a time, so a look at all pairs takes as long as there are pairs, and some nanoseconds
-//              for each 64 buckets (detail/bucket_group.hpp).
+//              a time, so a look at all pairs takes as long as there are pairs, and besides some
+//              nanoseconds for each 64 buckets (detail/bucket_group.hpp).
 // Memory:      a word a bucket; about 136 bytes a version and its pairs.
 // Keys and values: any that can be moved. If copying them is copying bytes, and at most 32 of them,
 //              versions hold them, and an update copies those of its bucket. All others lie in

@@ -6,8 +6,8 @@
 // one with pairs. The group counts its buckets that do: one more before the first is appended, one
 // less after the last is, and before that the stamp from which on it has none.
 //
-// Why no snapshot misses a pair. It was taken at t, and finds the count 0. A version with pairs that
-//   is there at that moment was counted, and is not any more: so one without pairs came after it,
+// Why no snapshot misses a pair. It was taken at t, and finds the count 0. A version with pairs
+//   that had come before was counted, and is not any more: so one without pairs came after it,
 //   whose stamp is not above `empty_since_`, and that is not above t. What is counted later is
 //   appended later, and its stamp is drawn after that: the snapshot has made the clock pass t
 //   before, so the stamp is above t. The first half of a division has the stamp of both, and the
