@@ -257,6 +257,10 @@ TEST(conditions_of_ranges, have_any_ends) {
   EXPECT_EQ(after_a_look(looks(601, 700), erases(597)), outcome::done);
   EXPECT_EQ(after_a_look(looks(601, 700), [](ages& map) { map.insert(699, 0); }),
             outcome::outdated);
+  const auto fills = [](ages& map) {  // more leaves than one
+    for (int k = 601; k < 700; ++k) map.insert(k, 0);
+  };
+  EXPECT_EQ(after_a_look(looks(601, 700), fills), outcome::outdated);
 }
 
 TEST(conditions_of_ranges, go_with_changes_within_them) {
@@ -499,6 +503,89 @@ TEST_F(stopped_batch, is_undone_when_others_have_relied_on_the_same_since) {
   });
   EXPECT_EQ(result.is, outcome::refused);
   EXPECT_EQ(result.condition, 0U);
+}
+
+TEST_F(stopped_batch, and_another_are_undone_by_one_update_of_what_both_rely_on) {
+  const commit_result first = commit_while([&] {
+    changes other;
+    other.expect(map, 0, 1);
+    other.expect_there(last, 5);
+    other.insert(other_log, 0, 0);
+    what = [&] { map.insert_or_assign(0, 7); };
+    const commit_result second = other.commit();
+    EXPECT_EQ(second.is, outcome::refused);
+    EXPECT_EQ(second.retries, 1U);
+    EXPECT_FALSE(other_log.contains(0));
+  });
+  EXPECT_EQ(first.is, outcome::refused);
+  EXPECT_EQ(first.retries, 1U);
+}
+
+/// The first run is undone once, and then out of date; the second has one retry left.
+TEST_F(stopped_batch, within_a_transaction_uses_up_the_budget_of_all_runs) {
+  int runs = 0;
+  std::function<void()> disturb = [&] {
+    map.insert_or_assign(0, 1);
+    other_log.insert(1, 0);
+    what = disturb;
+  };
+  const commit_result result = transact(
+      [&](changes& all) {
+        ++runs;
+        all.expect(map, 0, 1);
+        all.find(other_log, 1);
+        all.expect_there(last, 5);
+        all.insert(log, 0, 0);
+        what = disturb;
+      },
+      3);
+  what = nullptr;
+  EXPECT_EQ(result.is, outcome::disturbed);
+  EXPECT_EQ(result.retries, 3U);
+  EXPECT_EQ(runs, 2);
+}
+
+/// Compares, and once lets something else happen before.
+struct comes_between {
+  bool operator==(const comes_between& other) const {
+    if (*what) std::exchange(*what, nullptr)();
+    return number == other.number;
+  }
+  long number;
+  std::function<void()>* what;
+};
+
+/// Neither marks of several batches nor blocks for which another thread came first stay.
+TEST_F(stopped_batch, leaves_no_memory_behind) {
+  snapshot_hash<int, comes_between> compared;
+  const comes_between one{1, &what};
+  compared.insert(0, one);
+  const auto rounds = [&](int n) {
+    for (int i = 0; i < n; ++i) {
+      changes all;
+      all.expect(map, 0, 1);
+      all.expect_there(last, 5);
+      all.insert(log, 0, 0);
+      what = [&] {
+        changes other;
+        other.expect(map, 0, 1);
+        other.insert_or_assign(other_log, 0, 0);
+        EXPECT_TRUE(other.commit());
+        map.insert_or_assign(0, 1);
+      };
+      EXPECT_EQ(all.commit().retries, 1U);
+      all.expect(compared, 0, one);
+      what = [&] { compared.insert_or_assign(0, one); };
+      EXPECT_TRUE(all.commit());
+    }
+    const auto settle = [](auto&... maps) {
+      for (int i = 0; i < 3; ++i) ((maps.collect(), maps.domain().drain()), ...);
+    };
+    settle(map, last, log, other_log, compared);
+    return live_allocations();
+  };
+  const std::int64_t few = rounds(100);
+  EXPECT_LE(rounds(600), few + 200);
 }
 
 TEST_F(stopped_batch, goes_on_beside_others_that_rely_on_the_same) {
