@@ -69,10 +69,14 @@ class counted_face : public value_updates<counted_face<Map, Key, Value>, Key, Va
   }
 
   /// True if the key was absent, and is there now.
-  bool insert(const Key& key, const Value& value) { return told(self().put(key, value, false)); }
+  bool insert(const Key& key, const Value& value) {
+    if constexpr (copies()) return told(self().put(key, value, false));
+    return false;
+  }
   /// The same; false: its value was replaced.
   bool insert_or_assign(const Key& key, const Value& value) {
-    return told<true>(self().put(key, value, true));
+    if constexpr (copies()) return told<true>(self().put(key, value, true));
+    return false;
   }
   /// True if the key was there.
   bool erase(const Key& key) { return told(self().remove(key)); }
@@ -103,6 +107,15 @@ class counted_face : public value_updates<counted_face<Map, Key, Value>, Key, Va
   }
   bool erase_seen(const Key& key, const seen& was) { return told(self().remove(key, was)); }
 
+  /// Asked in functions, where the types are complete.
+  static consteval bool copies() {
+    constexpr bool both = std::copy_constructible<Key> && std::copy_constructible<Value>;
+    static_assert(
+        both,
+        "spolia: counted maps copy keys and values: take another map for what can only be "
+        "moved, or keep a std::shared_ptr to it");
+    return both;
+  }
   /// The answer of an update that has changed something if it is `true`, or Anyhow.
   template <bool Anyhow = false>
   SPOLIA_ALWAYS_INLINE static bool told(bool answer) noexcept {
