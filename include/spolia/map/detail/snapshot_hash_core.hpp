@@ -323,35 +323,34 @@ class snapshot_hash_core {
 
   /// Makes `fresh` the newest version of the bucket, if p.newest still is.
   bool append(session& s, const place& p, version* fresh) noexcept {
+    if ((p.newest->count() == 0) != (fresh->count() == 0)) [[unlikely]]
+      return append_counted(s, p, fresh);
+    return append_now(s, p, fresh);
+  }
+  /// The first pair of the bucket comes, or the last one goes.
+  SPOLIA_NOINLINE bool append_counted(session& s, const place& p, version* fresh) noexcept {
+    const bool comes = fresh->count() != 0;
+    bucket_group& neighbours = table_.group_of(p.bucket);
+    if (comes && !SPOLIA_FAULT("hash.counted_late")) neighbours.enter();
+    if (!append_now(s, p, fresh)) {
+      if (comes) neighbours.take_back();
+      return false;
+    }
+    if (comes && SPOLIA_FAULT("hash.counted_late")) neighbours.enter();
+    // relaxed: it has its stamp.
+    if (!comes) neighbours.leave(SPOLIA_FAULT("hash.empty_ever") ? 0 : fresh->since.load_relaxed());
+    return true;
+  }
+  bool append_now(session& s, const place& p, version* fresh) noexcept {
     list& l = table_[p.bucket];
     Collector::place(l, *fresh);
     list::aim(p.newest, fresh);
     if (!SPOLIA_FAULT("hash.covers_division")) finish_division(*p.newest, p.bucket);
-    const bool had_pairs = p.newest->count() != 0;
-    const bool has_pairs = fresh->count() != 0;
-    if (has_pairs && !had_pairs && !SPOLIA_FAULT("hash.counted_late")) [[unlikely]]
-      enter_group(p.bucket);
-    if (!l.try_append(p.newest, fresh)) {
-      if (has_pairs && !had_pairs) [[unlikely]]
-        table_.group_of(p.bucket).take_back();
-      return false;
-    }
+    if (!l.try_append(p.newest, fresh)) return false;
     fresh->stamp.see_to(time(), *fresh);
-    if (has_pairs && !had_pairs && SPOLIA_FAULT("hash.counted_late")) enter_group(p.bucket);
-    if (had_pairs && !has_pairs) [[unlikely]]
-      leave_group(p.bucket, *fresh);
     finish_division(*fresh, p.bucket);
     collector_.ended(s, l, p.newest, fresh);
     return true;
-  }
-
-  SPOLIA_NOINLINE void enter_group(std::uint64_t bucket) noexcept {
-    table_.group_of(bucket).enter();
-  }
-  SPOLIA_NOINLINE void leave_group(std::uint64_t bucket, const version& empty) noexcept {
-    // relaxed: it has its stamp.
-    const std::uint64_t since = empty.since.load_relaxed();
-    table_.group_of(bucket).leave(SPOLIA_FAULT("hash.empty_ever") ? 0 : since);
   }
 
   /// Begins the other bucket, if v came about by a division and no thread has.
