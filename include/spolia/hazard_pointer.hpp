@@ -175,7 +175,12 @@ class hazard_pointer {
   T* protect_from(const Source& src) noexcept {
     static_assert(hazard_protectable<T>, "T must be hazard-protectable");
     T* seen = source_traits<Source>::load_relaxed(src);
-    if (!owns_one()) return nullptr;
+    if (!owns_one()) {
+      seen = nullptr;
+      // Else a compiler that sees it warns of null where a program uses what it has protected.
+      asm("" : "+r"(seen));
+      return seen;
+    }
     while (!detail::reclaim::handed_hazards::try_protect(*slot_, seen, src)) continue;
     return seen;
   }
