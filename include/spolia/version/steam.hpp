@@ -5,8 +5,8 @@
 //              (Steam), in the lock-free form of Wei et al., PPoPP 2023, section 6.
 // Idea:        each change cuts off what the scan in force does not need (list_ssl.hpp). The census
 //              is scanned again when the last scan is older than `scan_period`; with S snapshots in
-//              C slots, when it is 0.2 S + 0.02 C microseconds old at least, and four more for each
-//              version that walks of more than 16 have come to since.
+//              C slots, when it is 0.2 S + 0.02 C microseconds old, and three times as old as
+//              walks of more than 16 versions have taken since.
 // Cost:        two words a version, and two a list. The first change of a list after a scan: the
 //              length of the list; any other: what has ended since the one before. One in a period
 //              a scan.
@@ -89,7 +89,8 @@ class steam final
     // relaxed: we have seen its stamp set.
     const std::uint64_t since = old->since.load_relaxed();
     mine.ended.add(1);
-    if (due()) {
+    const std::int64_t begun = now();
+    if (due(begun)) {
       board_.renew(s.guard(), [this](scan_times& found) {
         this->time().scan(found);
         period_.store_relaxed(period_after(found));
@@ -99,7 +100,7 @@ class steam final
         l, since, [this](version* head) { this->time().settle(*head); },
         [&](version* v) { base::retire(*v, s.guard(), mine); });
     base::note_cut(mine, passed);
-    if (passed > short_walk) put_off(passed);
+    if (passed > short_walk) put_off(passed, begun);
     if (of != nullptr) base::let_go(*of, s.guard(), mine);
   }
 
@@ -118,24 +119,30 @@ class steam final
     const auto long_scan = static_cast<std::int64_t>(found.is_worth()) * ns_for_each;
     return (std::max)(std::int64_t{options_.scan_period.count()}, long_scan);
   }
+  /// In nanoseconds; where each change scans, no time is asked for.
+  [[nodiscard]] std::int64_t now() const {
+    if (options_.scan_period.count() == 0) return 0;
+    return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  }
   /// Whether this thread is to scan now.
-  bool due() noexcept {
+  bool due(std::int64_t at) noexcept {
     if (options_.scan_period.count() == 0) return true;
-    const std::int64_t now =
-        std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
     std::int64_t next = next_scan_.load_relaxed();
-    return now >= next && next_scan_.cas_strong_relaxed(next, now + period_.load_relaxed());
+    return at >= next && next_scan_.cas_strong_relaxed(next, at + period_.load_relaxed());
   }
 
-  /// After a scan each list is walked to its end once; the next scan waits for as long as that
-  /// takes a few times, or updates would do little else.
-  void put_off(std::uint64_t passed) noexcept {
+  /// After a scan each list is walked to its end once. The next scan waits for three times as long
+  /// as that takes, or updates would do little else; but a thread that lost its processor meanwhile
+  /// has not walked.
+  void put_off(std::uint64_t passed, std::int64_t begun) noexcept {
     if (options_.scan_period.count() == 0) return;
-    next_scan_.fetch_add_relaxed(static_cast<std::int64_t>(passed) * ns_for_each_passed);
+    const std::int64_t walked = now() - begun;
+    const std::int64_t at_most = static_cast<std::int64_t>(passed) * ns_for_each_passed;
+    next_scan_.fetch_add_relaxed(3 * (std::min)(walked, at_most));
   }
 
   static constexpr std::int64_t ns_for_each = 700;
-  static constexpr std::int64_t ns_for_each_passed = 4000;
+  static constexpr std::int64_t ns_for_each_passed = 1500;  // where nothing of it is in the caches
   static constexpr std::uint64_t short_walk = 16;
   const options options_;
   scan_board<Domain> board_;
