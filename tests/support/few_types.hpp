@@ -2,8 +2,8 @@
 /// \file
 /// Suites over many types are what takes longest to compile. Of each day's stages, those with a
 /// sanitizer have the first few of the types (SPOLIA_FEW_TYPES), and the release stage has the
-/// others (SPOLIA_OTHER_TYPES) with the first one: each type is in one of them. `./dev test --all`
-/// has all types in its stage clang.
+/// others (SPOLIA_OTHER_TYPES) with the first one: each type is in one of them, but where types are
+/// very many. `./dev test --all` has all types in its stage clang.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -35,11 +35,24 @@ template <std::size_t Left, class... Done, class T, class... Rest>
 struct first<Left, testing::Types<Done...>, T, Rest...>
     : first<Left - 1, testing::Types<Done..., T>, Rest...> {};
 
+template <class Done, class... Rest>
+struct every_second {
+  using type = Done;
+};
+template <class... Done, class T>
+struct every_second<testing::Types<Done...>, T> {
+  using type = testing::Types<Done..., T>;
+};
+template <class... Done, class T, class LeftOut, class... Rest>
+struct every_second<testing::Types<Done...>, T, LeftOut, Rest...>
+    : every_second<testing::Types<Done..., T>, Rest...> {};
+
 template <std::size_t Left, class... Types>
 struct others;
 template <class First, class... Rest>
 struct others<1, First, Rest...> {
   using type = testing::Types<First, Rest...>;
+  using half = typename every_second<testing::Types<First>, Rest...>::type;
 };
 template <std::size_t Left, class First, class Second, class... Rest>
   requires(Left > 1)
@@ -78,10 +91,16 @@ using parted = types<Few, All...>;
 #endif
 
 /// As `types`, but the first few under each sanitizer, also where there is time: of all types, one
-/// program would take more memory to compile than small machines have.
+/// program would take more memory to compile than small machines have. Of the others, every second
+/// one.
+#if SPOLIA_TEST_OTHER_TYPES
+template <std::size_t Few, class... All>
+using types_where_cheap = typename shortened::others<Few, All...>::half;
+#else
 template <std::size_t Few, class... All>
 using types_where_cheap =
     typename std::conditional_t<sanitized, shortened::first<Few, testing::Types<>, All...>,
                                 std::type_identity<types<Few, All...>>>::type;
+#endif
 
 }  // namespace spolia::test
