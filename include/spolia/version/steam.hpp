@@ -4,9 +4,8 @@
 // Source:      Böttcher et al.: Scalable Garbage Collection for In-Memory MVCC Systems, VLDB 2020
 //              (Steam), in the lock-free form of Wei et al., PPoPP 2023, section 6.
 // Idea:        each change cuts off what the scan in force does not need (list_ssl.hpp). The census
-//              is scanned again when the last scan is older than `scan_period`; with S snapshots in
-//              C slots, when it is 0.2 S + 0.02 C microseconds old, and three times as old as
-//              walks of more than 16 versions have taken since.
+//              is scanned again when the last scan is older than `scan_period`, and three times as
+//              old as that scan, and walks of more than 16 versions since, have taken.
 // Cost:        two words a version, and two a list. The first change of a list after a scan: the
 //              length of the list; any other: what has ended since the one before. One in a period
 //              a scan.
@@ -89,18 +88,19 @@ class steam final
     // relaxed: we have seen its stamp set.
     const std::uint64_t since = old->since.load_relaxed();
     mine.ended.add(1);
-    const std::int64_t begun = now();
+    std::int64_t begun = now();
     if (due(begun)) {
-      board_.renew(s.guard(), [this](scan_times& found) {
-        this->time().scan(found);
-        period_.store_relaxed(period_after(found));
-      });
+      board_.renew(s.guard(), [this](scan_times& found) { this->time().scan(found); });
+      const std::int64_t end = put_off(begun, longest_scan);
+      scan_takes_.store_relaxed((std::min)(end - begun, longest_scan));
+      begun = end;
     }
     const std::uint64_t passed = board_.compact_further(
         l, since, [this](version* head) { this->time().settle(*head); },
         [&](version* v) { base::retire(*v, s.guard(), mine); });
     base::note_cut(mine, passed);
-    if (passed > short_walk) put_off(passed, begun);
+    // A thread that lost its processor meanwhile has not walked all of the time.
+    if (passed > short_walk) put_off(begun, static_cast<std::int64_t>(passed) * ns_for_each);
     if (of != nullptr) base::let_go(*of, s.guard(), mine);
   }
 
@@ -114,40 +114,37 @@ class steam final
   static bool expire(version&, figures&, typename Domain::guard&) noexcept { return true; }
 
  private:
-  /// Where snapshots are very many, a scan takes milliseconds, and must not take all of the time.
-  [[nodiscard]] std::int64_t period_after(const scan_times& found) const noexcept {
-    const auto long_scan = static_cast<std::int64_t>(found.is_worth()) * ns_for_each;
-    return (std::max)(std::int64_t{options_.scan_period.count()}, long_scan);
-  }
   /// In nanoseconds; where each change scans, no time is asked for.
   [[nodiscard]] std::int64_t now() const {
     if (options_.scan_period.count() == 0) return 0;
     return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
   }
-  /// Whether this thread is to scan now.
+  /// Whether this thread is to scan now; then no other is meanwhile.
   bool due(std::int64_t at) noexcept {
     if (options_.scan_period.count() == 0) return true;
     std::int64_t next = next_scan_.load_relaxed();
-    return at >= next && next_scan_.cas_strong_relaxed(next, at + period_.load_relaxed());
+    if (at < next) return false;
+    const std::int64_t later = at + scan_takes_.load_relaxed() + options_.scan_period.count();
+    return next_scan_.cas_strong_relaxed(next, later);
   }
 
-  /// After a scan each list is walked to its end once. The next scan waits for three times as long
-  /// as that takes, or updates would do little else; but a thread that lost its processor meanwhile
-  /// has not walked.
-  void put_off(std::uint64_t passed, std::int64_t begun) noexcept {
-    if (options_.scan_period.count() == 0) return;
-    const std::int64_t walked = now() - begun;
-    const std::int64_t at_most = static_cast<std::int64_t>(passed) * ns_for_each_passed;
-    next_scan_.fetch_add_relaxed(3 * (std::min)(walked, at_most));
+  /// Where snapshots are very many, a scan takes milliseconds, and so do walks of all lists that
+  /// come after it. The next scan waits for three times as long as they take, or updates would do
+  /// little else. Of what has taken from `begun` on `at_most` counts. The time now.
+  std::int64_t put_off(std::int64_t begun, std::int64_t at_most) noexcept {
+    if (options_.scan_period.count() == 0) return begun;
+    const std::int64_t end = now();
+    next_scan_.fetch_add_relaxed(3 * (std::min)(end - begun, at_most));
+    return end;
   }
 
-  static constexpr std::int64_t ns_for_each = 700;
-  static constexpr std::int64_t ns_for_each_passed = 1500;  // where nothing of it is in the caches
+  static constexpr std::int64_t ns_for_each = 1500;  // where nothing of it is in the caches
+  static constexpr std::int64_t longest_scan = 300'000'000;
   static constexpr std::uint64_t short_walk = 16;
   const options options_;
   scan_board<Domain> board_;
   alignas(cache_line) atomic<std::int64_t> next_scan_{0};
-  atomic<std::int64_t> period_{options_.scan_period.count()};  // as the last scan says
+  atomic<std::int64_t> scan_takes_{0};  // the last one
 };
 
 static_assert(version_collector<steam<>>);
