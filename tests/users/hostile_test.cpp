@@ -284,7 +284,7 @@ void use_domain() {
     auto g = nodes.enter();
     const auto seen = g.protect(root);
     EXPECT_EQ(seen->number, 4);
-    root.store_release(nodes.template make<node>(5));
+    root.store_release(new node(5));
     g.retire(seen.get());
   }
   {
