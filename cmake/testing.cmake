@@ -22,6 +22,8 @@
 # MUCH_WORK: millions of rows, to see what becomes of memory or time. Where nothing is optimised that
 # takes minutes, and a sanitizer changes both: `./dev test --quick` leaves it out, and so does each
 # day's stage with a sanitizer (SPOLIA_MUCH_WORK_TESTS).
+# The others, where they are about what stands in headers, are for clang each day, which takes half
+# of g++'s time to compile them (SPOLIA_PLAIN_TESTS).
 #
 # ALONE: stays a program of its own where others are joined (joined.cmake), as it is compiled in a
 # way of its own or replaces what the others use.
@@ -88,6 +90,11 @@ function(spolia_add_test)
      (arg_MUCH_WORK AND NOT SPOLIA_MUCH_WORK_TESTS))
     return()
   endif()
+  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
+  if(NOT SPOLIA_PLAIN_TESTS AND folder IN_LIST SPOLIA_FOLDERS_OF_HEADERS AND
+     NOT (arg_STRESS OR arg_NATIVE))
+    return()
+  endif()
   set(kind ${arg_LABELS})
   if(arg_STRESS AND CMAKE_BUILD_TYPE STREQUAL "Release")
     string(APPEND kind -stress)
@@ -99,7 +106,6 @@ function(spolia_add_test)
     string(APPEND kind -faults)
   endif()
   if(SPOLIA_JOIN_TESTS AND NOT arg_ALONE)
-    cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME folder)
     set(target tests-${folder}-${kind})
     if(NOT TARGET ${target})
       set(made_here TRUE)
@@ -196,7 +202,8 @@ endfunction()
 # What must not compile: refused/*.cpp beside the caller, as tests PREFIX/name. Once for each
 # compiler: neither the optimiser nor a sanitizer has a say in it.
 function(spolia_add_refused prefix)
-  if(SPOLIA_SANITIZE MATCHES "thread" OR (SPOLIA_SANITIZE AND SPOLIA_EVERY_DAY)
+  if(SPOLIA_SANITIZE MATCHES "thread"
+     OR (SPOLIA_EVERY_DAY AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
      OR (CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT CMAKE_BUILD_TYPE STREQUAL "Release"))
     return()
   endif()

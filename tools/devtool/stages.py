@@ -240,6 +240,7 @@ def _packages(run: context) -> tally:
 STAGES = [
     stage("lint", 300, (), _lint),
     stage("release", 3600, ("build", "tool"), _release),
+    stage("headers", 1800, ("build", "clang"), _preset("test-headers")),
     stage("asan-ubsan", 2700, ("build", "clang"), _preset("test-asan-ubsan")),
     stage("tsan", 2700, ("build", "clang"), _preset("test-tsan")),
     stage("model", 1800, ("build",), _preset("test-model")),
@@ -264,6 +265,7 @@ LONG_STAGES = [
     stage("packages", 5400, ("build", "tool", "package", "debian", "python"), _packages),
     stage("bench", 1800, ("build", "bench", "python"), _bench),
     stage("systems", 7200, ("build",), _systems),
+    stage("gcc", 7200, ("build", "bench", "tool"), _preset("release", *NOT_PACKAGE)),
     stage("clang", 7200, ("build", "bench", "tool", "clang"), _preset("clang", *NOT_PACKAGE)),
     stage("asan-ubsan-all", 7200, ("build", "tool", "clang"), _preset("asan-ubsan")),
     stage("tsan-all", 7200, ("build", "clang"), _preset("tsan")),
