@@ -720,10 +720,13 @@ class history_of_maps {
 
 TEST(transactions_of_threads, have_serializable_histories) {
   history_of_maps maps;
-  run_stress({.threads = 3, .share = 0.5}, [&](stress_thread& self) { maps.run(self); });
+  // On a busy machine it takes more than one round.
+  for (int round = 0; round < 10 && maps.all().size() <= 100; ++round) {
+    run_stress({.threads = 3, .share = 0.5}, [&](stress_thread& self) { maps.run(self); });
+  }
   const auto all = maps.all();
   EXPECT_EQ(serializability_broken(all), "") << all.size() << " transactions";
-  EXPECT_GT(all.size(), 20U) << "on a busy machine, too";
+  EXPECT_GT(all.size(), 100U);
   EXPECT_EQ(maps.tree_is_wrong(), "");
 }
 
