@@ -52,6 +52,12 @@ def _flags(run, tool: str = "") -> list[str]:
     return run.step(["pkg-config", "--cflags", "--libs", name], env=where).output.split()
 
 
+def _parted(words: list[str]) -> tuple[list[str], list[str]]:
+    """The words of a command but for its libraries, and these, which follow the sources."""
+    libraries = [word for word in words if word.startswith(("-l", "-L"))]
+    return [word for word in words if word not in libraries], libraries
+
+
 def _silent(outcome, tool: str) -> tally:
     """No word of the tool's, which ends with a status of its own, and says its name."""
     quiet = "Sanitizer" not in outcome.output and "==" not in outcome.output
@@ -62,8 +68,7 @@ def _silent(outcome, tool: str) -> tally:
 
 def _compiled(run, command: list[str], source, program):
     program.parent.mkdir(parents=True, exist_ok=True)
-    libraries = [word for word in command if word.startswith(("-l", "-L"))]
-    rest = [word for word in command if word not in libraries]
+    rest, libraries = _parted(command)
     return run.step([*rest, str(source), "-o", str(program), *libraries])
 
 
@@ -161,15 +166,14 @@ def _in_go(run, one: row) -> tally:
     outcome = _installed(run, GCC)
     if not outcome.ok:
         return told(outcome, "the installation")
-    flags = _flags(run)
-    split = [word for word in flags if word.startswith(("-l", "-L"))]
+    rest, libraries = _parted(_flags(run))
     env = dict(
         os.environ,
         CXX=GCC,
         GOFLAGS="-mod=mod",
         GOCACHE=str(one.program.parent / "cache"),
-        CGO_CXXFLAGS=" ".join([*OPTIONS, *(word for word in flags if word not in split)]),
-        CGO_LDFLAGS=" ".join([*split, "-lstdc++", "-pthread"]),
+        CGO_CXXFLAGS=" ".join([*OPTIONS, *rest]),
+        CGO_LDFLAGS=" ".join([*libraries, "-lstdc++", "-pthread"]),
     )
     built = ["env", "-C", str(SOURCES / "go"), "go", "build", "-o", str(one.program), "."]
     outcome = run.step(built, env=env)
@@ -182,9 +186,8 @@ def _by_module(run, one: row) -> tally:
     if not outcome.ok:
         return told(outcome, "the installation")
     folder, source = one.program.parent, SOURCES / "module"
-    flags = _flags(run)
-    libraries = [word for word in flags if word.startswith(("-l", "-L"))]
-    command = [CLANG, *OPTIONS, *(word for word in flags if word not in libraries)]
+    rest, libraries = _parted(_flags(run))
+    command = [CLANG, *OPTIONS, *rest]
     compiled = folder / "spolia.pcm"
     outcome = _compiled(run, [*command, "--precompile"], source / "spolia.cppm", compiled)
     objects = []

@@ -21,9 +21,8 @@ NOT_PACKAGE = ["-LE", "package"]
 PYTEST_RAN_NONE = 5
 
 # Built and run before the rest of a release build: programs, see ctest.selection().
-FIRST = "^(atomic|census|clock|counters|unwind|db_[a-z_]+)$"
+FIRST = "^db_[a-z_]+$"
 HEADERS = "all_verify_interface_header_sets"
-
 
 # The rows of docs/where-it-runs.md, and of their lines in docs/last-full-test.md the names.
 ROWS = systems.ROWS + installed.ROWS
