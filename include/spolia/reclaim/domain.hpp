@@ -305,9 +305,8 @@ class domain final : private threads::listener {
     if (!SPOLIA_CHECKS) return true;
     if (!block.was_made()) {
       misuse::report(
-          "a block is retired or destroyed that no make() has made: make it so, or retire it with "
-          "its "
-          "deleter, as in guard.retire(p, std::default_delete<node>())",
+          "a block is retired or destroyed that no make() has made: make it so, or retire it "
+          "with its deleter, as in guard.retire(p, std::default_delete<node>())",
           threads::number());
       return false;
     }
