@@ -566,8 +566,9 @@ void retire_beside_a_deaf_reader(void (*make_deaf)()) {
     source.store_release(nullptr);
     fixture::retire(guard, n);
   }
-  // Past its high mark each retirement waits for the reader most of a second, in vain.
-  for (int i = 0; i < 40; ++i) {
+  // At the high mark, which the bound of one thread is, a retirement waits for the reader in vain.
+  const std::uint64_t past_the_mark = d.garbage_bound(1).value() + 2;
+  for (std::uint64_t i = 0; i < past_the_mark; ++i) {
     auto* const fresh = d.make<fixture::node>(book);
     auto guard = d.enter();
     fixture::retire(guard, fresh);
