@@ -81,7 +81,7 @@ void check_index(const db::reader& at, const db::table& t, const db::index_spec&
 }  // namespace
 
 void run_check(const check_request& r, const common& c) {
-  const db::database base = open_to_read(r.store, c.chosen.store, c.show);
+  const db::database base = open_to_read(r.store, c.chosen.store, {c.show, c.nice});
   const db::recovery_report& found = base.recovered();
   progress bar("check", 0, c.show);
   const db::reader now = base.snapshot("check");

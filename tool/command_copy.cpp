@@ -79,7 +79,7 @@ class stoppable_files final : public db::storage_files {
 db::database open_to_copy(const copy_request& r, const common& c) {
   db::options o = c.chosen.store;
   o.files = std::make_shared<stoppable_files>();
-  return open_to_read(r.from, o, c.show);
+  return open_to_read(r.from, o, {c.show, c.nice});
 }
 
 /// A whole copy in a folder that is made, read once more before it gets its name.
@@ -98,7 +98,7 @@ void copy_whole(const copy_request& r, const common& c) {
 /// A whole copy on standard output.
 void copy_out(const copy_request& r, const common& c) {
   if (::isatty(STDOUT_FILENO) == 1) throw usage_error("a copy is not for a terminal to show");
-  db::database base = open_to_read(r.from, c.chosen.store, c.show);
+  db::database base = open_to_read(r.from, c.chosen.store, {c.show, c.nice});
   progress bar("backup", 0, c.show);
   file_sink out(standard_stream);
   std::uint64_t done = 0;

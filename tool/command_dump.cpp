@@ -45,7 +45,7 @@ void run_dump(const dump_request& r, const common& c) {
   if (output && r.format == text_format::csv && r.tables.size() != 1) {
     throw usage_error("CSV on standard output holds one table: say which with --table");
   }
-  const db::database base = open_to_read(r.store, c.chosen.store, c.show);
+  const db::database base = open_to_read(r.store, c.chosen.store, {c.show, c.nice});
   auto tables = chosen_tables(base, r.tables);
   std::vector<db::table*> left;
   if (!output || r.format == text_format::json) left = take_unnameable(tables);

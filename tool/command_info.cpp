@@ -87,7 +87,7 @@ void print_json(const std::filesystem::path& store, const db::recovery_report& f
 }  // namespace
 
 void run_info(const info_request& r, const common& c) {
-  const db::database base = open_to_read(r.store, c.chosen.store, c.show);
+  const db::database base = open_to_read(r.store, c.chosen.store, {c.show, c.nice});
   progress bar("read", 0, c.show);
   const db::reader now = base.snapshot("info");
   std::vector<table_info> tables;

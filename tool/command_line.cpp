@@ -21,6 +21,7 @@ namespace {
 struct line_options {
   std::optional<std::filesystem::path> config;
   std::string progress = "auto";
+  int nice = 10;
   std::optional<std::string> durability;
   std::optional<std::string> conflict;
   std::optional<std::uint64_t> batch;
@@ -52,6 +53,7 @@ common merge(const line_options& o) {
     c.chosen = read_settings(*o.config);
   }
   c.show = progress_names.at(o.progress);
+  c.nice = o.nice;
   if (o.durability) {
     c.chosen.store.durability = named("--durability", [&] { return durability_of(*o.durability); });
   }
@@ -80,6 +82,14 @@ class command {
              const char* help = "folder of a store") {
     app.add_option(name, to, help)->required();
   }
+  /// Its store may be one that a program has open.
+  void looks_at_store(std::filesystem::path& to) {
+    store(to);
+    app.add_option("--nice", line->nice,
+                   "step back behind the store's program where processors are few: 0 to 19")
+        ->check(CLI::Range(0, 19))
+        ->capture_default_str();
+  }
   void does(std::function<void()>& run, void (*f)(const Request&, const common&)) {
     app.callback([&run, f, r = request, l = line] { run = [=] { f(*r, merge(*l)); }; });
   }
@@ -91,7 +101,7 @@ class command {
 
 void add_info(CLI::App& app, std::function<void()>& run) {
   command<info_request> c(app, "info", "what is in a store: tables, rows, log");
-  c.store(c.request->store);
+  c.looks_at_store(c.request->store);
   c.app.add_flag("--hash", c.request->hash,
                  "a sum over each table's rows: the same for the same rows");
   c.app.add_flag("--json", c.request->json, "one line of JSON");
@@ -100,13 +110,13 @@ void add_info(CLI::App& app, std::function<void()>& run) {
 
 void add_check(CLI::App& app, std::function<void()>& run) {
   command<check_request> c(app, "check", "reads all of a store, and compares sums and indexes");
-  c.store(c.request->store);
+  c.looks_at_store(c.request->store);
   c.does(run, run_check);
 }
 
 void add_dump(CLI::App& app, std::function<void()>& run) {
   command<dump_request> c(app, "dump", "writes tables as text, all as of one moment");
-  c.store(c.request->store);
+  c.looks_at_store(c.request->store);
   c.app.add_option("to", c.request->to, "folder to make, or - for standard output")->required();
   const auto format = std::make_shared<std::string>("json");
   c.app.add_option("--format", *format, "csv or json, which is JSON lines")
@@ -186,7 +196,7 @@ void add_load(CLI::App& app, std::function<void()>& run) {
 void add_copies(CLI::App& app, std::function<void()>& run) {
   command<copy_request> b(app, "backup",
                           "copies a store, also one that a program has open, and checks it");
-  b.store(b.request->from);
+  b.looks_at_store(b.request->from);
   b.app
       .add_option(
           "to", b.request->to,

@@ -20,6 +20,7 @@ namespace tool {
 struct common {
   settings chosen;
   progress_mode show = progress_mode::automatic;
+  int nice = 0;  ///< of commands that look at a store which a program may have open
 };
 
 struct info_request {

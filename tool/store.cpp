@@ -2,6 +2,7 @@
 #include "store.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <string>
@@ -86,13 +87,16 @@ bool is_store(const fs::path& directory) {
   return fs::exists(there);
 }
 
-db::database open_to_read(const fs::path& directory, db::options o, progress_mode show) {
+db::database open_to_read(const fs::path& directory, db::options o, looking how) {
   if (!is_store(directory) && !has_data(directory)) {
     throw usage_error(directory.string() + " is not the folder of a store");
   }
   o.read_only = true;
   o.attach = true;  // a program may have it
-  return open_old(directory, std::move(o), show);
+  // The program's threads go first where there are fewer processors than work. Threads that this
+  // process starts from now on inherit it; to step back is always allowed.
+  if (how.nice != 0) static_cast<void>(::nice(how.nice));
+  return open_old(directory, std::move(o), how.show);
 }
 
 db::database open_made(const fs::path& directory, db::options o, progress_mode show) {

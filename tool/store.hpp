@@ -12,9 +12,14 @@ namespace tool {
 
 namespace db = spolia::db;
 
+/// How a store is looked at that a program may have open.
+struct looking {
+  progress_mode show = progress_mode::automatic;
+  int nice = 10;  ///< 0 to 19: by how much this process steps back behind the program
+};
+
 /// To be read: nothing in the directory changes. Throws usage_error if there is no store there.
-db::database open_to_read(const std::filesystem::path& directory, db::options o,
-                          progress_mode show);
+db::database open_to_read(const std::filesystem::path& directory, db::options o, looking how);
 /// The same for a copy that was just made: whether it is whole.
 db::database open_made(const std::filesystem::path& directory, db::options o, progress_mode show);
 /// A store that exists, or a new one.

@@ -4,6 +4,8 @@
 // system's clock is set.
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
 #include <algorithm>
 #include <chrono>
@@ -75,6 +77,32 @@ const std::vector<some_streams> odd_streams = {{">/dev/full 2>err", false},
                                                {"<&- >out 2>err", true},
                                                {">out 2>&-", true},
                                                {"<&- >&- 2>&-", false}};
+
+/// By how much a command has lowered its priority, as is seen when it has ended.
+int lowered_by(pid_t child) {
+  siginfo_t how{};
+  EXPECT_EQ(waitid(P_PID, static_cast<id_t>(child), &how, WEXITED | WNOWAIT), 0);
+  const int its = getpriority(PRIO_PROCESS, static_cast<id_t>(child));
+  return its - getpriority(PRIO_PROCESS, 0);
+}
+
+TEST_F(tool_streams, commands_that_look_at_a_store_let_its_program_go_first) {
+  for (const char* const command : {"info", "check", "dump", "backup"}) {
+    for (const int by : {10, 3, 0}) {
+      std::vector<std::string> words = {command, "bank"};
+      if (command[0] == 'd' || command[0] == 'b') words.push_back(command + std::to_string(by));
+      if (by != 10) words.insert(words.end(), {"--nice", std::to_string(by)});
+      const pid_t child = start(words);
+      EXPECT_EQ(lowered_by(child), by) << command;
+      EXPECT_EQ(wait(child).code, 0) << command;
+    }
+  }
+  const pid_t child = start({"load", "bank", "people.csv", "--table", "people"});
+  EXPECT_EQ(lowered_by(child), 0);
+  EXPECT_EQ(wait(child).code, 1) << "the rows are there";
+  bad(2, "--nice", {"info", "bank", "--nice", "20"});
+  bad(2, "--nice", {"info", "bank", "--nice", "-1"});
+}
 
 TEST_F(tool_streams, that_are_closed_or_full_are_told_and_nothing_gets_into_a_store) {
   static_cast<void>(good({"backup", "bank", "copy"}));

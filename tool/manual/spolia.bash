@@ -15,13 +15,14 @@ _spolia() {
     --format) choices="csv json" ;;
     --on-conflict) choices="fail skip replace" ;;
     --durability) choices="none async sync" ;;
-    --table | --batch | --interval | --times) return ;;
+    --nice | --table | --batch | --interval | --times) return ;;
   esac
   if [[ -z $choices && $word == -* ]]; then
     choices="--help --config --progress"
     case $command in
-      info) choices+=" --hash --json" ;;
-      dump) choices+=" --format --table" ;;
+      info) choices+=" --nice --hash --json" ;;
+      check | backup) choices+=" --nice" ;;
+      dump) choices+=" --nice --format --table" ;;
       load)
         choices+=" --table --format --schema --on-conflict --batch --resume --all-or-nothing"
         choices+=" --start-over --durability"
