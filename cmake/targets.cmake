@@ -92,7 +92,8 @@ set_target_properties(spolia PROPERTIES
                       POSITION_INDEPENDENT_CODE ON
                       DEFINE_SYMBOL ""  # export.hpp asks for none: both kinds' objects are the same
                       VERSION ${PROJECT_VERSION}
-                      SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+                      SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+                      SPOLIA_STORE ${SPOLIA_STORE})  # for spolia-config.cmake
 spolia_name_debug_library(spolia)
 # Sources of the other build variant stand alone: what is read before them decides the variant.
 set_source_files_properties(src/other_flavour.cpp src/db/other_flavour.cpp PROPERTIES
