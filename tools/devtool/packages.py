@@ -2,6 +2,7 @@
 """`./dev package KIND`: what packagers make of the library, made and tried here.
 
 archive  an installed copy, and an archive of it
+source   the sources in one archive, for packagers: always the same one of a commit
 debian   Debian's packages, looked at by lintian; with --try in a fresh root, and used there
 conan    the recipe of packaging/conan, with its test package, in a cache of its own
 online   the library in two files, for compilers that are web pages; a program is compiled with them
@@ -10,7 +11,9 @@ online   the library in two files, for compilers that are web pages; a program i
 from __future__ import annotations
 
 import argparse
+import gzip
 import os
+import pathlib
 import re
 import shutil
 import subprocess
@@ -26,11 +29,11 @@ RELEASE = "bookworm"
 IN_ROOT = ["g++", "cmake", "ninja-build", "pkgconf", "ca-certificates"]
 
 
-KINDS = ("archive", "debian", "conan", "online")
+KINDS = ("archive", "source", "debian", "conan", "online")
 
 
 def run(args: argparse.Namespace) -> int:
-    return dict(zip(KINDS, (archive, debian, conan, online), strict=True))[args.kind](args)
+    return dict(zip(KINDS, (archive, source, debian, conan, online), strict=True))[args.kind](args)
 
 
 def archive(_: argparse.Namespace) -> int:
@@ -43,17 +46,40 @@ def archive(_: argparse.Namespace) -> int:
     return 0
 
 
+def source(_: argparse.Namespace) -> int:
+    made = PLACE / f"spolia-{library.version()}.tar.gz"
+    made.parent.mkdir(parents=True, exist_ok=True)
+    pack(ROOT, made)
+    say(f"archive {made.relative_to(ROOT)}")
+    return 0
+
+
+def pack(root: pathlib.Path, made: pathlib.Path) -> None:
+    """All files of a checkout in one archive. Its bytes depend on those of the files and on the
+    time of the commit (SOURCE_DATE_EPOCH), and not on where, when and by whom it is made."""
+    when = int(os.environ.get("SOURCE_DATE_EPOCH") or process.commit_time() or 0)
+
+    def plainly(info: tarfile.TarInfo) -> tarfile.TarInfo:
+        info.mtime, info.uid, info.gid, info.uname, info.gname = when, 0, 0, "", ""
+        info.mode = 0o755 if info.mode & 0o100 else 0o644
+        return info
+
+    with made.open("wb") as file, gzip.GzipFile("", "wb", 9, file, when) as packed:
+        with tarfile.open(fileobj=packed, mode="w", format=tarfile.GNU_FORMAT) as tar:
+            for name in files_of(root):
+                tar.add(root / name, f"spolia-{library.version()}/{name}", filter=plainly)
+
+
 def debian(args: argparse.Namespace) -> int:
     setup.require("debian")
     place = PLACE / "debian"
     for old in place.glob("*spolia*"):
         shutil.rmtree(old) if old.is_dir() else old.unlink()
     tree = place / f"spolia-{library.version()}"
-    for name in files_of(ROOT):
-        (tree / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, tree / name)
-    with tarfile.open(place / f"spolia_{library.version()}.orig.tar.gz", "w:gz") as tar:
-        tar.add(tree, tree.name)
+    place.mkdir(parents=True, exist_ok=True)
+    original = place / f"spolia_{library.version()}.orig.tar.gz"
+    pack(ROOT, original)
+    shutil.unpack_archive(original, place)
     shutil.copytree(tree / "packaging/debian", tree / "debian")
     _in(tree, ["dpkg-buildpackage", "-us", "-uc", f"-j{process.jobs()}"])
     changes = next(place.glob("*.changes"))

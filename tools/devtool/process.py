@@ -67,6 +67,11 @@ def revision() -> str:
     return f"{commit}-dirty" if changed else commit
 
 
+def commit_time() -> str:
+    """Of the commit, in seconds since 1970; empty without git, or outside of a clone."""
+    return _git("log", "-1", "--format=%ct")
+
+
 def _git(*words: str) -> str:
     if not shutil.which("git"):
         return ""
