@@ -4,6 +4,7 @@
 set(SPOLIA_SOURCES
     src/base/backoff.cpp
     src/base/clock.cpp
+    src/base/entropy.cpp
     src/base/fence.cpp
     src/base/memory.cpp
     src/base/misuse.cpp

@@ -6,10 +6,11 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
-#include <random>
 
 #include <spolia/base/ticks.hpp>
 #include <spolia/map/detail/hash_spread.hpp>
+
+#include "base/entropy.hpp"
 
 namespace spolia::core::inline SPOLIA_OF_VERSION {
 namespace {
@@ -22,9 +23,7 @@ constinit std::atomic<std::uint64_t> maps{0};
 /// Without a source of random numbers: when the process came here, and where its memory lies.
 std::uint64_t drawn() noexcept {
   try {
-    std::random_device random;
-    const std::uint64_t upper = random();
-    return upper << 32U | random();
+    return random_bits();
   } catch (const std::exception&) {
     return ticks::read() ^ reinterpret_cast<std::uintptr_t>(&maps);
   }

@@ -10,10 +10,11 @@
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <random>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+
+#include "base/entropy.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -48,9 +49,8 @@ class polynomial {
 
 digest digest_of(std::string_view all) {
   static const std::array<std::uint64_t, 2> points = [] {
-    std::random_device random;
-    const auto draw = [&] { return std::uint64_t{random()} << 32U | random(); };
-    return std::array<std::uint64_t, 2>{draw(), draw()};
+    const std::uint64_t one = core::random_bits();
+    return std::array<std::uint64_t, 2>{one, core::random_bits()};
   }();
   constexpr std::size_t at_once = 7;  // bytes
   polynomial one(points[0]);

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <exception>
 #include <optional>
-#include <random>
 #include <span>
 #include <utility>
 
+#include "base/entropy.hpp"
 #include "db/files/attached.hpp"
 #include "db/files/reserve_file.hpp"
 #include "db/files/status_file.hpp"
@@ -82,10 +83,8 @@ int digit_value(char c) noexcept {
 }  // namespace
 
 database_id random_id() {
-  std::random_device random;
-  database_id id{};
-  for (std::byte& b : id) b = static_cast<std::byte>(random() & 0xffU);
-  return id;
+  const std::uint64_t one = core::random_bits();
+  return std::bit_cast<database_id>(std::array<std::uint64_t, 2>{one, core::random_bits()});
 }
 
 bool means_denied(const storage_error& e) noexcept {

@@ -17,9 +17,10 @@
 #include <fstream>
 #include <iomanip>
 #include <iterator>
-#include <random>
 #include <sstream>
 #include <vector>
+
+#include "base/entropy.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -114,13 +115,8 @@ life life_of(const lock_file::process& of, const lock_file::process& mine) {
   return life::lives;
 }
 
-std::uint64_t random_number() {
-  std::random_device random;
-  return std::uint64_t{random()} << 32U | random();
-}
-
 std::string name_for(const file_identity& of, const lock_file::process& mine) {
-  return name_of({.directory = of.number, .who = mine, .opening = random_number()});
+  return name_of({.directory = of.number, .who = mine, .opening = core::random_bits()});
 }
 
 }  // namespace

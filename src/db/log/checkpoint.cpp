@@ -12,12 +12,12 @@
 #include <algorithm>
 #include <chrono>
 #include <new>
-#include <random>
 #include <thread>
 #include <utility>
 
 #include <spolia/base/unwind.hpp>
 
+#include "base/entropy.hpp"
 #include "db/catalog/slot_chunks.hpp"
 #include "db/files/storage.hpp"
 
@@ -124,8 +124,7 @@ class abandoned : public std::exception {};
 void storage::step_without_record() {
   last_.store_relaxed(++end_.sequence);
   const std::uint32_t before = end_.chain;
-  std::random_device random;
-  while (end_.chain == before) end_.chain = random();
+  while (end_.chain == before) end_.chain = static_cast<std::uint32_t>(core::random_bits());
 }
 
 /// While it lives, no table leaves the list. From before the cut until its tables are known: those

@@ -3,9 +3,10 @@
 #include "db/log/journal.hpp"
 
 #include <algorithm>
-#include <random>
 #include <system_error>
 #include <thread>
+
+#include "base/entropy.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -171,9 +172,10 @@ log_entry* journal::begin_cut() {
 /// The segment that has failed may have records behind what is durable, and two histories come to
 /// the same numbers there: so the one that begins has a chain of its own.
 std::uint32_t journal::another_chain() const {
-  std::random_device random;
   std::uint32_t chain = 0;
-  while (chain == 0 || chain == writer_.chain()) chain = random();
+  while (chain == 0 || chain == writer_.chain()) {
+    chain = static_cast<std::uint32_t>(core::random_bits());
+  }
   return chain;
 }
 
