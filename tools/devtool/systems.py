@@ -130,15 +130,15 @@ def refused(run, one: row) -> tally:
 def with_program_of(name: str, how: Callable) -> Callable:
     """A check of the program that another row has built, under other conditions."""
 
-    def check(run, one: row) -> tally:
+    def under(run, one: row) -> tally:
         base = by_name(name)
         if not base.program.exists():
-            counts = told(compiled(run, base), "the compiler")
-            if counts.failed:
+            counts = check(run, base)
+            if counts.failed or counts.skipped:
                 return counts
         return how(run, base)
 
-    return check
+    return under
 
 
 def started_by(*how: str) -> Callable:
@@ -155,6 +155,18 @@ def alone(run, base: row) -> tally:
     for number in sorted(os.sched_getaffinity(0)):
         counts.add(told(used(run, base, ("taskset", "-c", str(number))), f"processor {number}:"))
     return counts
+
+
+def in_empty_root(run, base: row) -> tally:
+    """With nothing else in the root directory: no /dev, no /proc, no /sys."""
+    if os.geteuid() != 0:
+        return tally(skipped=1, note="no rights to change the root directory")
+    root = base.program.parent / "root"
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir()
+    shutil.copy2(base.program, root / base.program.name)
+    start = ["chroot", str(root), f"/{base.program.name}"]
+    return told(started(run, start, "/data"), "the program")
 
 
 def without_signals(run, base: row) -> tally:
@@ -248,6 +260,7 @@ ROWS = [
     row("pages-16k", needs=("qemu-user",), check=with_program_of("aarch64", with_pages_of(16384))),
     row("pages-64k", needs=("qemu-user",), check=with_program_of("aarch64", with_pages_of(65536))),
     row("one-processor", needs=("g++-12",), check=with_program_of("gcc-12", alone)),
+    row("empty-root", check=with_program_of("musl", in_empty_root)),
     row("no-signal", needs=("g++-12",), check=with_program_of("gcc-12", without_signals)),
     row("no-threads", needs=("g++-12",), check=with_program_of("gcc-12", without_threads)),
     row("c++17", ("g++-12", "-std=c++17"), needs=("g++-12",), check=refused),
