@@ -59,6 +59,16 @@ function(check_kind)
       message(FATAL_ERROR "${libraries} can be unloaded")
     endif()
     check_exported("${STAGE}/${libraries}")
+    check_binary("${STAGE}/${libraries}")
+  endif()
+endfunction()
+
+# Distributions refuse folders of the machine that built it, code that is changed when it is loaded, and
+# a stack that can be executed, which one source in assembler is enough for.
+function(check_binary file)
+  execute_process(COMMAND readelf -Wdl "${file}" OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
+  if(text MATCHES "(RPATH|RUNPATH|TEXTREL|GNU_STACK[^\n]*RWE)")
+    message(FATAL_ERROR "${file} has ${CMAKE_MATCH_1}")
   endif()
 endfunction()
 
@@ -102,6 +112,9 @@ function(step_find_package)
   run("${WORK}/consumer")
   run("${WORK}/store")
   run("${WORK}/model")
+  if(NOT shared)
+    check_binary("${WORK}/model")
+  endif()
 endfunction()
 
 # As users build while they work: not optimised, and so in the checked build variant; without the
