@@ -5,8 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <dlfcn.h>
-
 #include <atomic>
 #include <string>
 #include <thread>
@@ -14,9 +12,9 @@
 #include "users/landlords.hpp"
 #include "users/tenant.hpp"
 
-void SPOLIA_TEST_LANDLORD(const char* path) {
+void SPOLIA_TEST_LANDLORD(const char* path, int how) {
   using namespace spolia::test;
-  void* const plugin = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  void* const plugin = dlopen(path, RTLD_NOW | how);
   ASSERT_NE(plugin, nullptr) << dlerror();
   const auto* const does = static_cast<const tenant*>(dlsym(plugin, "tenant_functions"));
   ASSERT_NE(does, nullptr) << dlerror();
@@ -49,5 +47,6 @@ void SPOLIA_TEST_LANDLORD(const char* path) {
   stop = true;
   writer.join();
   does->end(map);
+  EXPECT_STREQ(does->work(0, 1, 20), nullptr);
   EXPECT_EQ(dlclose(plugin), 0);
 }

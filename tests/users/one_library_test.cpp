@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <spolia/base/config.hpp>
+
 #include "users/landlords.hpp"
 
 namespace {
@@ -14,6 +16,14 @@ TEST(users_one_library, a_snapshot_of_the_program_sees_a_plugins_map) {
 }
 TEST(users_one_library, a_snapshot_of_the_program_sees_a_map_of_a_plugin_with_hidden_symbols) {
   native_landlord(SPOLIA_HIDDEN_PLUGIN);
+}
+// The program has no copies of the library's variables, which such a plugin would not look for.
+TEST(users_one_library, a_plugin_may_be_loaded_that_looks_for_names_in_its_own_libraries_first) {
+#if SPOLIA_ASAN || SPOLIA_TSAN || !defined(RTLD_DEEPBIND)
+  GTEST_SKIP() << "a sanitizer, which replaces functions, or the system does without";
+#else
+  native_landlord(SPOLIA_HIDDEN_PLUGIN, RTLD_DEEPBIND);
+#endif
 }
 TEST(users_one_library, so_it_is_in_the_checked_flavour) {
   checked_landlord(SPOLIA_CHECKED_PLUGIN);

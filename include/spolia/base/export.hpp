@@ -15,6 +15,21 @@
 /// Marks a function, class or variable that src/ defines and that users link to.
 #define SPOLIA_EXPORT __attribute__((visibility("default")))
 
+/// Marks such a variable that has to be the same one for all. A program over a shared library may
+/// get copies of its variables, which the library uses then (copy relocations: g++ on x86 asks for
+/// them). Shared objects that look for names in what they need before they look in the program
+/// (RTLD_DEEPBIND) do not see those. Of a weak name, which may be missing, there is no copy, unless
+/// the program cannot be moved (-no-pie). What uses such a variable needs a function of the same
+/// source, too, and so gets both from a static library.
+///
+/// Of variables without the mark, those shared objects see what they begin with: their light fences
+/// are full ones, default_timeline() goes the long way, and they leave no trace.
+#if defined(__ELF__)
+#define SPOLIA_NO_COPY __attribute__((weak))
+#else
+#define SPOLIA_NO_COPY
+#endif
+
 /// Marks static data of a template or an inline variable that must be one for each shared object:
 /// what it holds or leads to belongs to one copy of the library, as a table of functions does that
 /// end objects. Without the mark g++ makes it one in the process (STB_GNU_UNIQUE), also for plugins

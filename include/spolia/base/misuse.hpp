@@ -24,7 +24,7 @@ SPOLIA_EXPORT void report_misuse(const char* what, std::uint32_t thread) noexcep
 /// A number no other caller in this process gets, whichever copy of the library it is linked with.
 SPOLIA_EXPORT std::uint64_t next_serial() noexcept;
 /// Where it lies tells which copy of the library the code that asks is linked with.
-extern SPOLIA_EXPORT const char copy_mark;
+extern SPOLIA_EXPORT SPOLIA_NO_COPY const char copy_mark;
 #if !defined(SPOLIA_MODEL)
 /// Reports it, and throws std::logic_error if the handler returns.
 [[noreturn]] SPOLIA_EXPORT void report_other_copy(const char* what);

@@ -80,7 +80,7 @@ class SPOLIA_EXPORT listener : public listener_links {
 extern SPOLIA_EXPORT constinit thread_local this_thread here SPOLIA_TLS_MODEL;
 
 /// From the first process to this one. Changed only in a child that has one thread yet.
-extern SPOLIA_EXPORT constinit std::uint32_t forks;
+extern SPOLIA_EXPORT SPOLIA_NO_COPY constinit std::uint32_t forks;
 
 SPOLIA_EXPORT std::uint32_t join();
 SPOLIA_EXPORT bool lost(std::uint64_t identity) noexcept;

@@ -24,7 +24,7 @@ namespace spolia::core::inline SPOLIA_OF_VERSION {
 #if !defined(SPOLIA_MODEL)
 /// By number; each is set before the first object of its kind is made, and stays while what made it
 /// is loaded.
-extern SPOLIA_EXPORT const void* thin_kinds[65536];
+extern SPOLIA_EXPORT SPOLIA_NO_COPY const void* thin_kinds[65536];
 /// Throws std::length_error. See src/counted/thin_kinds.cpp.
 SPOLIA_EXPORT std::uint32_t add_thin_kind(const void* ops);
 #endif
