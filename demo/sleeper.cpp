@@ -13,6 +13,9 @@
 #include "demo.hpp"
 
 namespace demo {
+
+void sleep_beside_liburcu(record& to);
+
 namespace {
 
 constexpr int replacements = 1'000'000;
@@ -87,6 +90,7 @@ void sleeping_reader(record& to) {
   std::string all = sleep_beside_replacements<spolia::robust_token>(to, "robust_token (default)");
   all += ", " + sleep_beside_replacements<spolia::hazard_pointers>(to, "hazard_pointers");
   all += ", " + sleep_beside_replacements<spolia::token>(to, "token");
+  if constexpr (SPOLIA_DEMO_LIBURCU != 0) sleep_beside_liburcu(to);
   to.in_short(all);
 }
 

@@ -21,6 +21,7 @@ FOLDER = BUILD / "demo"
 RESULTS = FOLDER / "results"
 DONE = RESULTS / "done.json"
 PAGE = FOLDER / "demo.html"
+PICTURE = FOLDER / "held-reader.svg"  # README's
 PROGRAM = FOLDER / "demo" / "spolia-demo"
 PART_SECONDS = 120
 BUILD_SECONDS = 3600
@@ -73,6 +74,7 @@ def run(args: argparse.Namespace) -> int:
     parts = [_part(at, name, finished) for name in demo_page.PARTS]
     at.next("the page")
     PAGE.write_text(demo_page.page(parts, _about_run()), encoding="utf-8")
+    PICTURE.write_text(demo_page.picture(parts[0]), encoding="utf-8")
     DONE.unlink(missing_ok=True)  # the next run measures anew
     return _tell(parts, at, not args.no_open)
 

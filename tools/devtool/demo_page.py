@@ -11,6 +11,7 @@ import html
 import json
 import math
 import pathlib
+import re
 from dataclasses import dataclass, field
 
 WIDTH, HEIGHT = 720, 280
@@ -35,7 +36,7 @@ PARTS = {
         "The reader sleeps inside a guard. Under the default scheme and under hazard pointers "
         "the nodes that wait stay below the stated bound (dashed), and memory about there: stacks, "
         "code and the allocator take some, too. Plain token epochs state no bound: every replaced "
-        "node waits for the reader.",
+        "node waits for the reader. So it is with liburcu, which is shown where it is installed.",
         "nodes replaced (millions)",
         "memory (MB)",
         logarithmic=True,
@@ -234,18 +235,20 @@ def _section(number_: int, part: Part) -> str:
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1c1c; --paper: #fff; --grid: #ddd; --soft: #666;
-  --c0: #0072b2; --c1: #009e73; --c2: #d55e00; --bad: #b00020; }
+  --c0: #0072b2; --c1: #009e73; --c2: #d55e00; --c3: #9a5ea5; --bad: #b00020; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e8e8e8; --paper: #17191c; --grid: #3a3d42;
-  --soft: #a0a4aa; --c0: #56b4e9; --c1: #2fc79a; --c2: #f0915a; --bad: #ff6b7d; } }
+  --soft: #a0a4aa; --c0: #56b4e9; --c1: #2fc79a; --c2: #f0915a; --c3: #c792d6; --bad: #ff6b7d; } }
 body { background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif;
   max-width: 760px; margin: 2rem auto; padding: 0 1rem; }
 svg { width: 100%; height: auto; } svg text { fill: var(--soft); font-size: 13px; }
-.grid { stroke: var(--grid); } .curve { fill: none; stroke-width: 2.5; }
+.paper { fill: var(--paper); } .grid { stroke: var(--grid); } .curve { fill: none; stroke-width: 2.5; }
 .bound { stroke-width: 1.5; stroke-dasharray: 6 5; }
 .c0 { stroke: var(--c0); } .c1 { stroke: var(--c1); } .c2 { stroke: var(--c2); }
+.c3 { stroke: var(--c3); } .curve.c3 { stroke-dasharray: 9 7; }
 .legend { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; } .key b { display: inline-block;
   width: 1.6rem; height: .25rem; margin-right: .4rem; vertical-align: middle; }
 b.c0 { background: var(--c0); } b.c1 { background: var(--c1); } b.c2 { background: var(--c2); }
+b.c3 { background: var(--c3); }
 .legend i, footer { color: var(--soft); font-style: normal; }
 .broken { color: var(--bad); font-weight: bold; } section { margin-top: 2.5rem; }
 """
@@ -278,6 +281,26 @@ that means in use. Memory is the resident memory of the process, as the system c
 </body>
 </html>
 """
+
+
+def picture(part: Part) -> str:
+    """The chart as an SVG file of its own, with its legend, for light and dark pages."""
+    lines, top = [], HEIGHT + 26
+    for index, name in enumerate(part.curves):
+        bound = part.bounds.get(name)
+        says = f"{name}: no bound" if bound is None else f"{name}: at most {number(bound)} MB"
+        x, y = LEFT + index % 2 * (WIDTH - LEFT) / 2, top + index // 2 * 22
+        lines.append(f'<line class="curve c{index}" x1="{x}" x2="{x + 26}" y1="{y}" y2="{y}"/>')
+        lines.append(_text(x + 34, y + 4, says, "start"))
+    height = top + (len(part.curves) + 1) // 2 * 22
+    box = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
+    start = f'<svg xmlns="http://www.w3.org/2000/svg" {box} role="img"'
+    inner = re.sub(r"<svg[^>]*?(?= aria-label)", start, chart(part), count=1)
+    rules = re.sub(r"\b(?:body|section|footer) \{[^}]*\}|width: 100%; ", "", STYLE)
+    style = f"<style>{rules}svg text {{ font-family: system-ui, sans-serif; }}</style>"
+    paper = f'<rect class="paper" width="{WIDTH}" height="{height}" rx="6"/>'
+    inner = inner.replace(">", f">\n{style}\n{paper}", 1)
+    return inner.replace("</svg>", "\n".join([*lines, "</svg>\n"]))
 
 
 def sparkline(curve: list[tuple[float, float]], top: float, columns: int = 32) -> str:

@@ -8,6 +8,7 @@ import json
 import pathlib
 import tempfile
 import unittest
+import xml.dom.minidom
 from unittest import mock
 
 from devtool import demo, demo_page, process, setup
@@ -56,6 +57,16 @@ class The_picture(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             page = demo_page.page([demo_page.read("sleeper", record(folder, POINT, KEPT))], "")
         self.assertNotRegex(page, r"(src|href)=|https?://|@import|url\(")
+
+    def test_the_chart_alone_is_a_file_that_tells_of_each_curve(self):
+        bound = {"kind": "bound", "curve": "token", "y": 3}
+        other = {**POINT, "curve": "liburcu"}
+        with tempfile.TemporaryDirectory() as folder:
+            part = demo_page.read("sleeper", record(folder, POINT, other, bound, KEPT))
+        drawn = xml.dom.minidom.parseString(demo_page.picture(part))
+        said = [text.firstChild.data for text in drawn.getElementsByTagName("text")]
+        self.assertIn("token: at most 3 MB", said)
+        self.assertIn("liburcu: no bound", said)
 
     def test_round_ticks_over_the_whole_axis(self):
         ticks = demo_page.Axis(0, 17.3, 0, 100, False).ticks()
