@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The smallest example of each umbrella header, as a test: the lines of its first comment that are
-# indented as code.
+# indented as code. And the snippets of the guides: one unit reads the headers for both.
 
 set(manuals_text "// Made by tests/users/manuals.cmake.\n#include <gtest/gtest.h>\n")
 set(faces reclaim memory snapshot rlu map)
@@ -19,8 +19,13 @@ foreach(face IN LISTS faces)
   string(APPEND manuals_text "#include <spolia/${face}.hpp>\n")
   string(APPEND manuals_bodies "TEST(manuals, ${face}) {\n${body}}\n\n")
 endforeach()
+if(SPOLIA_STORE)
+  include("${CMAKE_CURRENT_LIST_DIR}/guides.cmake")
+  string(APPEND manuals_text "${guides_includes}\n")
+  string(APPEND manuals_bodies "${guides_tests}")
+endif()
 file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/manuals_test.cpp"
-     CONTENT "${manuals_text}\n${manuals_bodies}" @ONLY)
+     CONTENT "@manuals_text@\n@manuals_bodies@" @ONLY)
 spolia_add_test(NAME users_manuals ALONE SOURCES "${CMAKE_CURRENT_BINARY_DIR}/manuals_test.cpp")
-# An example does not look at all that it has.
+# An example and a snippet do not look at all that they have.
 target_compile_options(test-users_manuals PRIVATE -Wno-unused-variable -Wno-unused-but-set-variable)
