@@ -7,7 +7,7 @@ import argparse
 import os
 import sys
 
-from devtool import commands, demo, packages, process, quick, stages
+from devtool import commands, demo, packages, process, quick, site, stages
 from devtool.process import ROOT, dev_error
 
 PRESETS = list(commands.PRESET_NEEDS)
@@ -199,6 +199,17 @@ def _add_house_commands(add) -> None:
     )
     command.add_argument("check", nargs="*", help="only these checks")
     command.add_argument("--tidy", action="store_true", help="clang-tidy as well (slow)")
+
+    command = add(
+        "docs",
+        site.run,
+        "build the documentation as a site under build/site, with its links checked",
+        "docs",
+        "docs --check",
+        "docs --serve",
+    )
+    command.add_argument("--serve", action="store_true", help="show it, and follow what is edited")
+    command.add_argument("--check", action="store_true", help="check its prose as well")
 
     command = add(
         "install",

@@ -241,7 +241,8 @@ STYLE = """
 body { background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif;
   max-width: 760px; margin: 2rem auto; padding: 0 1rem; }
 svg { width: 100%; height: auto; } svg text { fill: var(--soft); font-size: 13px; }
-.paper { fill: var(--paper); } .grid { stroke: var(--grid); } .curve { fill: none; stroke-width: 2.5; }
+.paper { fill: var(--paper); } .grid { stroke: var(--grid); }
+.curve { fill: none; stroke-width: 2.5; }
 .bound { stroke-width: 1.5; stroke-dasharray: 6 5; }
 .c0 { stroke: var(--c0); } .c1 { stroke: var(--c1); } .c2 { stroke: var(--c2); }
 .c3 { stroke: var(--c3); } .curve.c3 { stroke-dasharray: 9 7; }

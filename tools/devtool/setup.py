@@ -56,6 +56,7 @@ NEEDS = {
         "libfmt-dev",
         "libtomlplusplus-dev",
     ],
+    "docs": ["doxygen"],
     "format": ["clang-format-19|clang-format-20|clang-format-18"],
     "tidy": ["clang-tidy-19|clang-tidy-20|clang-tidy-18"],
 }
@@ -193,6 +194,11 @@ def packagers_venv() -> str:
     """The folder of programs that packagers use, and that PyPI has."""
     python = _environment(BUILD / "venv-packages", ROOT / "packaging" / "requirements.txt")
     return str(pathlib.Path(python).parent)
+
+
+def site_venv() -> str:
+    """The Python of the environment that builds the documentation's site."""
+    return _environment(BUILD / "venv-site", ROOT / "tools" / "site" / "requirements.txt")
 
 
 def _environment(place: pathlib.Path, requirements: pathlib.Path) -> str:
