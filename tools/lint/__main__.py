@@ -14,6 +14,7 @@ from lint import (  # noqa: E402
     headers,
     limits,
     orders,
+    prose,
     references,
     tables,
     words,
@@ -30,6 +31,7 @@ CHECKS = {
     "faults": faults.check,
     "tables": tables.check,
     "words": words.check,
+    "prose": prose.check,
 }
 
 

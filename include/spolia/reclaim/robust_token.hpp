@@ -339,7 +339,7 @@ class robust_token {
       .source = "Kim, Brown, Singh, PPoPP 2024, section 4, and Wen et al., PPoPP 2018, section 3",
       .protects = protection::era,
       .robust = true,
-      .cost = "as token, and a look at a word of one's own for each pointer followed",
+      .cost = "as token, and a look at a word of its own for each pointer followed",
       .progress = "operations wait-free unless they were stopped, then lock-free",
       .bound =
           "threads * (oversubscription * stall_after + 2 * patience), and what existed when a "

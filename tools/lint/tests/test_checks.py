@@ -5,7 +5,18 @@ import pathlib
 import tempfile
 import unittest
 
-from lint import banned, faults, floors, headers, limits, orders, references, tables, words
+from lint import (
+    banned,
+    faults,
+    floors,
+    headers,
+    limits,
+    orders,
+    prose,
+    references,
+    tables,
+    words,
+)
 from lint.source import blank, files_of, tree
 
 
@@ -360,6 +371,46 @@ class Words(unittest.TestCase):
         self.assertIn("take it out", findings(words, **files)[0][2])
         del files[self.PATH]
         self.assertIn(f"there is no {self.PATH}", findings(words, **files)[0][2])
+
+
+class Prose(unittest.TestCase):
+    PAGE = "docs/a.md"
+
+    def test_forms_that_have_to_be_decoded(self):
+        for text in ("Who wants it all calls sync().", "It is besides quick.", "I.e. you wait."):
+            with self.subTest(text):
+                self.assertEqual(len(in_file(prose, self.PAGE, f"# A\n\n{text}\n")), 1)
+        found = in_file(prose, self.PAGE, "# A\n\nIt is.\nIt waits in vain.\n")
+        self.assertEqual([line for line, _ in found], [4])
+
+    def test_code_is_not_prose(self):
+        text = "# A\n\nUse `besides`.\n\n    int besides;\n\n```cpp\nint shall;\n```\n"
+        self.assertEqual(in_file(prose, self.PAGE, text), [])
+        self.assertEqual(in_file(prose, "docs/glossary.md", "Not: besides.\n"), [])
+        self.assertEqual(in_file(prose, "lab/README.md", "It is besides quick.\n"), [])
+
+    HARD = (
+        "The reclamation of heterogeneous allocations necessitates considerable coordination among "
+        "participating execution contexts, notwithstanding their independent administration.\n"
+    )
+
+    def test_a_page_that_is_hard_to_read(self):
+        for text in (self.HARD, "| a | " + self.HARD.strip() + " |\n"):
+            self.assertIn("grade", in_file(prose, self.PAGE, text)[0][1])
+        self.assertEqual(in_file(prose, self.PAGE, "You wait for the disk. It is slow.\n"), [])
+
+    def test_the_grade_is_that_of_the_formula(self):
+        # 12 words in 3 sentences, of which one ends with its item; 14 syllables.
+        text = "You wait for the disk. It is slow.\n\n* the reader goes away\n"
+        self.assertAlmostEqual(prose.grade_of(text), 0.39 * 12 / 3 + 11.8 * 14 / 12 - 15.59)
+
+    def test_guarantees_name_tests_that_exist(self):
+        files = {
+            "tests/a/CMakeLists.txt": "spolia_add_test(NAME pins SOURCES a.cpp)\n",
+            prose.GUARANTEES: "| promise | shown by |\n|---|---|\n| It holds. | `pins`, `pans` |\n",
+        }
+        found = findings(prose, **files)
+        self.assertEqual([f[2] for f in found], ["there is no test pans"])
 
 
 class Tables(unittest.TestCase):
