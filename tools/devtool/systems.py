@@ -203,6 +203,11 @@ def debian_sid(run, one: row) -> tally:
         outcome = run.step(made)
         if not outcome.ok:
             return tally(skipped=1, note="Debian's packages are not to be had")
+    if not (DEBIAN / "usr" / "bin" / one.compiler[0]).exists():
+        quiet = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-y"]
+        wanted = ["--no-install-recommends", "install", one.compiler[0]]
+        if not run.step(["chroot", str(DEBIAN), *quiet, *wanted]).ok:
+            return tally(skipped=1, note=f"{one.compiler[0]} is not to be had")
     inside = DEBIAN / "spolia"
     shutil.rmtree(inside, ignore_errors=True)
     for name in ("include", "src", "tests/systems"):
@@ -238,6 +243,10 @@ OLD_X86 = ("qemu-x86_64", "-cpu", "core2duo")
 ROWS = [
     row("gcc-12", ("g++-12", "-std=c++20"), needs=("g++-12",)),
     row("gcc-11", ("g++-11", "-std=c++20"), needs=("g++-11",)),
+    *(
+        row(f"gcc-{n}", (f"g++-{n}", "-std=c++23"), needs=("debootstrap",), check=debian_sid)
+        for n in (13, 14, 15)
+    ),
     row("gcc-newest", ("g++", "-std=c++26"), needs=("debootstrap",), check=debian_sid),
     clang(14, "c++20"),
     clang(16, "c++2b"),
