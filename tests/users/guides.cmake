@@ -85,7 +85,7 @@ function(spolia_snippets_of page includes tests)
   set(${tests} "${made}" PARENT_SCOPE)
 endfunction()
 
-file(GLOB_RECURSE guides_pages RELATIVE "${PROJECT_SOURCE_DIR}" CONFIGURE_DEPENDS
+file(GLOB_RECURSE guides_pages RELATIVE "${PROJECT_SOURCE_DIR}"
      "${PROJECT_SOURCE_DIR}/docs/*.md")
 list(SORT guides_pages)
 set(guides_includes)

@@ -5,7 +5,7 @@ A page's prose has a Flesch-Kincaid grade of 10 at most: that is
 0.39 words a sentence + 11.8 syllables a word - 15.59. Code, headings and short cells of tables are
 not counted.
 
-The tests that docs/guarantees.md names exist.
+The tests that docs/guarantees.md names exist, and so do the messages that docs/errors.md explains.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import re
 
 PAGES = ("README.md", "SECURITY.md", "CODE_OF_CONDUCT.md")
 MOST = 10.0
+CODE = ("include/", "src/", "tool/")
 GUARANTEES = "docs/guarantees.md"
+MESSAGES = "docs/errors.md"
 GLOSSARY = "docs/glossary.md"  # spells out what not to write
 
 # What a native reader stumbles over, and what to write.
@@ -52,6 +54,8 @@ def check(project):
             yield from _found(path, project.text(path))
     if GUARANTEES in project.paths:
         yield from _unknown_tests(project)
+    if MESSAGES in project.paths:
+        yield from _unknown_messages(project)
 
 
 def _found(path, text):
@@ -118,3 +122,12 @@ def _unknown_tests(project):
             for name in re.findall(r"`([a-z]\w+)`", cells[1]):
                 if name not in known:
                     yield GUARANTEES, number, f"there is no test {name}"
+
+
+def _unknown_messages(project):
+    code = "".join(project.text(path) for path in project.matching((".hpp", ".cpp"), *CODE))
+    code = re.sub(r'"\s*\n\s*"', "", code)  # one message in several lines
+    for number, line in enumerate(project.lines(MESSAGES), 1):
+        if match := re.match(r"\| `([^`]+)` \|", line):
+            if match[1] not in code:
+                yield MESSAGES, number, f"no program says '{match[1]}'"

@@ -412,6 +412,14 @@ class Prose(unittest.TestCase):
         found = findings(prose, **files)
         self.assertEqual([f[2] for f in found], ["there is no test pans"])
 
+    def test_messages_that_are_explained_are_in_the_code(self):
+        files = {
+            "src/a.cpp": 'report("a block was "\n       "retired twice");\n',
+            prose.MESSAGES: "| `a block was retired twice` | x |\n| `a block is gone` | x |\n",
+        }
+        found = findings(prose, **files)
+        self.assertEqual([f[1:] for f in found], [(2, "no program says 'a block is gone'")])
+
 
 class Tables(unittest.TestCase):
     """In a tree of its own list and guide."""
