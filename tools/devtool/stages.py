@@ -263,6 +263,7 @@ LONG_STAGES = [
     stage("alone", 1800, ("build",), _alone),
     stage("packages", 5400, ("build", "tool", "package", "debian", "python"), _packages),
     stage("bench", 1800, ("build", "bench", "python"), _bench),
+    stage("site", 900, ("python",), _command("docs", "--check")),
     stage("systems", 7200, ("build",), _systems),
     stage("gcc", 7200, ("build", "bench", "tool"), _preset("release", *NOT_PACKAGE)),
     stage("clang", 7200, ("build", "bench", "tool", "clang"), _preset("clang", *NOT_PACKAGE)),
