@@ -51,7 +51,6 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/base/shown_to.hpp>
-#include <spolia/base/unwind.hpp>
 #include <spolia/base/weight.hpp>
 #include <spolia/counted/families.hpp>
 #include <spolia/map/detail/after_update.hpp>
@@ -384,23 +383,15 @@ class counted_hash
     if (SPOLIA_FAULT("counted_hash.empties_first")) empty(from);
     p.replace(to);
     from.is_emptied = false;
-    let_fail([&] { empty(from); });
+    detail::map::let_fail([&] { empty(from); });
   }
   /// Chains get longer, until another insertion succeeds in this; or a table stays as it is.
   SPOLIA_NOINLINE void try_to_move(partition& p, std::size_t n) {
-    let_fail([&] { move(p, n); });
+    detail::map::let_fail([&] { move(p, n); });
   }
   /// At most half full, so that it does not grow at once.
   static std::size_t size_for(const partition& p) noexcept {
     return (std::max)(p.least, std::bit_ceil(2 * p.writers.size()));
-  }
-  template <class F>
-  static void let_fail(const F& f) {
-    try {
-      f();
-    } catch (...) {
-      let_unwinding_pass();
-    }
   }
   static void empty(table& old) {
     const std::span all(old.chains(), old.size());

@@ -12,9 +12,9 @@
 #include <cstdint>
 
 #include <spolia/base/atomic.hpp>
-#include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
-#include <spolia/base/threads.hpp>
+#include <spolia/base/unwind.hpp>
+#include <spolia/map/detail/writers_turn.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
@@ -24,29 +24,10 @@ class writers {
  public:
   /// Throws std::bad_alloc if the thread has no number yet.
   void enter() {
-    const std::uint64_t self = threads::identity();
-    backoff wait;
-    for (;;) {
-      std::uint64_t seen = writer_.load_relaxed();
-      if (seen == 0 || threads::lost(seen)) {
-        if (seen != 0 && SPOLIA_FAULT("counted_map.takes_without_asking")) {
-          return writer_.store_relaxed(self);
-        }
-        // acquire ← the release in leave: what the writer before us did. What a lost one did is
-        // here since the fork.
-        const bool lost = seen != 0;
-        if (writer_.cas_strong_acquire(seen, self)) {
-          lost_one_ |= lost;
-          return;
-        }
-      }
-      wait.pause();
-    }
+    if (turn_.enter() == writers_turn::entered::after_lost) [[unlikely]]
+      lost_one_ = true;
   }
-  void leave() noexcept {
-    // release → the acquire in enter.
-    SPOLIA_FAULT("counted_map.leave_relaxed") ? writer_.store_relaxed(0) : writer_.store_release(0);
-  }
+  void leave() noexcept { turn_.leave(); }
   /// For the writer: put() puts a pair in.
   template <class Put>
   void grow_by(const Put& put) {
@@ -69,7 +50,7 @@ class writers {
   [[nodiscard]] std::uint64_t& stamped() noexcept { return stamped_; }
 
  private:
-  atomic<std::uint64_t> writer_{0};  // its identity; 0: there is none
+  writers_turn turn_;
   atomic<std::size_t> size_{0};
   bool lost_one_ = false;      // the writers'
   std::uint64_t stamped_ = 0;  // likewise
@@ -93,6 +74,16 @@ auto copy(const Location& from) {
     return Family::template copy<T>(from);
   } else {
     return Family::template load<T>(from);
+  }
+}
+
+/// For what may be left undone where memory is short.
+template <class F>
+void let_fail(const F& f) {
+  try {
+    f();
+  } catch (...) {
+    let_unwinding_pass();
   }
 }
 
