@@ -11,6 +11,10 @@
 ///       template <class T> static view<T> look(const location<T>&);
 ///       template <class T> static void step(view<T>&, const location<T>&);   look again; the
 ///                                                  location may lie in the object that is viewed
+///       template <class T> static bool follow(view<T>&, const location<T>&);   the same of a view
+///                                                  that is not null; but where the location holds
+///                                                  null the view stays, and the answer is false.
+///                                                  May be absent where views can be assigned
 ///       template <class To, class From> static view<To> onward(view<From>&&, const location<To>&);
 ///                                                  the same from an object of another type,
 ///                                                  which stays until the new view steps or goes
@@ -75,6 +79,10 @@ struct own_family {
     SPOLIA_ALWAYS_INLINE static void step(view<T>& at, const Location<T>& to) noexcept {
       at.step(to);
     }
+    template <class T>
+    SPOLIA_ALWAYS_INLINE static bool follow(view<T>& at, const Location<T>& to) noexcept {
+      return at.follow(to);
+    }
     template <class To, class From>
     SPOLIA_ALWAYS_INLINE static view<To> onward(view<From>&& at, const Location<To>& to) noexcept {
       return view<To>(std::move(at), to);
@@ -91,6 +99,10 @@ struct own_family {
   template <class T>
   SPOLIA_ALWAYS_INLINE static void step(view<T>& at, const Location<T>& to) {
     at.step(to);
+  }
+  template <class T>
+  SPOLIA_ALWAYS_INLINE static bool follow(view<T>& at, const Location<T>& to) noexcept {
+    return at.follow(to);
   }
   template <class To, class From>
   SPOLIA_ALWAYS_INLINE static view<To> onward(view<From>&& at, const Location<To>& to) {

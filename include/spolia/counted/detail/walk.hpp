@@ -80,6 +80,18 @@ class walk {
     object_ == nullptr ? begin(to) : go_on(object_, to);
   }
 
+  /// The same of a walk that is not null; but where the location holds null, this stays where it
+  /// is, which it says by false.
+  SPOLIA_ALWAYS_INLINE bool follow(const Location& to) noexcept {
+    // What this points to stays named in the second slot, whatever the first one names meanwhile.
+    by_.at()->keep(reinterpret_cast<word>(object_));
+    const word next =
+        put_name_unless_null(by_.at()->first(), access::words_of(to), Pin::light_is_free);
+    if (next == 0) return false;
+    object_ = Location::units::made_object(next);
+    return true;
+  }
+
   element_type& operator*() const noexcept { return *object_; }
   element_type* operator->() const noexcept { return object_; }
   explicit operator bool() const noexcept { return object_ != nullptr; }

@@ -17,6 +17,19 @@ template <class Family, class Map, class Key>
   return map.seek(Family(), key, [](auto& at) { return std::move(at); });
 }
 
+/// As the family's follow (families.hpp), by the family or its first_look.
+template <class T, class Views, class View, class Location>
+SPOLIA_ALWAYS_INLINE bool follow(Views by, View& at, const Location& to) {
+  if constexpr (requires { by.template follow<T>(at, to); }) {
+    return by.template follow<T>(at, to);
+  } else {
+    auto next = by.template look<T>(to);
+    if (!next) return false;
+    at = std::move(next);
+    return true;
+  }
+}
+
 /// Always inlined, as visit and all else between the caller's function and it: else what f refers
 /// to stays in memory. f(*found) of what map.seek(views, key, then) has found; true if that is not
 /// null.
