@@ -6,7 +6,7 @@
 //   snapshot_hash, snapshot_tree         maps of which snapshots can be taken and held for hours
 //   changes                              several keys of several maps, changed at one instant
 //   abtree, external_bst, avl, list      maps and sets over any domain that can protect them
-//   counted_hash, counted_bst, counted_btree   over counted pointers
+//   counted_hash, counted_bst, counted_btree, counted_tree   over counted pointers
 //   rlu_list, rlu_hash, rlu_bst          over read-log-update
 //
 // The smallest example
@@ -33,6 +33,7 @@
 #include <spolia/map/counted_bst.hpp>
 #include <spolia/map/counted_btree.hpp>
 #include <spolia/map/counted_hash.hpp>
+#include <spolia/map/counted_tree.hpp>
 #include <spolia/map/external_bst.hpp>
 #include <spolia/map/keys.hpp>
 #include <spolia/map/list.hpp>

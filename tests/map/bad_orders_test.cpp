@@ -276,6 +276,7 @@ TYPED_TEST(bad_order, ends_in_maps_with_locks) {
   this->template expect_end<avl<key, int, region_domain, TypeParam>>("avl");
   this->template expect_end<counted_bst<key, int, thin_family, TypeParam>>("counted_bst");
   this->template expect_end<counted_btree<key, int, thin_family, TypeParam>>("counted_btree");
+  this->template expect_end<counted_tree<key, int, thin_family, TypeParam>>("counted_tree");
 }
 TYPED_TEST(bad_order, ends_in_maps_with_a_past) {
   using key = typename TypeParam::key;

@@ -2,6 +2,8 @@
 // The containers over counted pointers: each over ours of both families, and over the standard's.
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -90,6 +92,11 @@ struct bst_over {
   using of = counted_bst<K, V, F>;
 };
 template <class F>
+struct tree_over {
+  template <class K, class V>
+  using of = counted_tree<K, V, F>;
+};
+template <class F>
 struct btree_over {
   template <class K, class V>
   using of = counted_btree<K, V, F>;
@@ -104,13 +111,15 @@ class counted_maps : public testing::Test {
 // Not the standard's pointers under a sanitizer: of the containers it hears with ours, and the race
 // detector finds fault with libstdc++ 12: github.com/google/sanitizers, issue 1558.
 #if SPOLIA_ASAN || SPOLIA_TSAN
-using subjects = types<3, hash_over<thin_family>, bst_over<shared_family>, btree_over<thin_family>,
-                       hash_over<shared_family>, bst_over<thin_family>, btree_over<shared_family>>;
+using subjects = types<4, hash_over<thin_family>, bst_over<shared_family>, btree_over<thin_family>,
+                       tree_over<thin_family>, hash_over<shared_family>, bst_over<thin_family>,
+                       btree_over<shared_family>>;
 #else
 using subjects =
-    types<3, hash_over<thin_family>, bst_over<shared_family>, btree_over<thin_family>,
-          hash_over<shared_family>, bst_over<thin_family>, btree_over<shared_family>,
-          hash_over<standard_family>, bst_over<standard_family>, btree_over<standard_family>>;
+    types<4, hash_over<thin_family>, bst_over<shared_family>, btree_over<thin_family>,
+          tree_over<thin_family>, hash_over<shared_family>, bst_over<thin_family>,
+          btree_over<shared_family>, hash_over<standard_family>, bst_over<standard_family>,
+          btree_over<standard_family>, tree_over<standard_family>>;
 #endif
 TYPED_TEST_SUITE(counted_maps, subjects);
 
@@ -245,7 +254,7 @@ TYPED_TEST(counted_maps, failing_allocations_change_nothing) {
   }
 }
 
-/// Its copies are made while a writer has its turn.
+/// Its copies are made while a writer has its turn, or is about to have it.
 struct parks {
   static inline thread_local parking_spot* at = nullptr;
   parks() = default;
@@ -312,6 +321,163 @@ TEST(counted_btree, a_forked_child_where_a_leaf_was_being_divided) {
   EXPECT_TRUE(counted::drain());
 }
 
+// ---- locks of nodes
+
+/// Calls what it is told to as it compares with that key.
+struct watched_order {
+  static inline thread_local int key = -1;
+  static inline thread_local std::function<void()> then;
+  bool operator()(int a, int b) const {
+    if (a == key || b == key) {
+      key = -1;
+      then();
+    }
+    return a < b;
+  }
+};
+void at_comparison_with(int key, std::function<void()> then) {
+  watched_order::then = std::move(then);
+  watched_order::key = key;
+}
+
+/// f() on another thread: whether it has ended while `holder` was parked.
+template <class F>
+bool ends_beside(parked_thread& holder, const F& f) {
+  std::atomic<bool> over = false;
+  std::thread other([&] {
+    f();
+    // relaxed: it says nothing about the map.
+    over.store(true, std::memory_order_relaxed);
+  });
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!over.load(std::memory_order_relaxed) && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const bool was_over = over.load(std::memory_order_relaxed);
+  holder.release();
+  other.join();
+  return was_over;
+}
+
+/// What tells its locks from one lock: a writer that is stopped has its nodes, and no others.
+TEST(counted_tree, a_writer_that_stops_holds_up_neither_readers_nor_writers_elsewhere) {
+  counted_tree<int, parks> m;
+  for (int key : {8, 4, 12, 2, 6, 10, 14}) m.insert(key, {});
+  parked_thread writer([&](parking_spot& spot) {
+    parks::at = &spot;
+    EXPECT_TRUE(m.erase(4));  // copies 6, while 8, 4 and 6 are locked
+    parks::at = nullptr;
+  });
+  EXPECT_TRUE(ends_beside(writer, [&] {
+    for (int key : {2, 4, 6, 8, 10, 12, 14}) EXPECT_TRUE(m.contains(key));
+    EXPECT_TRUE(m.erase(10));
+    for (int key : {1, 3, 9, 11, 13}) EXPECT_TRUE(m.insert(key, {}));
+    EXPECT_FALSE(m.insert_or_assign(14, {}));
+    EXPECT_EQ(m.last()->first, 14);
+  }));
+  EXPECT_EQ(m.size_approx(), 10U);
+}
+
+/// However long a thread is stopped, it holds up what it looks at, and not what was taken out after
+/// that: keys ascend, and the lowest goes, so each node has hung below the one before it.
+template <class Stop>
+void expect_few_held_up(std::int64_t most, const Stop& stop_at_first) {
+  ledger book;
+  {
+    counted_tree<int, booked, thin_family, watched_order> m;
+    const auto held_up = [&] {
+      static_cast<void>(counted::drain());
+      return book.live() - static_cast<std::int64_t>(m.size_approx());
+    };
+    for (int key = 0; key < 8; ++key) m.insert(key, booked(book, 1));
+    parked_thread stopped([&](parking_spot& spot) { stop_at_first(m, spot); });
+    for (int key = 8; key < 200; ++key) {
+      m.insert(key, booked(book, 1));
+      EXPECT_TRUE(m.erase(key - 8));
+    }
+    EXPECT_GE(held_up(), 1);
+    EXPECT_LE(held_up(), most);
+    stopped.release();
+    EXPECT_EQ(held_up(), 0);
+  }
+  EXPECT_TRUE(counted::drain());
+  book.expect_empty();
+}
+TEST(counted_tree, a_stalled_thread_holds_up_what_it_looks_at_alone) {
+  expect_few_held_up(2, [](auto& m, parking_spot& spot) {
+    EXPECT_TRUE(m.visit(2, [&](const booked&) { spot.park(); }));
+  });
+  expect_few_held_up(4, [](auto& m, parking_spot& spot) {
+    at_comparison_with(3, [&] { spot.park(); });
+    EXPECT_FALSE(m.erase(3));  // by then it is gone
+  });
+  expect_few_held_up(4, [](auto& m, parking_spot& spot) {
+    at_comparison_with(3, [&] { spot.park(); });
+    EXPECT_TRUE(m.upper_bound(3).has_value());
+  });
+}
+
+/// Parks before a link is set, or after it.
+template <bool After>
+struct parking_at_link : thin_family {
+  template <class T>
+  static void set(atomic_thin_ptr<T>& to, thin_ptr<T> p) {
+    if (!After && parks::at != nullptr) parks::at->park();
+    thin_family::set<T>(to, std::move(p));
+    if (After && parks::at != nullptr) parks::at->park();
+  }
+};
+template <bool After>
+void expect_usable_where_an_erasure_was_lost() {
+  counted_tree<int, int, parking_at_link<After>> m;
+  for (int key : {8, 4, 12, 2, 6, 5, 10, 14}) m.insert(key, key);
+  parked_thread writer([&](parking_spot& spot) {
+    parks::at = &spot;
+    EXPECT_TRUE(m.erase(4));
+  });
+  EXPECT_EQ(status_of_child([&] {
+              for (int key : {2, 5, 6, 8, 10, 12, 14}) EXPECT_EQ(m.find(key), key);
+              EXPECT_EQ(m.contains(4), !After);
+              for (int key = 0; key < 16; ++key) m.insert(key, key);
+              for (int key = 0; key < 16; ++key) EXPECT_TRUE(m.erase(key)) << key;
+              EXPECT_FALSE(m.first().has_value());
+            }),
+            0);
+  writer.release();
+  EXPECT_EQ(m.size_approx(), 7U);
+}
+TEST(counted_tree, a_forked_child_where_an_erasure_was_under_way) {
+  expect_usable_where_an_erasure_was_lost<false>();
+  expect_usable_where_an_erasure_was_lost<true>();
+}
+
+/// The thread that forks stands at a node, in the midst of an insertion below it, that another
+/// thread has taken out and still had the lock of.
+TEST(counted_tree, a_forked_child_goes_on_below_a_node_that_was_just_taken_out) {
+  counted_tree<int, int, parking_at_link<true>, watched_order> m;
+  for (int key : {1, 2, 3}) m.insert(key, key);
+  bool in_child = false;
+  int status = -1;
+  at_comparison_with(3, [&] {
+    auto writer = std::make_unique<parked_thread>([&](parking_spot& spot) {
+      parks::at = &spot;
+      EXPECT_TRUE(m.erase(3));
+    });
+    const pid_t child = fork();
+    in_child = child == 0;
+    if (in_child) {
+      alarm(120);
+      static_cast<void>(writer.release());  // its thread is not here
+    } else {
+      EXPECT_EQ(waitpid(child, &status, 0), child);
+    }
+  });
+  EXPECT_TRUE(m.insert(4, 4));
+  EXPECT_EQ(m.find(4), 4);
+  EXPECT_FALSE(m.contains(3));
+  if (in_child) _exit(testing::Test::HasFailure() ? 1 : 0);
+  EXPECT_EQ(status, 0);
+}
+
 /// The thread that forks has its turn in the child, too.
 TYPED_TEST(counted_maps, a_writer_that_forks_keeps_its_turn) {
   if (SPOLIA_TSAN) GTEST_SKIP() << "the race detector forbids new threads in a forked child";
@@ -324,6 +490,7 @@ TYPED_TEST(counted_maps, a_writer_that_forks_keeps_its_turn) {
     std::function<void()> act;
   };
   typename TypeParam::template of<int, forks> m;
+  m.insert(7, {});
   std::atomic<int> done = 0;
   forks in_turn;
   in_turn.act = [&] {
@@ -333,7 +500,7 @@ TYPED_TEST(counted_maps, a_writer_that_forks_keeps_its_turn) {
                 std::atomic<bool> wrote = false;
                 std::thread other([&] {
                   waits.store(true, std::memory_order_relaxed);
-                  EXPECT_TRUE(m.insert(7, {}));
+                  EXPECT_FALSE(m.insert_or_assign(7, {}));
                   wrote.store(true, std::memory_order_relaxed);
                 });
                 while (!waits.load(std::memory_order_relaxed)) std::this_thread::yield();
@@ -343,7 +510,7 @@ TYPED_TEST(counted_maps, a_writer_that_forks_keeps_its_turn) {
               }),
               0);
   };
-  EXPECT_TRUE(m.insert(7, in_turn));
+  EXPECT_FALSE(m.insert_or_assign(7, in_turn));  // an insertion may copy before its turn
 }
 
 /// Tables that grow and get back to what they were, under the eyes of look-ups.

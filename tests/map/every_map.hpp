@@ -36,6 +36,8 @@ using plain_counted_hash = counted_hash<Key, Value>;
 template <class Key, class Value>
 using plain_counted_bst = counted_bst<Key, Value>;
 template <class Key, class Value>
+using plain_counted_tree = counted_tree<Key, Value>;
+template <class Key, class Value>
 using plain_counted_btree = counted_btree<Key, Value>;
 template <class Key, class Value>
 using plain_rlu_list = rlu_list<Key, Value>;
@@ -51,7 +53,8 @@ using every_map =
                    plain_map<plain_list>, plain_map<plain_snapshot_hash>,
                    plain_map<plain_snapshot_tree>, plain_map<plain_counted_hash>,
                    plain_map<plain_counted_bst>, plain_map<plain_counted_btree>,
-                   plain_map<plain_rlu_list>, plain_map<plain_rlu_bst>, plain_map<plain_rlu_hash>>;
+                   plain_map<plain_rlu_list>, plain_map<plain_rlu_bst>, plain_map<plain_rlu_hash>,
+                   plain_map<plain_counted_tree>>;
 
 template <class Map, class... Maps>
 constexpr std::size_t place_among(testing::Types<Maps...>) {
@@ -64,10 +67,10 @@ constexpr std::size_t place_among(testing::Types<Maps...>) {
 struct every_map_name {
   template <class Map>
   static std::string GetName(int) {
-    constexpr const char* names[] = {"abtree",       "avl",           "external_bst",
-                                     "list",         "snapshot_hash", "snapshot_tree",
-                                     "counted_hash", "counted_bst",   "counted_btree",
-                                     "rlu_list",     "rlu_bst",       "rlu_hash"};
+    constexpr const char* names[] = {
+        "abtree",        "avl",          "external_bst", "list",          "snapshot_hash",
+        "snapshot_tree", "counted_hash", "counted_bst",  "counted_btree", "rlu_list",
+        "rlu_bst",       "rlu_hash",     "counted_tree"};
     return names[place_among<Map>(every_map{})];
   }
 };

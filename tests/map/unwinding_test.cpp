@@ -178,11 +178,12 @@ void expect_usable(Map& m, int place) {
 template <class Map>
 struct unwinding : testing::Test {};
 using maps = spolia::test::few_or_all<
-    12, abtree<fragile, int, domain<>, less, 4>, external_bst<fragile, int, domain<>, less>,
+    13, abtree<fragile, int, domain<>, less, 4>, external_bst<fragile, int, domain<>, less>,
     avl<fragile, int, region_domain, less>, list<fragile, int, domain<>, less>,
     snapshot_tree<fragile, int, sl_rt<>, less, 2>,
     snapshot_hash<fragile, int, sl_rt<>, hash_of_fragile>,
     counted_bst<fragile, int, thin_family, less>, counted_btree<fragile, int, thin_family, less>,
+    counted_tree<fragile, int, thin_family, less>,
     counted_hash<fragile, int, thin_family, few_hashes>, rlu_bst<fragile, int, rlu::domain, less>,
     rlu_list<fragile, int, rlu::domain, less>,
     rlu_hash<fragile, int, rlu::domain, hash_of_fragile, less>>;

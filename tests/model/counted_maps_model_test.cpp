@@ -12,6 +12,7 @@
 #include <spolia/map/counted_bst.hpp>
 #include <spolia/map/counted_btree.hpp>
 #include <spolia/map/counted_hash.hpp>
+#include <spolia/map/counted_tree.hpp>
 
 #include "model/counted_scenarios.hpp"
 
@@ -36,6 +37,7 @@ struct watched {
   plain<int> value;
 };
 using tree = counted_bst<int, watched>;
+using locked_tree = counted_tree<int, watched>;
 using pages = counted_btree<int, watched>;
 using plain_pages = counted_btree<int, int>;
 /// With this seed each of four keys has a chain of its own, so the cell that a look-up within a
@@ -166,6 +168,40 @@ void two_writers(model::scenario& run, const std::shared_ptr<map_state<Map>>& s)
   }
 }
 
+/// The node goes that leads to the key that is looked up, by the key or by its place in the order.
+void looked_up_below_erased(model::scenario& run, const std::shared_ptr<map_state<locked_tree>>& s,
+                            bool in_order) {
+  s->highest = 3;
+  run.thread([s, in_order] {
+    if (!in_order) return expect_there(*s->map, 3);
+    const auto next = s->map->upper_bound(2);
+    model::check(next && next->first == 3, "it was there all the time");
+  });
+  run.thread([s] {
+    model::check(s->map->erase(2), "it was there");
+    s->epoch();
+  });
+}
+void looked_up_below(model::scenario& run, const std::shared_ptr<map_state<locked_tree>>& s) {
+  looked_up_below_erased(run, s, false);
+}
+void next_looked_up_below(model::scenario& run, const std::shared_ptr<map_state<locked_tree>>& s) {
+  looked_up_below_erased(run, s, true);
+}
+/// A key comes in below a node that another thread takes out, or copies.
+void inserted_beside_erase(model::scenario& run, const std::shared_ptr<map_state<locked_tree>>& s,
+                           int erased) {
+  s->lowest = 5;
+  s->highest = 5;
+  run.thread([s] { model::check(s->map->insert(5, watched(5)), "it was absent"); });
+  run.thread([s, erased] { model::check(s->map->erase(erased), "it was there"); });
+}
+void inserted_below_erased(model::scenario& run, const std::shared_ptr<map_state<locked_tree>>& s) {
+  inserted_beside_erase(run, s, 4);
+}
+void inserted_below_copied(model::scenario& run, const std::shared_ptr<map_state<locked_tree>>& s) {
+  inserted_beside_erase(run, s, 2);
+}
 /// In the child of a fork in which a writer was lost, each of two writers wants its turn.
 struct lost_turn {
   detail::map::writers turn;
@@ -207,6 +243,15 @@ TEST(counted_maps_model, look_ups_within_look_ups) {
 }
 TEST(counted_maps_model, two_writers) { expect_clean(over<tree>(&two_writers<tree>), at_most(1)); }
 
+TEST(counted_maps_model, a_tree_with_node_locks) {
+  expect_clean(over<locked_tree>(&looked_up_beside_erase<locked_tree>), at_most(1));
+  expect_clean(over<locked_tree>(&looked_up_below, {1, 2, 3}), at_most(2));
+  expect_clean(over<locked_tree>(&next_looked_up_below, {1, 2, 3}), at_most_in_order(1));
+  expect_clean(over<locked_tree>(&two_writers<locked_tree>), at_most(1));
+  expect_clean(over<locked_tree>(&inserted_below_erased, {3, 4}), at_most(2));
+  expect_clean(over<locked_tree>(&inserted_below_copied), at_most(1));
+}
+
 TEST(counted_maps_model, a_lost_writers_turn) { expect_clean(two_take_over, at_most(3)); }
 
 TEST(counted_maps_model, every_planted_fault_is_found) {
@@ -219,6 +264,14 @@ TEST(counted_maps_model, every_planted_fault_is_found) {
   found(two_take_over, "counted_map.takes_without_asking");
   found(two_take_over, "counted_map.leave_relaxed");
   found(over<tree>(&looked_up_beside_erase<tree>), "counted_bst.two_steps");
+  found(over<locked_tree>(&two_writers<locked_tree>), "counted_map.leave_relaxed");
+  found(over<locked_tree>(&two_writers<locked_tree>), "counted_tree.not_certified");
+  found(over<locked_tree>(&looked_up_beside_erase<locked_tree>), "counted_tree.two_steps");
+  found(over<locked_tree>(&looked_up_below, {1, 2, 3}), "counted_tree.cut_while_current");
+  found(over<locked_tree>(&looked_up_below, {1, 2, 3}), "counted_tree.one_look");
+  found(over<locked_tree>(&next_looked_up_below, {1, 2, 3}), "counted_tree.one_look");
+  found(over<locked_tree>(&inserted_below_erased, {3, 4}), "counted_tree.stays_current");
+  found(over<locked_tree>(&inserted_below_copied), "counted_tree.way_not_locked");
   found(over<tree>(&looked_up_beside_erase<tree>), "counted.no_light");
   found(over<table>(&looked_up_within<table>), "counted.no_light");
   found(over<table>(&looked_up_within<table>), "counted.walks_share");

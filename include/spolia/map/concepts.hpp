@@ -44,8 +44,8 @@
 // What first, last, lower_bound and the others like it find is what such a scan would show first:
 // the pair was there at some moment during the call, and no key that is present during the whole
 // call lies between it and where the search began. In snapshot_tree, which takes a snapshot for
-// it, in the counted_ maps, where it waits for writers, and in the rlu_ maps it is of one moment,
-// and they are linearizable.
+// it, in counted_bst and counted_btree, where it waits for writers, and in the rlu_ maps it is of
+// one moment, and they are linearizable.
 //
 // In lists, where a search for a key goes over all smaller ones, there is first(), range and
 // for_each, and none of the others: they would all be linear.

@@ -83,7 +83,8 @@ class counted_face : public value_updates<counted_face<Map, Key, Value>, Key, Va
 
   /// Calls f(key, value) for every pair, with copies; f returns nothing, or false to stop. In
   /// ascending order where there is an order. What it may miss: map/concepts.hpp. To copy some
-  /// pairs it takes the writers' turn, and f runs without it: it may take long, and change the map.
+  /// pairs it takes the writers' turn, if there is one for all, and f runs without it: it may take
+  /// long, and change the map.
   template <std::invocable<const Key&, const Value&> F>
   void for_each(F&& f) const {
     self().template scan<false>(all_keys<Key>, f);
