@@ -70,6 +70,8 @@ void* join_counted() {
 
 void help_counted(void* m) noexcept { home().help(*static_cast<member*>(m)); }
 
+void look_at_counted_time(void* m) noexcept { home().look(*static_cast<member*>(m)); }
+
 void fill_counted_cache(void* m, std::uintptr_t entry, std::uintptr_t word) noexcept {
   home().fill_count_cache(*static_cast<member*>(m), {entry, word});
 }

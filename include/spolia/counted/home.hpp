@@ -30,6 +30,7 @@ extern SPOLIA_EXPORT constinit thread_local std::array<void*, 4> counted_firsts 
 
 SPOLIA_EXPORT void* join_counted();  ///< throws std::bad_alloc
 SPOLIA_EXPORT void help_counted(void* member) noexcept;
+SPOLIA_EXPORT void look_at_counted_time(void* member) noexcept;
 SPOLIA_EXPORT void fill_counted_cache(void* member, std::uintptr_t entry,
                                       std::uintptr_t word) noexcept;
 SPOLIA_EXPORT void spill_counted_cache(void* member) noexcept;
@@ -62,8 +63,10 @@ inline collector* scenario_collector = nullptr;
 
 inline void forget_this_thread() noexcept {}
 inline member& here() { return scenario_collector->here(); }
+inline member& known_here() { return here(); }
 inline pin* own_first_pin(std::uint32_t i) { return &here().pins.firsts(threads::number())[i]; }
 inline void help(member& me) noexcept { scenario_collector->help(me); }
+inline void look_at_time(member& me) noexcept { scenario_collector->look(me); }
 inline void fill_count_cache(member& me, const cached_units& p) {
   scenario_collector->fill_count_cache(me, p);
 }
@@ -91,11 +94,16 @@ SPOLIA_ALWAYS_INLINE member& here() {
     return *static_cast<member*>(known);
   return *static_cast<member*>(core::join_counted());
 }
+/// Of a thread that has used the collector before.
+SPOLIA_ALWAYS_INLINE member& known_here() noexcept {
+  return *static_cast<member*>(core::counted_member);
+}
 /// In use if the thread has none yet, or light fences are not free.
 SPOLIA_ALWAYS_INLINE pin* own_first_pin(std::uint32_t i) noexcept {
   return static_cast<pin*>(core::counted_firsts[i]);
 }
 inline void help(member& me) noexcept { core::help_counted(&me); }
+inline void look_at_time(member& me) noexcept { core::look_at_counted_time(&me); }
 inline void fill_count_cache(member& me, const cached_units& p) {
   core::fill_counted_cache(&me, p.what, p.at);
 }
@@ -154,26 +162,56 @@ SPOLIA_ALWAYS_INLINE pin* walker() { return own_first_pin(0); }
 /// Those of private pointers.
 SPOLIA_ALWAYS_INLINE pin* first_private(std::uint32_t i) { return own_first_pin(i + 1); }
 
+/// As take_from_count_cache, where its units have gone out. After a look at the clock, in which
+/// destructors may have run, the load goes on without it.
+SPOLIA_NOINLINE inline bool restock_count_cache(member& me) noexcept {
+  std::uint32_t units = me.cache.restock();
+  if (me.cache.is_time_to_look(me.reading.each)) {
+    look_at_time(me);
+    units = 0;
+  }
+  const bool taken = !count_cache::is_low(units) && me.cache.take(units);
+  if (me.cache.is_shut() || me.reads_seldom) spill_count_cache(me);
+  return taken;
+}
 /// A unit of the object that the word leads to, if the calling thread has some of it at hand.
-SPOLIA_ALWAYS_INLINE bool take_from_count_cache(word w) {
+SPOLIA_ALWAYS_INLINE bool take_from_count_cache(member& me, word w) {
   if (w != own_count_cache().at &&
       !(SPOLIA_FAULT("counted.cache_any_word") && own_count_cache().at != no_word))
     return false;
-  member& me = here();
-  const bool taken = me.cache.take();
+  const std::uint32_t units = me.cache.seen();
+  if (count_cache::is_low(units)) [[unlikely]]
+    return restock_count_cache(me);
+  const bool taken = me.cache.take(units);
   if (me.cache.is_shut()) [[unlikely]]
     spill_count_cache(me);
   return taken;
 }
 
+/// The cache is shut; of its object are n units more.
+template <class Block>
+SPOLIA_NOINLINE bool empty_count_cache(Block* b, std::uint32_t n) noexcept {
+  n += here().cache.empty().n;
+  if (n != 0 && drop_units(entry_of(b, task::drop_strong), n)) object_ends(b);
+  return true;
+}
+template <class Block>
+SPOLIA_NOINLINE bool back_to_full_count_cache(Block* b) noexcept {
+  member& me = here();
+  const bool back = me.cache.put(me.cache.give_some());
+  if (!back || me.cache.is_shut()) return empty_count_cache(b, back ? 0 : 1);
+  return true;
+}
 /// Drops the unit of a plain pointer to what was in the count cache when the thread last looked.
 template <class Block>
 SPOLIA_NOINLINE bool back_to_count_cache(Block* b) noexcept {
-  member& me = here();
-  std::uint32_t n = me.cache.put() ? 0 : 1;
-  if (me.cache.is_shut()) [[unlikely]]
-    n += me.cache.empty().n;
-  if (n != 0 && drop_units(entry_of(b, task::drop_strong), n)) object_ends(b);
+  member& me = known_here();
+  const std::uint32_t units = me.cache.seen();
+  if (count_cache::is_full(units)) [[unlikely]]
+    return back_to_full_count_cache(b);
+  const bool back = me.cache.put(units);
+  if (!back || me.cache.is_shut()) [[unlikely]]
+    return empty_count_cache(b, back ? 0 : 1);
   return true;
 }
 template <class Block>

@@ -186,8 +186,8 @@ class counted_hash
     all_partitions& operator=(const all_partitions&) = delete;
     ~all_partitions() { none->end(); }
 
+    std::array<partition, partitions> each;  // first: a look-up adds nothing to find one
     table* const none;
-    std::array<partition, partitions> each;
   };
 
  public:

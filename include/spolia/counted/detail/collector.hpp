@@ -136,18 +136,35 @@ class basic_collector final : core::listener, public destruction_queue {
     me.haste = left_.empty() ? 0 : (std::min)(me.haste + 1, 6U);
     const std::uint64_t hasty = options_.help_every >> me.haste;
     me.interval = std::max<std::uint64_t>(1, (std::min)(me.interval, hasty));
-    const bool timely = by_time(me);
+    me.owes = me.quiet;
+    // Its end asks what the time asks for: asked here, it would count as done.
+    const bool helps = !me.helping && !me.quiet;
+    const bool timely = helps && by_time(me);
     const bool much = me.since_epoch >= options_.wait_at;
     if (much) me.interval = 1;
     me.credit = static_cast<std::int64_t>(me.interval);
-    me.owes = me.quiet;
-    if (me.helping || me.quiet) return;
+    if (!helps) return;
     const std::uint64_t waiting = (std::max)(me.since_epoch, by_ended_.load_relaxed());
     if (backlog != 0 && me.since_epoch >= (std::max)(options_.epoch_at, large_each * backlog))
       return drop_own(me);
     const bool did = step(me, waiting >= options_.epoch_at || timely, options_.step);
-    if (timely) end_epoch(me);
+    if (timely) catch_up(me, false);  // `step` has begun the epoch
     if (!did && much) wait_for_others(me);
+  }
+
+  /// The calling thread reads, and did so `reading.each` times since the last call at most. It
+  /// helps where no change has begun an epoch for half of the time allowed.
+  SPOLIA_NOINLINE void look([[maybe_unused]] member& me) noexcept {
+#if !defined(SPOLIA_MODEL)
+    const std::int64_t now = now_ns();
+    me.reads_seldom = me.reading.is_seldom(now, options_.seldom, options_.look_every);
+    if (now - begun_at_.load_relaxed() >= options_.overdue_after) {
+      me.owes |= me.quiet;
+      if (!me.helping && !me.quiet) catch_up_after_reads(me, now);
+    }
+    me.cache.looked();
+    me.pins.walker().turns_left(me.reading.each);
+#endif
   }
 
   /// The caller has loaded p's word again and again, and has a unit.
@@ -207,6 +224,8 @@ class basic_collector final : core::listener, public destruction_queue {
         static_cast<std::uint64_t>(static_cast<std::int64_t>(me.interval) - me.credit);
   }
 
+  // ---- time
+
   /// Whether an epoch is due because time has passed. A thread that logs seldom does a task with
   /// each unit, and asks for an epoch each time: so what it gave up does not wait for the thousands
   /// that would follow.
@@ -214,24 +233,44 @@ class basic_collector final : core::listener, public destruction_queue {
 #if defined(SPOLIA_MODEL)
     return false;  // the model checker knows no time
 #else
-    const std::int64_t now =
-        std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-    const std::int64_t since = now - me.helped_at;
-    me.helped_at = now;
-    const bool seldom = since > static_cast<std::int64_t>(me.pace) * options_.seldom;
-    me.pace = seldom ? 1 : (std::min<std::uint64_t>)(2 * me.pace, options_.help_every);
-    me.interval = (std::min)(me.interval, me.pace);
+    const std::int64_t now = now_ns();
+    const bool seldom = me.changing.is_seldom(now, options_.seldom, options_.help_every);
+    me.interval = (std::min<std::uint64_t>)(me.interval, me.changing.each);
     const std::int64_t last = begun_at_.load_relaxed();
     if (now - last < (seldom ? options_.seldom : options_.epoch_every)) return false;
     begun_at_.store_relaxed(now);
     return true;
 #endif
   }
-  /// Does what is left of the epoch, as far as other threads have not taken it.
-  void end_epoch(member& me) noexcept {
-    constexpr unsigned tasks = 64;
-    for (unsigned i = 0; i < tasks && step(me, false, options_.step); ++i) continue;
+  /// What the time asks for, as far as other threads have not taken it: some tasks, so that the
+  /// caller is not held up for long. May begin an epoch once.
+  void catch_up(member& me, bool may_begin) noexcept {
+    constexpr unsigned tasks = 256;  // of scans, which are short
+    constexpr std::uint64_t most = 1024;
+    const std::uint64_t first = epochs_.load_relaxed();
+    const std::uint64_t done = me.entries_done();
+    for (unsigned i = 0; i < tasks && me.entries_done() - done < most; ++i) {
+      if (!step(me, may_begin && epochs_.load_relaxed() == first, options_.step)) break;
+    }
   }
+  /// Does what is overdue. What is left then is overdue for the next read, too, of any thread.
+  void catch_up_after_reads(member& me, std::int64_t now) noexcept {
+    const std::uint64_t first = epochs_.load_relaxed();
+    // An epoch that is on has captured before what we ask for.
+    const bool asked = !busy_.load_relaxed();
+    catch_up(me, true);
+    const bool all = !busy_.load_relaxed() && left_.empty();
+    if (all && (asked || epochs_.load_relaxed() != first)) {
+      begun_at_.store_relaxed(now);
+    } else {
+      me.reading.each = 1;
+    }
+  }
+#if !defined(SPOLIA_MODEL)
+  static std::int64_t now_ns() noexcept {
+    return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  }
+#endif
 
   // ---- phases
 

@@ -27,14 +27,16 @@
 //              it (destruction_queue.hpp). Without memory for that the units stay in the cache,
 //              from which no load takes any, until the next epoch looks there.
 // Bound:       one object a thread, with what it holds, until the next epoch or drain(). It counts
-//              `most` + 1 units too many in use_count at most.
+//              2 · `stock` + 1 units too many in use_count at most.
 // Where light fences are not free there are no caches; nor while the process has one thread.
 // Cost:        take, put: three stores and three loads of the thread's own.
 // Progress:    wait-free.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <utility>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
@@ -112,7 +114,10 @@ class count_cache {
 #else
   static constexpr std::uint32_t stock = 63;
 #endif
-  static constexpr std::uint32_t most = 2 * stock;
+  static constexpr std::uint32_t most_back = stock;
+  // In units_: those that can go out, and above them those that came back.
+  static constexpr std::uint32_t one_back = std::uint32_t{1} << 16U;
+  static constexpr std::uint32_t out_mask = one_back - 1;
   enum class gate : std::uint8_t { open, shut, passed };
 
  public:
@@ -125,34 +130,64 @@ class count_cache {
   count_cache(const count_cache&) = delete;
   count_cache& operator=(const count_cache&) = delete;
 
-  // ---- the owner's. After take, put and fill it checks whether the cache is_shut, and empties it.
+  // ---- the owner's. After take, put, restock and fill it checks whether the cache is_shut, and
+  // empties it.
 
-  /// One unit goes out. False: the gate was shut.
-  SPOLIA_ALWAYS_INLINE bool take() noexcept {
-    const bool open = enter();
-    if (open) [[likely]] {
-      std::uint32_t n = units_.load_relaxed();
-      if (n == 1) [[unlikely]] {
-        restock();
+  /// What is in it, for is_low and take.
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE std::uint32_t seen() const noexcept {
+    return units_.load_relaxed();
+  }
+  /// Whether restock() is to be called before a unit can go out: once in `stock` times at least,
+  /// also where all come back.
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE static bool is_low(std::uint32_t units) noexcept {
+    return (units & (out_mask - 1)) == 0;
+  }
+  /// What is in it then, or 0: the gate was shut.
+  std::uint32_t restock() noexcept {
+    std::uint32_t n = 0;
+    if (enter()) {
+      n = all_of(units_.load_relaxed());
+      if (n == 1) {
+        fetch();
         n += stock;
       }
-      units_.store_relaxed(n - 1);
+      units_.store_relaxed(n);
     }
+    leave();
+    read_ += stock;
+    return n;
+  }
+
+  /// One unit goes out of a cache that is not low. False: the gate was shut. While it is open only
+  /// the owner changes what was `seen`.
+  SPOLIA_ALWAYS_INLINE bool take(std::uint32_t units) noexcept {
+    const bool open = enter();
+    if (open) [[likely]]
+      units_.store_relaxed(units - 1);
     leave();
     return open;
   }
 
-  /// One unit comes in. False: the gate was shut.
-  SPOLIA_ALWAYS_INLINE bool put() noexcept {
-    const bool open = enter();
-    if (open) [[likely]] {
-      std::uint32_t n = units_.load_relaxed() + 1;
-      if (n > most) [[unlikely]] {
-        (void)drop_units(what_.read(), stock);  // not the last: we have more
-        n -= stock;
-      }
+  /// Whether give_some() is to be called before a unit can come in.
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE static bool is_full(std::uint32_t units) noexcept {
+    return units >= most_back * one_back;
+  }
+  /// What is in it then, or 0: the gate was shut.
+  std::uint32_t give_some() noexcept {
+    std::uint32_t n = 0;
+    if (enter()) {
+      n = units_.load_relaxed() - most_back * one_back;
+      (void)drop_units(what_.read(), most_back);  // not the last: we have more
       units_.store_relaxed(n);
     }
+    leave();
+    return n;
+  }
+  /// One unit comes in, of which there were `units`, and not too many. False: the gate was shut.
+  SPOLIA_ALWAYS_INLINE bool put(std::uint32_t units) noexcept {
+    const bool open = enter();
+    if (open) [[likely]]
+      units_.store_relaxed(units + one_back);
     leave();
     return open;
   }
@@ -171,19 +206,30 @@ class count_cache {
     // gets the units has seen all that was done with them: we ourselves, the collector by its load
     // of busy_.
     const std::uint32_t n = units_.exchange_relaxed(0);
-    return n == 0 ? content{} : content{what_.read(), n};
+    return n == 0 ? content{} : content{what_.read(), all_of(n)};
   }
 
-  /// Whether w was loaded so often in a row that a cache is worth its cost.
-  [[nodiscard]] SPOLIA_ALWAYS_INLINE bool is_loaded_again(word w) noexcept {
-    if (w != last_) {
-      last_ = w;
-      in_a_row_ = 0;
-    }
-    if (++in_a_row_ != cache_after) return false;
-    in_a_row_ = 0;
-    return true;
+  /// w was loaded. True: the caller calls was_loaded_again() and is_time_to_look().
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE bool ends_turns(word w) noexcept {
+    if (w == last_) return --same_ == 0;
+    last_ = w;
+    return --others_ == 0;
   }
+  /// Whether what was loaded last was loaded so often in a row that a cache is worth its cost. The
+  /// next turns end after so many loads, or fewer.
+  [[nodiscard]] bool was_loaded_again(std::uint32_t loads) noexcept {
+    const bool alike = others_ == others_before_;
+    in_a_row_ = alike ? in_a_row_ + same_before_ - same_ : 1;
+    read_ += same_before_ - same_ + others_before_ - others_;
+    const bool again = in_a_row_ == cache_after;
+    if (again) in_a_row_ = 0;
+    const std::uint32_t few = cache_after > in_a_row_ ? cache_after - in_a_row_ : 1;
+    same_ = same_before_ = (std::min)(few, loads);
+    others_ = others_before_ = loads;
+    return again;
+  }
+  [[nodiscard]] bool is_time_to_look(std::uint32_t loads) const noexcept { return read_ >= loads; }
+  void looked() noexcept { read_ = 0; }
 
   /// For an empty one. The caller has a unit.
   void fill(const cached_units& p) noexcept {
@@ -193,7 +239,7 @@ class count_cache {
     (void)gate_.cas_strong_acquire(seen, gate::open);
     if (enter()) {
       what_.write(p.what);
-      restock();
+      fetch();
       units_.store_relaxed(stock);
       set_own_count_cache(p);
     }
@@ -213,7 +259,7 @@ class count_cache {
     if (gate_.load_relaxed() != gate::shut) return found;  // it was made since then
     // acquire ← the release in leave: the owner's turns, and what it did with the object.
     if (!busy_.load_acquire() || SPOLIA_FAULT("counted.cache_busy_unseen")) {
-      found.n = units_.exchange_relaxed(0);
+      found.n = all_of(units_.exchange_relaxed(0));
       if (found.n != 0) found.what = what_.read();
     }
     // release → the acquire in fill.
@@ -236,7 +282,10 @@ class count_cache {
     if (!SPOLIA_FAULT("counted.cache_no_light")) known_light();
     return early || !is_shut();
   }
-  SPOLIA_NOINLINE void restock() noexcept { add_units(what_.read(), stock); }
+  void fetch() noexcept { add_units(what_.read(), stock); }
+  static std::uint32_t all_of(std::uint32_t units) noexcept {
+    return (units & out_mask) + units / one_back;
+  }
   SPOLIA_ALWAYS_INLINE void leave() noexcept {
     // release → the acquire in take_away.
     SPOLIA_FAULT("counted.cache_leaves_relaxed") ? busy_.store_relaxed(false)
@@ -249,8 +298,15 @@ class count_cache {
   atomic<gate> gate_{gate::open};
   atomic<std::uint32_t> units_{0};  // at least one while the gate is open and the owner knows it
   plain<entry> what_{0};
+  // Of loads that are not by the cache. They have turns, which end after so many loads that find
+  // what the one before has found, or so many others.
   word last_ = no_word;  // that was loaded
-  std::uint32_t in_a_row_ = 0;
+  std::uint32_t same_ = 1;
+  std::uint32_t others_ = 1;
+  std::uint32_t same_before_ = 1;  // when these turns began
+  std::uint32_t others_before_ = 1;
+  std::uint32_t in_a_row_ = 0;  // loads of `last_` until then
+  std::uint32_t read_ = 0;      // loads of any kind since the thread looked at the clock
 };
 
 }  // namespace counted::detail

@@ -64,17 +64,17 @@ class location {
     const bool total = o == order::seq_cst;
     // acquire ← the release that put the word here. seq_cst: only because the user asks for it.
     word w = total ? word_.load_seq_cst() : word_.load_acquire();
-    if constexpr (Units::caches_counts) {
-      if (take_from_count_cache(w)) return Units::give_back(w);
-    }
     member& me = here();
+    if constexpr (Units::caches_counts) {
+      if (take_from_count_cache(me, w)) return Units::give_back(w);
+    }
     slot& p = me.pins.passing();
     w = put_name_seen(p, w, word_, total);
     P found = Units::counted_up(w);
     clear_name(p);
     if constexpr (Units::caches_counts) {
-      if (me.cache.is_loaded_again(w)) [[unlikely]]
-        stock_up(me, w);
+      if (me.cache.ends_turns(w)) [[unlikely]]
+        after_some_loads(me, w);
     }
     return found;
   }
@@ -157,9 +157,13 @@ class location {
     word word_;
   };
 
-  /// The caller has a unit.
-  SPOLIA_NOINLINE static void stock_up(member& me, word w) noexcept {
-    if (w != 0 && Units::counts_itself(w)) fill_count_cache(me, {Units::unit(w), w});
+  /// The caller has a unit of w, which it has loaded.
+  SPOLIA_NOINLINE static void after_some_loads(member& me, word w) noexcept {
+    const bool again = me.cache.was_loaded_again(me.reading.each);
+    // One that loads seldom needs none, and looks at the clock each time without.
+    if (again && !me.reads_seldom && w != 0 && Units::counts_itself(w))
+      fill_count_cache(me, {Units::unit(w), w});
+    if (me.cache.is_time_to_look(me.reading.each)) look_at_time(me);
   }
 
   word replace(word fresh, order o) noexcept {

@@ -2,8 +2,10 @@
 // member.hpp: what one thread has in the collector, and the figures that go with it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
@@ -30,6 +32,8 @@ struct collector_options {
   std::int64_t epoch_every = 250'000'000;  ///< ns, while units are logged
   std::int64_t seldom = 1'000'000;         ///< ns, from one logged unit to the next, so that each
                                            ///< asks for an epoch
+  std::uint32_t look_every = 256;          ///< reads between two looks at the clock, at most
+  std::int64_t overdue_after = 500'000'000;  ///< ns without an epoch; then those that read help
 };
 
 struct collector_counts {
@@ -67,6 +71,20 @@ class stopwatch {
   const std::uint64_t start_;
 };
 
+/// How many operations of one kind a thread does from one look at the clock to the next: one where
+/// they are seldom, and else more and more.
+struct pacing {
+  std::uint32_t each = 1;
+  std::int64_t at = 0;  // ns, of the last look
+
+  /// A look. True: there was less than one operation in so many ns since the last one.
+  bool is_seldom(std::int64_t now, std::int64_t ns, std::uint32_t most) noexcept {
+    const bool seldom = now - std::exchange(at, now) > static_cast<std::int64_t>(each) * ns;
+    each = seldom ? 1 : (std::min)(2 * each, most);
+    return seldom;
+  }
+};
+
 /// What one thread has. Outlives the thread; the next one with its number goes on with it.
 struct alignas(cache_line) member {
   pin_set pins;
@@ -80,8 +98,9 @@ struct alignas(cache_line) member {
   std::int64_t budget = 0;    // objects that this task may still destroy
   std::uint64_t in_hand = 0;  // entries that it took from `work`, while code of the user's runs
   std::uint64_t interval = 0;
-  std::uint64_t pace = 1;      // of a thread that logs seldom: units between two tasks
-  std::int64_t helped_at = 0;  // ns, when it did the last one
+  pacing changing;             // of a thread that logs seldom: units between two tasks
+  pacing reading;              // reads from one call of collector::look to the next
+  bool reads_seldom = false;   // as far as the last one knew
   std::uint32_t haste = 0;     // how often in a row objects were left over
   std::uint64_t since_epoch = 0;
   std::uint64_t told_of = 0;  // so many of these a thread that has ended has told of
@@ -111,6 +130,11 @@ struct alignas(cache_line) member {
   void count_begun(collector_counts& sum) const noexcept {
     sum.doomed += doomed.value();
     sum.logged += log.appended() + unlogged.value();
+  }
+
+  /// What it has dropped, kept and ended as a helper.
+  [[nodiscard]] std::uint64_t entries_done() const noexcept {
+    return dropped.value() + kept.value() + ended.value();
   }
 
   /// Of a thread that has ended, whose log was captured by the caller: whether there is anything.

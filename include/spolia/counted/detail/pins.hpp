@@ -161,7 +161,7 @@ struct alignas(2 * sizeof(slot)) pin {
   static constexpr std::uintptr_t in_list = 2 * sizeof(slot);
 
   std::array<slot, 2> both;  // what it names, and what it named before, by turns
-  std::uintptr_t link = 0;   // free: the next free pin; in use: what it holds
+  std::uintptr_t link = 0;   // free: the next free pin; in use: what it holds; a walker's: turns
   std::uint32_t users = 1;   // private pointers that share it; the thread's own. Free: 1
   std::uint32_t owner = 0;   // the thread's number
 
@@ -211,6 +211,13 @@ struct alignas(2 * sizeof(slot)) pin {
     return first().load_relaxed() == mark;
 #endif
   }
+  // Of the one that each thread has for first walks: after so many of them it looks at the clock.
+  void turns_left(std::uint64_t n) noexcept { link = static_cast<std::uintptr_t>(n); }
+  /// One walk more. True: it is time.
+  [[nodiscard]] SPOLIA_ALWAYS_INLINE bool ends_turns() noexcept {
+    return static_cast<std::intptr_t>(--link) < 0;
+  }
+
   /// One private pointer's, which holds no unit: it may name something else.
   [[nodiscard]] bool movable() const noexcept { return users == 1; }
 
@@ -264,6 +271,9 @@ class pin_set {
  public:
   pin_set() noexcept {
     for (pin& p : firsts_) p.first().store_relaxed(free_mark);
+#if defined(SPOLIA_MODEL)
+    walker().turns_left(std::uint64_t{1} << 32U);  // no scenario has so many walks
+#endif
   }
   pin_set(const pin_set&) = delete;
   pin_set& operator=(const pin_set&) = delete;
@@ -278,6 +288,7 @@ class pin_set {
 
   /// For looks that end before any code of the user runs.
   slot& passing() noexcept { return passing_; }
+  pin& walker() noexcept { return firsts_[0]; }
   /// Those that are in no list: the thread's first walk's, and private pointers'. What is left in
   /// their second slots means nothing while the first ones say that they are free.
   pin* firsts(std::uint32_t owner) noexcept {

@@ -28,10 +28,11 @@ class first_pin {
  public:
   static constexpr bool light_is_free = true;
 
-  /// False: it is in use, or cannot be used.
+  /// False: it is in use, cannot be used, or it is time to look whether something is overdue, which
+  /// the walk by any pin does.
   SPOLIA_ALWAYS_INLINE bool find() noexcept {
     at_ = walker();
-    return at_->is_free() || SPOLIA_FAULT("counted.walks_share");
+    return (at_->is_free() || SPOLIA_FAULT("counted.walks_share")) && !at_->ends_turns();
   }
   SPOLIA_ALWAYS_INLINE void take() const noexcept {}
   SPOLIA_ALWAYS_INLINE void give_back() const noexcept { clear_name(at_->first(), free_mark); }
@@ -46,7 +47,11 @@ class any_pin {
  public:
   static constexpr bool light_is_free = false;
 
-  void take() { at_ = here().pins.take(); }
+  void take() {
+    member& me = here();
+    if (me.pins.walker().ends_turns()) look_at_time(me);
+    at_ = me.pins.take();
+  }
   void give_back() const noexcept { here().pins.give_back(at_); }
   [[nodiscard]] pin* at() const noexcept { return at_; }
 
