@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <semaphore>
 #include <set>
 #include <thread>
@@ -310,6 +311,49 @@ TEST(counted_bound, holds_while_helpers_are_kept_from_running) {
   EXPECT_LE(most, threads * (2 * 8192 + 128 + slowly));
   EXPECT_TRUE(counted::drain());
   EXPECT_EQ(one_of_many::alive, 0);
+}
+
+/// Gives up so many so fast that the thread does not look at the clock after the last ones.
+template <class Location, class Make>
+void give_up_some(Location& at, const Make& make_one) {
+  for (int i = 0; i < 150; ++i) at = make_one(i);
+}
+
+/// What threads have left that ended, sleep or do nothing else: it goes with another one's reads.
+TEST_F(counted_ends, what_waits_goes_in_time_where_threads_only_read) {
+  using thin = booked_node<thin_family>;
+  const atomic_shared_ptr<node> hot(make(1));
+  const atomic_shared_ptr<node> by_turns(make(2));
+  for (const bool cached : {true, false}) {
+    atomic_shared_ptr<node> strong(make(0));
+    atomic_thin_ptr<thin> slim;
+    atomic_weak_ptr<node> weak;
+    const auto give_up = [&] {
+      give_up_some(slim, [&](int i) { return make_thin<thin>(book, i); });
+      give_up_some(weak, [&](int i) { return weak_ptr<node>(make(i)); });
+      give_up_some(strong, [&](int i) {
+        auto n = make(i);
+        n->next = make(i);
+        return n;
+      });
+    };
+    std::thread(give_up).join();
+    give_up();
+    std::optional<private_node> pin(std::in_place, strong);
+    strong = nullptr;
+    slim = nullptr;
+    weak = weak_ptr<node>();
+    EXPECT_GT(book.live(), 2 + 2 * 32) << "else this test waits for nothing";
+    pin.reset();
+    // The time that is promised, and more on a busy machine.
+    for (int ms = 0; ms < 5000 && counted::statistics().waiting() != 0; ms += 10) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      for (int i = 0; i < 256; ++i)
+        EXPECT_GE((cached || i % 2 == 0 ? hot : by_turns).load()->key(), 1);
+    }
+    EXPECT_EQ(book.live(), 2) << (cached ? "loads of one object" : "loads of two");
+    EXPECT_EQ(counted::statistics().waiting(), 0U) << "weak references, too";
+  }
 }
 
 shared_ptr<node> tree(counted_ends& in, int nodes) {

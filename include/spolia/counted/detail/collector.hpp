@@ -29,6 +29,12 @@
 //              it is quiet (see no_destructors), and one of each kind for each pinned object.
 //              A reader that stalls with pins holds up the objects it names, two a pin at most, and
 //              one that it has in its count cache, until the next epoch (count_cache.hpp).
+// Time:        while units are logged there is an epoch each `epoch_every`, and with each unit of a
+//              thread that logs seldom; where none has begun for `overdue_after`, loads and walks
+//              do what changes do. All look at the clock at a thread's pace, at least once in
+//              `help_every` changes or `look_every` reads. So what no pin names any more is dropped
+//              and ended within twice `overdue_after`, a second, by whatever a thread does, but for
+//              what is more than catch_up() does at once. Where nothing is done it waits.
 // Departures:
 //   1. Only locations defer. A plain shared_ptr drops its unit at once: a pin relies on the unit of
 //      the location that it was taken from, and that unit never goes at once. So exchange and

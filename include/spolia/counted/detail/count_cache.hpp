@@ -29,7 +29,9 @@
 // Bound:       one object a thread, with what it holds, until the next epoch or drain(). It counts
 //              2 · `stock` + 1 units too many in use_count at most.
 // Where light fences are not free there are no caches; nor while the process has one thread.
-// Cost:        take, put: three stores and three loads of the thread's own.
+// Cost:        take, put: three stores and three loads of the thread's own. Units that go out and
+//              those that came back are counted apart, so in `stock` loads at most a thread has to
+//              count anew, and looks whether something is overdue (collector.hpp).
 // Progress:    wait-free.
 #pragma once
 

@@ -29,10 +29,10 @@ struct collector_options {
   std::uint64_t hurry_from = 8192;  ///< with more units waiting, a thread helps more often
   std::uint64_t wait_at = 8192;     ///< with so many logged in an epoch that only others keep from
                                     ///< ending, a thread waits a little before each more
-  std::int64_t epoch_every = 250'000'000;  ///< ns, while units are logged
-  std::int64_t seldom = 1'000'000;         ///< ns, from one logged unit to the next, so that each
-                                           ///< asks for an epoch
-  std::uint32_t look_every = 256;          ///< reads between two looks at the clock, at most
+  std::int64_t epoch_every = 250'000'000;    ///< ns, while units are logged
+  std::int64_t seldom = 1'000'000;           ///< ns, from one logged unit to the next, so that each
+                                             ///< asks for an epoch
+  std::uint32_t look_every = 256;            ///< reads between two looks at the clock, at most
   std::int64_t overdue_after = 500'000'000;  ///< ns without an epoch; then those that read help
 };
 
@@ -98,10 +98,10 @@ struct alignas(cache_line) member {
   std::int64_t budget = 0;    // objects that this task may still destroy
   std::uint64_t in_hand = 0;  // entries that it took from `work`, while code of the user's runs
   std::uint64_t interval = 0;
-  pacing changing;             // of a thread that logs seldom: units between two tasks
-  pacing reading;              // reads from one call of collector::look to the next
-  bool reads_seldom = false;   // as far as the last one knew
-  std::uint32_t haste = 0;     // how often in a row objects were left over
+  pacing changing;            // of a thread that logs seldom: units between two tasks
+  pacing reading;             // reads from one call of collector::look to the next
+  bool reads_seldom = false;  // as far as the last one knew
+  std::uint32_t haste = 0;    // how often in a row objects were left over
   std::uint64_t since_epoch = 0;
   std::uint64_t told_of = 0;  // so many of these a thread that has ended has told of
   std::uint64_t epoch = 0;    // the last one that the thread has heard of
