@@ -162,15 +162,11 @@ SPOLIA_ALWAYS_INLINE pin* walker() { return own_first_pin(0); }
 /// Those of private pointers.
 SPOLIA_ALWAYS_INLINE pin* first_private(std::uint32_t i) { return own_first_pin(i + 1); }
 
-/// As take_from_count_cache, where its units have gone out. After a look at the clock, in which
-/// destructors may have run, the load goes on without it.
-SPOLIA_NOINLINE inline bool restock_count_cache(member& me) noexcept {
-  std::uint32_t units = me.cache.restock();
-  if (me.cache.is_time_to_look(me.reading.each)) {
-    look_at_time(me);
-    units = 0;
-  }
-  const bool taken = !count_cache::is_low(units) && me.cache.take(units);
+/// As take_from_count_cache, where its units have gone out: now and then it looks at the clock, and
+/// destructors may run.
+SPOLIA_NOINLINE inline bool take_last_of_count_cache(member& me, std::uint32_t units) noexcept {
+  const bool taken = me.cache.take_last(units);
+  if (me.cache.is_time_to_look(me.reading.each)) look_at_time(me);
   if (me.cache.is_shut() || me.reads_seldom) spill_count_cache(me);
   return taken;
 }
@@ -181,7 +177,7 @@ SPOLIA_ALWAYS_INLINE bool take_from_count_cache(member& me, word w) {
     return false;
   const std::uint32_t units = me.cache.seen();
   if (count_cache::is_low(units)) [[unlikely]]
-    return restock_count_cache(me);
+    return take_last_of_count_cache(me, units);
   const bool taken = me.cache.take(units);
   if (me.cache.is_shut()) [[unlikely]]
     spill_count_cache(me);
@@ -196,11 +192,9 @@ SPOLIA_NOINLINE bool empty_count_cache(Block* b, std::uint32_t n) noexcept {
   return true;
 }
 template <class Block>
-SPOLIA_NOINLINE bool back_to_full_count_cache(Block* b) noexcept {
-  member& me = here();
-  const bool back = me.cache.put(me.cache.give_some());
-  if (!back || me.cache.is_shut()) return empty_count_cache(b, back ? 0 : 1);
-  return true;
+SPOLIA_NOINLINE bool back_to_full_count_cache(member& me, Block* b, std::uint32_t units) noexcept {
+  const bool back = me.cache.put_into_full(units);
+  return (back && !me.cache.is_shut()) || empty_count_cache(b, back ? 0 : 1);
 }
 /// Drops the unit of a plain pointer to what was in the count cache when the thread last looked.
 template <class Block>
@@ -208,7 +202,7 @@ SPOLIA_NOINLINE bool back_to_count_cache(Block* b) noexcept {
   member& me = known_here();
   const std::uint32_t units = me.cache.seen();
   if (count_cache::is_full(units)) [[unlikely]]
-    return back_to_full_count_cache(b);
+    return back_to_full_count_cache(me, b, units);
   const bool back = me.cache.put(units);
   if (!back || me.cache.is_shut()) [[unlikely]]
     return empty_count_cache(b, back ? 0 : 1);

@@ -113,10 +113,11 @@ inline void add_units(entry e, std::uint32_t n) noexcept {
 class count_cache {
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint32_t stock = 2;
+  static constexpr std::uint32_t most_back = 3;
 #else
   static constexpr std::uint32_t stock = 63;
-#endif
   static constexpr std::uint32_t most_back = stock;
+#endif
   // In units_: those that can go out, and above them those that came back.
   static constexpr std::uint32_t one_back = std::uint32_t{1} << 16U;
   static constexpr std::uint32_t out_mask = one_back - 1;
@@ -132,36 +133,19 @@ class count_cache {
   count_cache(const count_cache&) = delete;
   count_cache& operator=(const count_cache&) = delete;
 
-  // ---- the owner's. After take, put, restock and fill it checks whether the cache is_shut, and
-  // empties it.
+  // ---- the owner's. After take, put and fill it checks whether the cache is_shut, and empties it.
 
-  /// What is in it, for is_low and take.
+  /// What is in it, for those that follow. While the gate is open only the owner changes that.
   [[nodiscard]] SPOLIA_ALWAYS_INLINE std::uint32_t seen() const noexcept {
     return units_.load_relaxed();
   }
-  /// Whether restock() is to be called before a unit can go out: once in `stock` times at least,
-  /// also where all come back.
+
+  /// Whether a unit goes out by take_last: once in `stock` times at least, also where all come
+  /// back.
   [[nodiscard]] SPOLIA_ALWAYS_INLINE static bool is_low(std::uint32_t units) noexcept {
     return (units & (out_mask - 1)) == 0;
   }
-  /// What is in it then, or 0: the gate was shut.
-  std::uint32_t restock() noexcept {
-    std::uint32_t n = 0;
-    if (enter()) {
-      n = all_of(units_.load_relaxed());
-      if (n == 1) {
-        fetch();
-        n += stock;
-      }
-      units_.store_relaxed(n);
-    }
-    leave();
-    read_ += stock;
-    return n;
-  }
-
-  /// One unit goes out of a cache that is not low. False: the gate was shut. While it is open only
-  /// the owner changes what was `seen`.
+  /// One unit goes out. False: the gate was shut.
   SPOLIA_ALWAYS_INLINE bool take(std::uint32_t units) noexcept {
     const bool open = enter();
     if (open) [[likely]]
@@ -169,27 +153,41 @@ class count_cache {
     leave();
     return open;
   }
+  /// The same. Those that came back can go out again, or there are fresh ones.
+  bool take_last(std::uint32_t units) noexcept {
+    const bool open = enter();
+    if (open) {
+      std::uint32_t n = all_of(units);
+      if (n == 1) {
+        fetch();
+        n += stock;
+      }
+      units_.store_relaxed(n - 1);
+    }
+    leave();
+    read_ += stock;
+    return open;
+  }
 
-  /// Whether give_some() is to be called before a unit can come in.
+  /// Whether a unit comes in by put_into_full.
   [[nodiscard]] SPOLIA_ALWAYS_INLINE static bool is_full(std::uint32_t units) noexcept {
     return units >= most_back * one_back;
   }
-  /// What is in it then, or 0: the gate was shut.
-  std::uint32_t give_some() noexcept {
-    std::uint32_t n = 0;
-    if (enter()) {
-      n = units_.load_relaxed() - most_back * one_back;
-      (void)drop_units(what_.read(), most_back);  // not the last: we have more
-      units_.store_relaxed(n);
-    }
-    leave();
-    return n;
-  }
-  /// One unit comes in, of which there were `units`, and not too many. False: the gate was shut.
+  /// One unit comes in. False: the gate was shut.
   SPOLIA_ALWAYS_INLINE bool put(std::uint32_t units) noexcept {
     const bool open = enter();
     if (open) [[likely]]
       units_.store_relaxed(units + one_back);
+    leave();
+    return open;
+  }
+  /// The same; others go.
+  bool put_into_full(std::uint32_t units) noexcept {
+    const bool open = enter();
+    if (open) {
+      (void)drop_units(what_.read(), most_back);  // not the last: we have more
+      units_.store_relaxed(units - (most_back - 1) * one_back);
+    }
     leave();
     return open;
   }
