@@ -114,8 +114,10 @@ def _add_check_commands(add) -> None:
         default=[],
         choices=[*stages.NAMES, *stages.LONG_NAMES],
         metavar="STAGE",
-        help="only this one; may be repeated: " + ", ".join(stages.NAMES)
-        + "; and of --all " + ", ".join(stages.LONG_NAMES),
+        help="only this one; may be repeated: "
+        + ", ".join(stages.NAMES)
+        + "; and of --all "
+        + ", ".join(stages.LONG_NAMES),
     )
     command.add_argument("name", nargs="?", metavar="NAME[/CASES]", help="these tests, in release")
     command.add_argument(

@@ -22,9 +22,7 @@ NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n\n"
 SCRIPT = "search-from-disk.js"
 CODE = {".hpp": "cpp", ".cpp": "cpp", ".py": "python", ".cmake": "cmake", ".yml": "yaml"}
 LINK = re.compile(r"(?<!!)(\]\()([^)\s#]+)(#[^)\s]*)?\)")
-CODE_OF_PAGE = re.compile(
-    r"^(?:```.*?^```|(?:    [^\n]*\n)+)|`(?:[^`\n]|\n(?!\n))+`", re.M | re.S
-)
+CODE_OF_PAGE = re.compile(r"^(?:```.*?^```|(?:    [^\n]*\n)+)|`(?:[^`\n]|\n(?!\n))+`", re.M | re.S)
 
 
 def on_env(env, config, files):

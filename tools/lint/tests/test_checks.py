@@ -244,7 +244,6 @@ class Faults(unittest.TestCase):
             findings(faults, **test), [("tests/model/a_test.cpp", 2, "a.c is planted nowhere")]
         )
 
-
     def test_what_is_found_has_a_reason(self):
         tree = {"include/spolia/a.hpp": self.PLANTED}
         test = {"tests/model/a_test.cpp": 'expect_found(f, "a.b", at_most(2), "");\n'}
@@ -357,7 +356,7 @@ class Words(unittest.TestCase):
 
     def test_names_are_not_words(self):
         text = (
-            "purse nobody; f(\"nobody\");\n// `horizon`, horizon(x), horizon.hpp and rlu::crowd\n"
+            'purse nobody; f("nobody");\n// `horizon`, horizon(x), horizon.hpp and rlu::crowd\n'
             "// SPOLIA_FLAVOUR_OF and told_stamp; unsettled\n"
         )
         self.assertEqual(in_file(words, self.PATH, text), [])
@@ -459,6 +458,7 @@ class Tables(unittest.TestCase):
         }
         found = [f for f in findings(tables, **files) if f[0] == "docs/bench.md"]
         self.assertEqual([message.split(",")[0] for _, _, message in found], ["lacks `steam`"])
+
 
 if __name__ == "__main__":
     unittest.main()
