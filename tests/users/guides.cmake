@@ -3,9 +3,9 @@
 #
 # A snippet is what stands between ```cpp and ```. With an `int main() {` it is a program; without, the
 # body of a function. What it prints has to be what the page shows between ```output and ``` right
-# after it. A comment `<!-- before: ... -->` right ahead of a snippet is code that belongs before it
-# and that a reader need not see; `<!-- elsewhere: ... -->` says what else compiles it. It runs in an
-# empty folder.
+# after it, if it shows that. A comment `<!-- before: ... -->` right ahead of a snippet is code that
+# belongs before it and that a reader need not see; `<!-- elsewhere: ... -->` says what else compiles
+# it. It runs in an empty folder.
 
 # What lies between two marks in `text`, from `position` on; `after` is where to go on, -1: no more.
 function(spolia_between text position opening closing into after)
@@ -61,30 +61,31 @@ function(spolia_snippets_of page includes tests)
         string(SUBSTRING "${ahead}" 0 ${end} context)
       endif()
     endif()
-    set(printed "")
+    math(EXPR number "${number} + 1")
+    set(place "guide_${name}_${number}")
+    set(check "printed_by(${place}::program)")
     string(SUBSTRING "${text}" ${position} -1 rest)
     if(rest MATCHES "^\n*```output\n")
       spolia_between("${rest}" 0 "```output\n" "```\n" printed unused)
+      set(check "ASSERT_EQ(${check}, R\"guide(${printed})guide\")")
     endif()
-    math(EXPR number "${number} + 1")
     set(code "${context}\n${snippet}")
     string(REGEX MATCHALL "#include [^\n]*" lines "${code}")
     string(REGEX REPLACE "#include [^\n]*\n*" "" code "${code}")
     list(APPEND before_all ${lines})
-    set(place "guide_${name}_${number}")
     if(code MATCHES "int main\\(\\) {")
       string(REPLACE "int main() {" "inline void program() {" code "${code}")
       string(APPEND made "namespace ${place} {\n${code}\n}\n")
     else()
       string(APPEND made "namespace ${place} {\ninline void program() {\n${code}\n}\n}\n")
     endif()
-    string(APPEND made "TEST(guides, ${name}_${number}) {\n"
-           "  ASSERT_EQ(printed_by(${place}::program), R\"guide(${printed})guide\");\n}\n\n")
+    string(APPEND made "TEST(guides, ${name}_${number}) {\n  ${check};\n}\n\n")
   endwhile()
   set(${includes} "${before_all}" PARENT_SCOPE)
   set(${tests} "${made}" PARENT_SCOPE)
 endfunction()
 
+# A new page is seen by the next configuration, which each `./dev test` begins with.
 file(GLOB_RECURSE guides_pages RELATIVE "${PROJECT_SOURCE_DIR}"
      "${PROJECT_SOURCE_DIR}/docs/*.md")
 list(SORT guides_pages)

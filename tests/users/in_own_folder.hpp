@@ -14,7 +14,10 @@ inline std::string printed_by(void (*program)()) {
   namespace fs = std::filesystem;
   const fs::path before = fs::current_path();
   std::string name = (fs::temp_directory_path() / "spolia-guide-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) return "there is no folder for it";
+  if (::mkdtemp(name.data()) == nullptr) {
+    ADD_FAILURE() << "no folder can be made in " << fs::temp_directory_path();
+    return {};
+  }
   fs::current_path(name);
   testing::internal::CaptureStdout();
   program();
