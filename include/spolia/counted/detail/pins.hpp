@@ -44,9 +44,9 @@
 #include <spolia/counted/detail/word.hpp>
 
 // Whether compilers are told how to compare with what lies in memory: they put no atomic load into
-// a comparison by themselves. Sanitizers want to see the load.
+// a comparison by themselves. Sanitizers and helgrind want to see the load.
 #if defined(__x86_64__) && defined(__LP64__) && !defined(SPOLIA_MODEL) && !SPOLIA_TSAN && \
-    !SPOLIA_ASAN
+    !SPOLIA_ASAN && !SPOLIA_VALGRIND
 #define SPOLIA_COMPARES_MEMORY 1
 #else
 #define SPOLIA_COMPARES_MEMORY 0
