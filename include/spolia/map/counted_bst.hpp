@@ -9,10 +9,10 @@
 ///              out a node with two children, the way down from its right child to the next key
 ///              is copied without that key, and one link swings to the copy.
 /// Protects:    nothing itself; nodes stay as long as a thread views them.
-/// Memory:      a node that was taken out leads on to what it led to. So a thread that stalls at one
-///              also holds up what hung below it, of which no node ends then that is taken out
-///              later: where keys ascend and the lowest ones are erased, all of them. counted_tree
-///              has a bound.
+/// Memory:      a node that was taken out leads on to what it led to. A thread that stalls at one
+///              also holds up all that hung below it, though that is taken out later. Where keys
+///              ascend and the lowest ones are erased, these are all nodes. counted_tree has a
+///              bound.
 /// Departures:
 ///   1. One lock for all writers, where the paper locks nodes: on few processors the tree is
 ///      measured for its pointers, and one lock makes each change one store.
