@@ -32,7 +32,7 @@ struct collector_options {
   std::int64_t epoch_every = 250'000'000;    ///< ns, while units are logged
   std::int64_t seldom = 1'000'000;           ///< ns, from one logged unit to the next, so that each
                                              ///< asks for an epoch
-  std::uint32_t look_every = 256;            ///< reads between two looks at the clock, at most
+  std::uint32_t look_every = 1024;           ///< reads between two looks at the clock, at most
   std::int64_t overdue_after = 500'000'000;  ///< ns without an epoch; then those that read help
 };
 
