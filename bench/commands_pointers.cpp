@@ -32,7 +32,8 @@ void describe(CLI::App& app, choice& o) {
   app.add_option("--threads", o.threads, "numbers of threads, with commas")
       ->delimiter(',')
       ->capture_default_str();
-  app.add_option("--structure", o.structure, "of tests of containers: bst, btree or hash")
+  app.add_option("--structure", o.structure,
+                 "of tests of containers: bst, btree, hash, or tree: bst with a lock in each node")
       ->capture_default_str();
   app.add_option("--keys", o.keys,
                  "in it; of destroy: nodes of each thread's tree; of parts and burst: in a tree")

@@ -214,8 +214,13 @@ void check(const counted_options& o) {
     throw usage_error(
         fmt::format("there is no test {}; there are {}", o.test, fmt::join(names, ", ")));
   }
-  if (o.structure != "bst" && o.structure != "btree" && o.structure != "hash") {
-    throw usage_error("there is no structure " + o.structure + "; there are bst, btree, hash");
+  const std::vector<std::string> structures = {"bst", "btree", "hash", "tree"};
+  if (std::find(structures.begin(), structures.end(), o.structure) == structures.end()) {
+    throw usage_error(fmt::format("there is no structure {}; there are {}", o.structure,
+                                  fmt::join(structures, ", ")));
+  }
+  if (o.structure == "tree" && (o.test == "strings" || o.test == "mixed")) {
+    throw usage_error("tests of strings have the structures bst, btree and hash");
   }
   for (const std::string& name : o.pointers) {
     const auto& all = counted_pointers();

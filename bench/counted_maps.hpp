@@ -6,11 +6,13 @@
 //   hot      the same; of 100 look-ups, 99 go to the first tenth of the keys
 //   insert   the threads together fill an empty container, each with its share of the keys
 //   remove   the threads together empty it
+// The structure `tree` is `bst` with a lock in each node, where that has one for all writers.
 #pragma once
 
 #include <spolia/map/counted_bst.hpp>
 #include <spolia/map/counted_btree.hpp>
 #include <spolia/map/counted_hash.hpp>
+#include <spolia/map/counted_tree.hpp>
 
 #include <chrono>
 #include <cstdint>
@@ -117,8 +119,9 @@ counted_result with_structure(const counted_options& o, F f) {
 /// Runs o.test on o.structure.
 template <class Family>
 counted_result on_maps(const counted_options& o, std::uint32_t threads) {
-  return with_structure<std::uint64_t, Family>(
-      o, [&]<class Map>() { return on_map<Map>(o, threads); });
+  using key = std::uint64_t;
+  if (o.structure == "tree") return on_map<spolia::counted_tree<key, key, Family>>(o, threads);
+  return with_structure<key, Family>(o, [&]<class Map>() { return on_map<Map>(o, threads); });
 }
 
 }  // namespace bench

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "options.hpp"
+#include "zipf.hpp"
 
 namespace bench {
 
@@ -30,6 +31,20 @@ const std::vector<std::string_view>& strings_for(const counted_options& o) {
   const std::vector<std::uint64_t> order = shuffled(lines.size());
   for (std::uint64_t i = 0; i < o.keys; ++i) all.push_back(lines[order[i]]);
   return all;
+}
+
+const std::vector<std::string_view>& queries_for(const counted_options& o) {
+  static std::vector<std::string_view> stream;
+  if (!stream.empty()) return stream;
+  const std::vector<std::string_view>& all = strings_for(o);
+  const zipf ranks(all.size(), 0.99);
+  random_source random(11);
+  constexpr std::size_t for_each_string = 6;
+  stream.reserve(for_each_string * all.size());
+  for (std::size_t i = 0; i < for_each_string * all.size(); ++i) {
+    stream.push_back(all[ranks.draw(random)]);  // their order is by chance
+  }
+  return stream;
 }
 
 }  // namespace bench

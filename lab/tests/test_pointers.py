@@ -6,7 +6,7 @@ from __future__ import annotations
 from lab.paper.catalogue import PAGES
 from lab.paper.found import Found
 from lab.tests.conftest import trial
-from lab.verdict import CONTRADICTED, SEEN, SHOWN
+from lab.verdict import CONTRADICTED, SEEN, SHOWN, SMALLER
 
 QUICK = ("--quick", "--seconds", "0.01", "--trials", "2")
 
@@ -75,6 +75,23 @@ def test_lines_of_pointers_have_their_names_in_the_legend():
         for block in (block for block in shown.blocks if block["kind"] == "charts"):
             named = {chip["series"] for chip in block["legend"]}
             assert {line["meta"] for made in block["figures"] for line in made["data"]} == named
+
+
+def test_changes_of_a_tree_with_node_locks_are_judged():
+    containers = next(page for page in PAGES if page.key == "pointers-containers")
+    read = {"raw": 30.0, "thin": 28.0, "std-atomic": 2.0}
+
+    def judged(**mops: float) -> str:
+        return containers.show(found([
+            {"kind": "counted", "test": test, "structure": "tree", "pointer": pointer,
+             "threads": 1, "mops": speed * (1 + trial_number / 100)}
+            for test in ("read", "remove") for trial_number in range(5)
+            for pointer, speed in (read if test == "read" else mops).items()
+        ])).verdict  # fmt: skip
+
+    assert judged(raw=3.0, thin=2.5, **{"std-atomic": 0.5}) == SEEN
+    assert judged(raw=3.0, thin=1.0, **{"std-atomic": 0.2}) == CONTRADICTED
+    assert judged(raw=3.0, thin=2.5, **{"std-atomic": 1.5}) == SMALLER
 
 
 def test_pauses_are_judged():
