@@ -22,12 +22,12 @@ CONFIG = str(ROOT / "mkdocs.yml")
 
 def run(args: argparse.Namespace) -> int:
     python = setup.site_venv()
+    (BUILD / "logs").mkdir(parents=True, exist_ok=True)
     os.environ["NO_MKDOCS_2_WARNING"] = "1"  # of the theme, about a later version
     _reference()
     if args.serve:
         process.replace([python, "-m", "mkdocs", "serve", "--config-file", CONFIG])
-    build = [python, "-m", "mkdocs", "--quiet", "build", "--strict", "--clean"]
-    plain([*build, "--config-file", CONFIG])
+    _build(python)
     faults = broken_links(SITE)
     for fault in faults:
         print(fault, file=sys.stderr)
@@ -39,6 +39,17 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def _build(python: str) -> None:
+    """A warning is an error. (With --quiet MkDocs does not count them.)"""
+    log = BUILD / "logs" / "site.log"
+    command = [python, "-m", "mkdocs", "build", "--strict", "--clean", "--config-file", CONFIG]
+    with log.open("w", encoding="utf-8") as sink:
+        done = subprocess.run(command, cwd=ROOT, stdout=sink, stderr=sink, check=False)
+    if done.returncode != 0:
+        print(log.read_text(encoding="utf-8"), file=sys.stderr)
+        raise dev_error("MkDocs found what is above")
+
+
 def _reference() -> None:
     """Made where doxygen is, or can be had; the site says where it is missing."""
     shutil.rmtree(API, ignore_errors=True)
@@ -47,7 +58,6 @@ def _reference() -> None:
         return
     API.mkdir(parents=True)
     log = BUILD / "logs" / "doxygen.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w", encoding="utf-8") as sink:
         command = ["doxygen", str(ROOT / "tools" / "site" / "Doxyfile")]
         done = subprocess.run(command, cwd=ROOT, stdout=sink, stderr=sink, check=False)
