@@ -312,7 +312,7 @@ class counted_tree
     constexpr bool only_for_seen = sizeof...(Seen) != 0;
     auto& mine = size_.here();
     ready quietly;
-    pointer replacement;
+    pointer replacement{};
     for (;;) {
       way_down at(*this, key);
       if (at.curr != nullptr ? !assign || !(at.curr->has(was) && ...) : only_for_seen) return false;
