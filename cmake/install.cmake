@@ -89,4 +89,4 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/pkgconfig/$<CONFIG>/spolia.pc"
 install(FILES packaging/valgrind.supp DESTINATION "${CMAKE_INSTALL_DATADIR}/spolia" ${development})
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}" ${documentation})
 install(DIRECTORY docs examples DESTINATION "${CMAKE_INSTALL_DOCDIR}" ${documentation}
-        FILES_MATCHING PATTERN "*.md" PATTERN "*.cpp" PATTERN "*.hpp")
+        FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.cpp" PATTERN "*.hpp")

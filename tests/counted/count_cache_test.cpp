@@ -158,7 +158,7 @@ struct loads_at_its_end {
   Location child;
 };
 
-TEST_F(shared_count_caches, a_load_runs_no_destructor) {
+TEST_F(shared_count_caches, a_load_that_empties_one_runs_no_destructor) {
   location first(make(1));
   const location second(make(2));
   atomic_shared_ptr<loads_at_its_end<location>> parent(
