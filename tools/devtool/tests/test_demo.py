@@ -101,6 +101,7 @@ class The_command(unittest.TestCase):
                 RESULTS=folder / "results",
                 DONE=folder / "results" / "done.json",
                 PAGE=folder / "demo.html",
+                PICTURE=folder / "held-reader.svg",
                 PROGRAM=program,
                 _build=lambda at: at.next("build"),
             ),
