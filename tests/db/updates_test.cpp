@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Updates of several columns at once: all of them, or none.
+// Updates of several columns at once: all of them, or none; and rows that are put in or replaced.
 
 #include <gtest/gtest.h>
 
@@ -72,6 +72,97 @@ TEST_P(updates, an_update_is_no_row_of_steps_to_a_unique_index) {
   int n = 0;
   base.snapshot().scan(t.index("by_xy"), {2, 2}, {2, 2}, [&](const row&) { ++n; });
   EXPECT_EQ(n, 1);
+}
+
+// ---- put
+
+TEST_P(updates, put_inserts_a_row_or_sets_all_of_the_one_that_is_there) {
+  transaction tx = base.begin();
+  EXPECT_TRUE(tx.put(items, {1, 5, 10, "one"}));
+  EXPECT_TRUE(tx.put(items, {1, 6, 11, nullptr}));
+  EXPECT_EQ(tx.insert(items, {1, 7, 12, nullptr}), outcome::duplicate_key);
+  EXPECT_TRUE(tx.commit());
+  const auto first = base.snapshot().find(items, {1});
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->get(a), 6);
+  EXPECT_EQ(first->get(b), 11);
+  EXPECT_TRUE(first->null(note));
+
+  const std::vector<value> kept = {1, 8, 13, "kept"};
+  EXPECT_TRUE(base.transact([&](transaction& then) -> status {
+    if (const status s = then.erase(items, {1}); !s) return s;
+    if (const status s = then.put(items, kept); !s) return s;
+    return then.put(items, {2, 9, 14, nullptr});
+  }));
+  EXPECT_TRUE(base.transact([&](transaction& then) { return then.put(items, kept); }))
+      << "the unique value is its own";
+  EXPECT_EQ(a_now(1), 8);
+  EXPECT_EQ(a_now(2), 9);
+  int of_former = 0;
+  base.snapshot().scan(items.index("by_a"), {5}, {7}, [&](const row&) { ++of_former; });
+  EXPECT_EQ(of_former, 0) << "the index follows";
+}
+
+TEST_P(updates, put_that_is_refused_changes_nothing) {
+  ASSERT_TRUE(put(1, 5));
+  ASSERT_TRUE(put(2, 6));
+  transaction tx = base.begin();
+  for (const std::int64_t key : {1, 3}) {  // a row, and none
+    const status taken = tx.put(items, {key, 7, 20, nullptr});
+    EXPECT_EQ(taken, outcome::duplicate_key);
+    EXPECT_NE(taken.reason().find("by_b"), std::string_view::npos) << taken.reason();
+    EXPECT_EQ(tx.put(items, {key, 7, 30, std::string(21, 'x')}), outcome::too_long);
+    EXPECT_THROW(static_cast<void>(tx.put(items, {key, nullptr, 30, "x"})), std::invalid_argument);
+    EXPECT_THROW(static_cast<void>(tx.put(items, {key, 7, 30})), std::invalid_argument);
+    EXPECT_THROW(static_cast<void>(tx.put(items, {key, "seven", 30, "x"})), std::invalid_argument);
+  }
+  EXPECT_EQ(a_of(tx, 1), 5);
+  EXPECT_EQ(a_of(tx, 3), -1);
+  const auto before = tx.savepoint();
+  EXPECT_TRUE(tx.put(items, {1, 8, 40, nullptr}));
+  EXPECT_TRUE(tx.put(items, {3, 8, 41, nullptr}));
+  EXPECT_TRUE(tx.rollback_to(before));
+  EXPECT_TRUE(tx.commit());
+  EXPECT_EQ(a_now(1), 5);
+  EXPECT_EQ(a_now(3), -1);
+}
+
+/// Neither a row that another transaction has put in since, nor the end of one, is passed over.
+TEST_P(updates, put_after_another_transactions_change_is_a_conflict) {
+  ASSERT_TRUE(put(1, 5));
+  for (const std::int64_t key : {1, 2}) {
+    transaction late = base.begin();
+    ASSERT_TRUE(base.transact([&](transaction& tx) {
+      return key == 1 ? tx.erase(items, {key}) : tx.put(items, {key, 6, key, nullptr});
+    }));
+    EXPECT_EQ(late.put(items, {key, 7, key, nullptr}), outcome::conflict);
+  }
+  EXPECT_EQ(a_now(1), -1);
+  EXPECT_EQ(a_now(2), 6);
+}
+
+/// Keys that are not the first columns, values apart, and tables of keys alone.
+TEST_P(updates, put_finds_the_key_wherever_its_columns_are) {
+  table& t = base.create_table({.name = "t",
+                                .columns = {{"long", text()},
+                                            {"second", text(8), primary_key},
+                                            {"n", int64, nullable},
+                                            {"first", int64, primary_key}}});
+  table& keys = base.create_table({.name = "keys", .columns = {{"k", int64, primary_key}}});
+  for (const char* const text : {"one", "two"}) {
+    ASSERT_TRUE(base.transact([&](transaction& tx) -> status {
+      if (const status s = tx.put(keys, {1}); !s) return s;
+      return tx.put(t, {std::string(900, *text), "x", nullptr, 4});
+    }));
+  }
+  const reader now = base.snapshot();
+  const auto found = now.find(t, {"x", 4});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->get(t.column<std::string_view>("long")), std::string(900, 't'));
+  int rows = 0;
+  now.for_each(t, [&](const row&) { ++rows; });
+  now.for_each(keys, [&](const row&) { ++rows; });
+  EXPECT_EQ(rows, 2);
 }
 
 }  // namespace

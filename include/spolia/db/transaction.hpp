@@ -393,6 +393,12 @@ class SPOLIA_EXPORT transaction : public reader {
     return insert(t, values(v.begin(), v.size()));
   }
   status insert(table& t, values v);
+  /// Inserts the row; or, where there is one with its key, sets all other columns of that. So
+  /// duplicate_key is about a unique index: then nothing has changed. Throws as insert does.
+  status put(table& t, std::initializer_list<argument> v) {
+    return put(t, values(v.begin(), v.size()));
+  }
+  status put(table& t, values v);
   /// The row with this key, to be changed. Locks it.
   result<editor> edit(table& t, std::initializer_list<argument> key) {
     return edit(t, values(key.begin(), key.size()));
@@ -497,6 +503,7 @@ class SPOLIA_EXPORT transaction : public reader {
   auto change(F&& f) -> decltype(f());
   status told(const table& t, outcome s) noexcept;
   outcome insert_row(table& t, values v);
+  status insert_told(table& t, values v);
   void make_apart(std::uint64_t* words);
   void replace_apart(const pending_write& w, std::uint64_t columns) noexcept;
   void settle_apart(std::uint64_t commit) noexcept;

@@ -153,13 +153,15 @@ class transaction::new_values {
   bool kept_ = false;
 };
 
+inline status transaction::insert_told(table& t, values v) {
+  new_values made(*this);
+  const outcome s = insert_row(t, v);
+  if (s == outcome::ok) made.keep();
+  return told(t, s);
+}
+
 status transaction::insert(table& t, values v) {
-  return change([&]() -> status {
-    new_values made(*this);
-    const outcome s = insert_row(t, v);
-    if (s == outcome::ok) made.keep();
-    return told(t, s);
-  });
+  return change([&]() -> status { return insert_told(t, v); });
 }
 
 /// A row image that goes back where it is not kept: unless the transaction has ended, and all that
@@ -378,6 +380,33 @@ status transaction::update(table& t, values key, std::span<const assignment> cha
     const write_number number = lock_key(t, key);
     if (!number || count == 0) return number.why();
     return told(t, assign(*number, {to.data(), count}));
+  });
+}
+
+status transaction::put(table& t, values v) {
+  return change([&]() -> status {
+    if (const outcome s = may_change(t); s != outcome::ok) return s;
+    const schema& form = t.form();
+    {
+      const new_image checked(*this, t);  // what may not be stored is refused, row or no row
+      form.encode_row(v, checked.get());
+    }
+    std::array<argument, most_columns> key;
+    std::size_t parts = 0;
+    std::uint64_t of_key = 0;
+    for (const std::uint32_t c : form.key()) {
+      key[parts++] = v[c];
+      of_key |= std::uint64_t{1} << c;
+    }
+    const write_number number = lock_key(t, values(key.data(), parts));
+    if (number.why() == outcome::not_found) return insert_told(t, v);
+    if (!number) return number.why();
+    std::array<column_value, most_columns> to;
+    std::size_t count = 0;
+    for (const column_layout& c : form.columns()) {
+      if ((of_key >> c.number & 1U) == 0) to[count++] = {&c, &v[c.number]};
+    }
+    return count == 0 ? status() : told(t, assign(*number, {to.data(), count}));
   });
 }
 
