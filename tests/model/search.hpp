@@ -26,19 +26,18 @@ inline constexpr bool cut_short = false;
 #endif
 
 /// The outcome of a search of what is right. If it is cut short, what is left is sampled: by random
-/// priorities that change as often as preemptions are allowed. Then it counts as exhausted. The
-/// planted faults of the token are found within what is tried before the cut. Of a search in random
-/// orders, half is tried.
+/// priorities that change as often as preemptions are allowed. Then it counts as exhausted. Of a
+/// search in random orders, half is tried.
 inline model::outcome searched(model::options how,
                                const std::function<void(model::scenario&)>& setup) {
   const bool shorter = cut_short && deeper() == 0;
   if (shorter && how.how == model::options::mode::pct) how.executions = (how.executions + 1) / 2;
   const bool cut = shorter && how.how == model::options::mode::exhaustive;
-  if (cut) how.executions = 12'000;
+  if (cut) how.executions = 8'000;
   model::outcome got = model::explore(how, setup);
   if (!cut || got.exhausted || !got.ok) return got;
   how.how = model::options::mode::pct;
-  how.executions = 3'000;
+  how.executions = 2'000;
   how.pct_depth = how.preemptions + 1;
   model::outcome sampled = model::explore(how, setup);
   sampled.executions += got.executions;
