@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // log_format.hpp: the bytes of a database's files: headers, records, rows, tables' descriptions.
-// docs/durability.md has them as a table. Numbers are little-endian. Internal.
+// docs/formats.md has them as diagrams. Numbers are little-endian. Internal.
 #pragma once
 
 #include <algorithm>
