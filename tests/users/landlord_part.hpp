@@ -9,6 +9,8 @@
 #include <string>
 #include <thread>
 
+#include <spolia/memory.hpp>
+
 #include "users/landlords.hpp"
 #include "users/tenant.hpp"
 
@@ -48,5 +50,7 @@ void SPOLIA_TEST_LANDLORD(const char* path, int how) {
   writer.join();
   does->end(map);
   EXPECT_STREQ(does->work(0, 1, 20), nullptr);
+  does->leave();
+  while (!spolia::counted::drain()) continue;
   EXPECT_EQ(dlclose(plugin), 0);
 }

@@ -27,6 +27,8 @@ struct tenant {
   /// Works on what all threads of the plugin share, as one of `workers` threads. Null, or what was
   /// wrong.
   const char* (*work)(int thread, int workers, int rounds);
+  /// Gives up the counted objects that its work has left. They wait, and end by code of the plugin.
+  void (*leave)();
   /// Makes and ends objects of every kind, one after the other.
   void (*churn)(int count);
   /// Takes a snapshot of two timelines. Whether the calling thread, which has not used the plugin

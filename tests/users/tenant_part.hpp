@@ -155,6 +155,11 @@ const char* work(int thread, int workers, int rounds) {
   return nullptr;
 }
 
+void leave() {
+  shared().word.store(nullptr);
+  shared().top.store(nullptr);
+}
+
 void use_kinds(int count) {
   if (count > 0) (void)spolia::make_thin<other_node<0>>();
   if (count > 1) (void)spolia::make_thin<other_node<1>>();
@@ -268,7 +273,7 @@ void use_thing(void* given, int kind) {
 
 extern "C" {
 [[gnu::visibility("default")]] extern const tenant tenant_functions;
-const tenant tenant_functions{&timeline,       &make,       &end,        &change_prices,
-                              &count_prices,   &use_kinds,  &work,       &churn,
-                              &announces_here, &end_blocks, &make_thing, &use_thing};
+const tenant tenant_functions{&timeline,   &make,       &end,      &change_prices, &count_prices,
+                              &use_kinds,  &work,       &leave,    &churn,         &announces_here,
+                              &end_blocks, &make_thing, &use_thing};
 }

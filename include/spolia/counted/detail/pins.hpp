@@ -212,7 +212,7 @@ struct alignas(2 * sizeof(slot)) pin {
 #endif
   }
   // Of the one that each thread has for first walks: after so many of them it looks at the clock.
-  void turns_left(std::uint64_t n) noexcept { link = static_cast<std::uintptr_t>(n); }
+  void turns_left(std::uint64_t n) noexcept { link = n; }
   /// One walk more. True: it is time.
   [[nodiscard]] SPOLIA_ALWAYS_INLINE bool ends_turns() noexcept {
     return static_cast<std::intptr_t>(--link) < 0;
