@@ -11,7 +11,7 @@
 // Beside hash_index.hpp, which is the default: a quarter to a half of its memory, no array that
 //              is copied because of gaps. Slower where it matters most, at lookups in tables that
 //              the caches do not hold: what was saved there is lost to the second bucket and the
-//              row. docs/db.md, "Which hash index?", has the figures.
+//              row. docs/results.md, "Hash indexes", has the figures.
 // Cost:        a lookup: a guard, one cache line or two, and the row's key. An update: a lock, some
 //              buckets where there is little room, now and then the copying of a shard, a
 //              sixty-fourth of the table, while which that shard's other updates wait; amortized

@@ -13,8 +13,8 @@
 //              cuckoo_index.hpp here. A lookup reads two buckets there, and the row. If it finds
 //              nothing, it has to check whether the entry was being moved meanwhile, since
 //              insertions move the entries of other keys. Here entries stay where they are until
-//              their shard is renewed; in twice to four times the memory. docs/db.md, "Which hash
-//              index?", has both in one engine.
+//              their shard is renewed; in twice to four times the memory. docs/results.md, "Hash
+//              indexes", has both in one engine.
 // Cost:        a lookup: a guard and, mostly, one cache line; for long keys the row's, too. An
 //              update: a lock, and now and then the copying of a shard, a sixty-fourth of the
 //              table, while which that shard's other updates wait; amortized constant.
