@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // rlu_bank: a structure under a readers-writer lock, and the same over read-log-update. The steps
-// are those of docs/rlu.md.
+// are those of docs/migrate/readers-writer-lock.md.
 //
 // Accounts form a list and money moves between them. An audit adds everything up: under the lock
 // it stops all transfers, and with read-log-update none.

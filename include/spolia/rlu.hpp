@@ -29,7 +29,8 @@
 //   holds at most options::log_cap bytes, also while a section sleeps.
 //
 // Where to go on
-//   docs/rlu.md: from a lock to sections, step by step; map.hpp: rlu_list, rlu_hash, rlu_bst.
+//   docs/migrate/readers-writer-lock.md: from a lock to sections, step by step; docs/rlu.md: what
+//   is promised, what is held, what it costs; map.hpp: rlu_list, rlu_hash, rlu_bst.
 #pragma once
 
 #include <spolia/rlu/array.hpp>
