@@ -133,9 +133,10 @@ struct options {
   /// their commit() returns outcome::read_only. In memory: std::invalid_argument.
   bool read_only = false;
   /// With read_only: also where another process has the directory, or takes it meanwhile. Shows the
-  /// database as it was at a moment of the opening: all that was durable when that began, and
-  /// nothing that a loss of power could take back. The other process is neither stopped nor kept
-  /// from opening; the files that are read stay, on the disk too, until this one is closed.
+  /// database as it was at a moment of the opening: all that was durable when that began. Nothing
+  /// that a loss of power could take back is shown, but where it cannot be synced: then
+  /// recovered().notes says so. The other process is neither stopped nor kept from opening; the
+  /// files that are read stay, on the disk too, until this one is closed.
   bool attach = false;
   /// Threads that put rows in place while it is opened; 0: as many as there are processors.
   std::uint32_t recovery_threads = 0;
