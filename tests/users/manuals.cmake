@@ -26,12 +26,10 @@ if(SPOLIA_STORE)
 endif()
 file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/manuals_test.cpp"
      CONTENT "@manuals_text@\n@manuals_bodies@" @ONLY)
-# Under the thread sanitizer only where that is asked for: what the programs do is tested elsewhere.
-if(SPOLIA_EVERY_DAY)
-  set(once ONE_THREAD)
-endif()
-spolia_add_test(NAME users_manuals ALONE ${once} SOURCES "${CMAKE_CURRENT_BINARY_DIR}/manuals_test.cpp")
-# An example and a snippet do not look at all that they have.
-if(TARGET test-users_manuals)
+# Each day in one stage: what these programs do is tested elsewhere. ./dev test --all runs them under
+# the sanitizers, too.
+if(NOT (SPOLIA_EVERY_DAY AND SPOLIA_SANITIZE))
+  spolia_add_test(NAME users_manuals ALONE SOURCES "${CMAKE_CURRENT_BINARY_DIR}/manuals_test.cpp")
+  # An example and a snippet do not look at all that they have.
   target_compile_options(test-users_manuals PRIVATE -Wno-unused-variable -Wno-unused-but-set-variable)
 endif()
