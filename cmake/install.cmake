@@ -87,6 +87,8 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/pkgconfig/$<CONFIG>/spolia.pc"
         DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" ${development})
 
 install(FILES packaging/valgrind.supp DESTINATION "${CMAKE_INSTALL_DATADIR}/spolia" ${development})
-install(FILES LICENSE README.md CHANGELOG.md DESTINATION "${CMAKE_INSTALL_DOCDIR}" ${documentation})
+# With what the guides link to.
+install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md CITATION.cff
+        DESTINATION "${CMAKE_INSTALL_DOCDIR}" ${documentation})
 install(DIRECTORY docs examples DESTINATION "${CMAKE_INSTALL_DOCDIR}" ${documentation}
         FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.cpp" PATTERN "*.hpp")

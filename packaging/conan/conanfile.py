@@ -24,7 +24,8 @@ class SpoliaRecipe(ConanFile):
     def export_sources(self):
         root = os.path.join(self.recipe_folder, os.pardir, os.pardir)
         folders = ("include/*", "src/*", "cmake/*", "docs/*", "examples/*")
-        files = ("CMakeLists.txt", "LICENSE", "README.md", "CHANGELOG.md", "packaging/valgrind.supp")
+        files = ("CMakeLists.txt", "LICENSE", "README.md", "CHANGELOG.md",
+                 "CONTRIBUTING.md", "SECURITY.md", "CITATION.cff", "packaging/valgrind.supp")
         for part in (*folders, *files):
             copy(self, part, root, self.export_sources_folder)
 
