@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -261,6 +262,14 @@ def test_a_run_whose_time_is_over_says_what_it_left_out(lab, tmp_path):
     asked = ("paper", "--only", "announcements", "--trials", "3", "--out", tmp_path)
     done = lab(*asked, "--minutes", "0.05", FAKE_BENCH_SLEEP="4")
     assert "left out for lack of time" in done.stderr
+
+
+def test_the_bibliography_says_which_page_is_which_figure():
+    text = (Path(__file__).parents[2] / "docs" / "bibliography.md").read_text()
+    table = re.findall(r"^\| \d, ([^|]*) \| ([^|]*) \| (.*) \|$", text, re.MULTILINE)
+    told = {key: row[:2] for row in table for key in re.findall(r"`([^`]+)`", row[2])}
+    assert told == {k: (o.paper.venue, o.figures) for k, o in papers.ORIGINS.items()}
+    assert not [entry.key for entry in PAGES if f"`{entry.key}`" not in text]
 
 
 def test_pages_are_found_by_paper_and_figure_and_say_how_they_differ(tmp_path):
