@@ -50,9 +50,13 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 template <class Key, class Value, class Family = thin_family, class Compare = default_order<Key>>
 class counted_bst
     : public detail::map::counted_face<counted_bst<Key, Value, Family, Compare>, Key, Value>,
+      public detail::map::counted_looks<counted_bst<Key, Value, Family, Compare>, Key, Value,
+                                        Family, detail::map::by_order<Key, Compare>>,
       public detail::map::ordered_reads<counted_bst<Key, Value, Family, Compare>, Key, Value,
                                         detail::map::by_order<Key, Compare>, false> {
   friend detail::map::counted_face<counted_bst, Key, Value>;
+  friend detail::map::counted_looks<counted_bst, Key, Value, Family,
+                                    detail::map::by_order<Key, Compare>>;
   friend detail::map::ordered_reads<counted_bst, Key, Value, detail::map::by_order<Key, Compare>,
                                     false>;
   template <class F, class Map, class K>
@@ -73,25 +77,10 @@ class counted_bst
 
  public:
   using key_compare = Compare;
-  using found_by = detail::map::by_order<Key, Compare>;
 
   explicit counted_bst(Compare less = {}) : less_(std::move(less)) {}
   /// Not beside anything.
   ~counted_bst() = default;
-
-  /// f(const Value&); true if the key is there. The value stays while f runs.
-  template <class F>
-  SPOLIA_ALWAYS_INLINE bool visit(const Key& key, F&& f) const {
-    return detail::map::look_up<Family>(*this, key, std::forward<F>(f));
-  }
-  /// The same with a key of another type (map/keys.hpp).
-  template <class F, detail::map::other_key<Key, found_by> K>
-  bool visit(const K& key, F&& f) const {
-    if constexpr (detail::map::checked_key<found_by, K>()) {
-      return detail::map::look_up<Family>(*this, key, std::forward<F>(f));
-    }
-    return false;
-  }
 
   /// May lag behind changes under way.
   [[nodiscard]] std::size_t size_approx() const noexcept { return writers_.size(); }
@@ -130,11 +119,6 @@ class counted_bst
       link = left ? &at->left : &at->right;
     }
     return {link, nullptr};
-  }
-
-  bool look(const Key& key, detail::map::seen_value<Value>& to) const {
-    return detail::map::look_at<Family>(*this, key,
-                                        [&](const node& at) { to.look(at.value, at.which); });
   }
 
   [[nodiscard]] const counted_bst& ordered() const noexcept { return *this; }

@@ -68,8 +68,12 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 
 template <class Key, class Value, class Family = thin_family, class Hash = default_hash<Key>>
 class counted_hash
-    : public detail::map::counted_face<counted_hash<Key, Value, Family, Hash>, Key, Value> {
+    : public detail::map::counted_face<counted_hash<Key, Value, Family, Hash>, Key, Value>,
+      public detail::map::counted_looks<counted_hash<Key, Value, Family, Hash>, Key, Value, Family,
+                                        detail::map::by_hash<Key, Hash, std::equal_to<>>> {
   friend detail::map::counted_face<counted_hash, Key, Value>;
+  friend detail::map::counted_looks<counted_hash, Key, Value, Family,
+                                    detail::map::by_hash<Key, Hash, std::equal_to<>>>;
   template <class F, class Map, class K>
   friend auto detail::map::seek_by_any(const Map&, detail::map::key_handed<K>);
   template <class Fam, class Map, class K, class F>
@@ -191,27 +195,11 @@ class counted_hash
   };
 
  public:
-  using found_by = detail::map::by_hash<Key, Hash, std::equal_to<>>;
-
   /// Throws std::bad_alloc. For the seed see map/hash_seeds.hpp.
   explicit counted_hash(Hash hash = {}, std::uint64_t seed = detail::map::next_hash_seed())
       : hash_(std::move(hash)), spread_(seed) {}
   /// Not beside anything.
   ~counted_hash() = default;
-
-  /// f(const Value&); true if the key is there. The value stays while f runs.
-  template <class F>
-  SPOLIA_ALWAYS_INLINE bool visit(const Key& key, F&& f) const {
-    return detail::map::look_up<Family>(*this, key, std::forward<F>(f));
-  }
-  /// The same with a key of another type (map/keys.hpp).
-  template <class F, detail::map::other_key<Key, found_by> K>
-  bool visit(const K& key, F&& f) const {
-    if constexpr (detail::map::checked_key<found_by, K>()) {
-      return detail::map::look_up<Family>(*this, key, std::forward<F>(f));
-    }
-    return false;
-  }
 
   /// Makes room for n pairs: until shrink(), the tables do not grow before there are as many, by
   /// chance a few less, nor become smaller than for that many. Copies what is there, a partition at
@@ -279,11 +267,6 @@ class counted_hash
       link = &at->next;
     }
     return {link, nullptr};
-  }
-
-  bool look(const Key& key, detail::map::seen_value<Value>& to) const {
-    return detail::map::look_at<Family>(*this, key,
-                                        [&](const cell& at) { to.look(at.value, at.which); });
   }
 
   /// A partition at a time, in no order.

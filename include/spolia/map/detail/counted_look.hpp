@@ -8,6 +8,8 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/key_handed.hpp>
+#include <spolia/map/detail/other_keys.hpp>
+#include <spolia/map/detail/seen_value.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
@@ -55,6 +57,37 @@ SPOLIA_ALWAYS_INLINE bool look_up(const Map& map, const Key& key, F&& f) {
     std::forward<F>(f)(at.value);
   });
 }
+
+/// Look-ups of a container whose seek() ends at nodes with `value` and `which`.
+template <class Map, class Key, class Value, class Family, class FoundBy>
+class counted_looks {
+ public:
+  using found_by = FoundBy;
+
+  /// f(const Value&); true if the key is there. The value stays while f runs.
+  template <class F>
+  SPOLIA_ALWAYS_INLINE bool visit(const Key& key, F&& f) const {
+    return look_up<Family>(static_cast<const Map&>(*this), key, std::forward<F>(f));
+  }
+  /// The same with a key of another type (map/keys.hpp).
+  template <class F, other_key<Key, FoundBy> K>
+  bool visit(const K& key, F&& f) const {
+    if constexpr (checked_key<FoundBy, K>()) {
+      return look_up<Family>(static_cast<const Map&>(*this), key, std::forward<F>(f));
+    }
+    return false;
+  }
+
+ protected:
+  counted_looks() = default;
+  ~counted_looks() = default;
+
+  /// For counted_face.
+  bool look(const Key& key, seen_value<Value>& to) const {
+    return look_at<Family>(static_cast<const Map&>(*this), key,
+                           [&](const auto& at) { to.look(at.value, at.which); });
+  }
+};
 
 }  // namespace detail::map
 }  // namespace spolia::inline SPOLIA_FLAVOUR
