@@ -26,9 +26,9 @@ if(SPOLIA_STORE)
 endif()
 file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/manuals_test.cpp"
      CONTENT "@manuals_text@\n@manuals_bodies@" @ONLY)
-# Each day in one stage: what these programs do is tested elsewhere. ./dev test --all runs them under
-# the sanitizers, too.
-if(NOT (SPOLIA_EVERY_DAY AND SPOLIA_SANITIZE))
+# Each day in one stage: what these programs do is tested elsewhere, so `./dev test --quick` leaves
+# them out. ./dev test --all runs them under the sanitizers, too.
+if(NOT (SPOLIA_EVERY_DAY AND SPOLIA_SANITIZE) AND NOT SPOLIA_ONE_TYPE)
   spolia_add_test(NAME users_manuals ALONE SOURCES "${CMAKE_CURRENT_BINARY_DIR}/manuals_test.cpp")
   # An example and a snippet do not look at all that they have.
   target_compile_options(test-users_manuals PRIVATE -Wno-unused-variable -Wno-unused-but-set-variable)
