@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 
 from lab import look
-from lab.paper import highlight, papers
+from lab.paper import highlight, origins, papers
 from lab.paper.arms import told_ratio
 from lab.paper.catalogue import PAGES
 from lab.paper.found import Found
@@ -43,7 +43,7 @@ def _setup(page: Page, found: Found) -> list[tuple[str, str, str]]:
     records = found.records()
     own = [r for r in records if (r.get("lab") or {}).get("page")] or records
     rounds = max(found.rounds().values(), default=0)
-    return papers.beside(papers.ORIGINS.get(page.key), papers.here(own, rounds))
+    return papers.beside(origins.ORIGINS.get(page.key), papers.here(own, rounds))
 
 
 def index(pages: list[dict]) -> list[dict]:
@@ -57,13 +57,22 @@ def index(pages: list[dict]) -> list[dict]:
         made.append({
             "name": paper.name if paper else "Of no paper", "pages": mine,
             "about": f"{paper.title}. {paper.venue}" if paper else "",
-            "doi": paper.doi if paper else "", "tally": dict(counts),
+            "doi": paper.doi if paper else "", "preprint": paper.preprint if paper else "",
+            "tally": dict(counts), "elsewhere": elsewhere(paper, pages) if paper else [],
         })  # fmt: skip
     return made
 
 
+def elsewhere(paper: papers.Paper, pages: list[dict]) -> list[dict]:
+    """The paper's figures that no page repeats: why, and the page that comes nearest."""
+    shown = {page["key"]: page for page in pages}
+    return [{"figures": one.figures, "what": one.what, "why": one.why,
+             "near": one.near, "linked": bool(one.near and shown[one.near]["blocks"])}
+            for one in origins.ELSEWHERE if one.paper is paper]  # fmt: skip
+
+
 def _page(page: Page, shown: Shown | None, figures, own: Found | None) -> dict:
-    origin = papers.ORIGINS.get(page.key)
+    origin = origins.ORIGINS.get(page.key)
     first = highlight.spoken_of(shown.claims) if shown else []
     return {
         "of": origin.paper if origin else None,

@@ -15,6 +15,7 @@ from lab.paper import (
     contention,
     highlight,
     model,
+    origins,
     papers,
     render,
     rivals,
@@ -266,23 +267,68 @@ def test_a_run_whose_time_is_over_says_what_it_left_out(lab, tmp_path):
 
 def test_the_bibliography_says_which_page_is_which_figure():
     text = (Path(__file__).parents[2] / "docs" / "bibliography.md").read_text()
-    table = re.findall(r"^\| \d, ([^|]*) \| ([^|]*) \| (.*) \|$", text, re.MULTILINE)
+    table = re.findall(r"^\| \d, ([^|]*) \| ([^|]*) \| ([^|]*) \|$", text, re.MULTILINE)
     told = {key: row[:2] for row in table for key in re.findall(r"`([^`]+)`", row[2])}
-    assert told == {k: (o.paper.venue, o.figures) for k, o in papers.ORIGINS.items()}
+    assert told == {k: (o.paper.venue, o.figures) for k, o in origins.ORIGINS.items()}
     assert not [entry.key for entry in PAGES if f"`{entry.key}`" not in text]
+    left = re.findall(r"^\| \d, ([^|]*) \| ([^|]*) \| ([^|]*) \| ([^|]*) \|$", text, re.MULTILINE)
+    assert left == [(one.paper.venue, one.figures, one.why, f"`{one.near}`" if one.near else "–")
+                    for one in origins.ELSEWHERE]  # fmt: skip
+    linked = re.findall(r"^\| \d \|.*\[([^]]*)\]\(https://doi\.org/([^)]*)\)", text, re.MULTILINE)
+    assert linked == [(paper.doi, paper.doi) for paper in papers.PAPERS]
+
+
+def printed(text: str) -> set[str]:
+    """'Figures 11b, 13 to 15' are Figure 11, Figure 13, Figure 14 and Figure 15."""
+    word = text.partition(" ")[0].rstrip("s")
+    if word not in ("Figure", "Table"):
+        return set()
+    spans = re.findall(r"(\d+)[ab]?(?: to (\d+))?", text)
+    return {f"{word} {n}" for low, high in spans for n in range(int(low), int(high or low) + 1)}
+
+
+@pytest.mark.parametrize("paper", papers.PAPERS, ids=lambda paper: paper.name)
+def test_each_printed_figure_has_a_page_or_a_reason(paper):
+    every = {f"Figure {n + 1}" for n in range(paper.figures)}
+    every |= {f"Table {n + 1}" for n in range(paper.tables)}
+    have = {key: printed(o.figures) for key, o in origins.ORIGINS.items() if o.paper is paper}
+    left = {one.figures: printed(one.figures) for one in origins.ELSEWHERE if one.paper is paper}
+    assert set().union(*have.values(), *left.values()) == every
+    assert not set().union(*have.values()) & set().union(*left.values()), "here, or not here"
+    assert all(one.near in have for one in origins.ELSEWHERE if one.paper is paper and one.near)
+
+
+def test_a_page_tells_all_that_its_records_were_made_with():
+    record = {"kind": "ycsb", "threads": 2, "theta": 0.5, "operations": 10, "columns": 10,
+              "width": 8, "records": 1000, "writes": 50, "machine": {"cpu": "A", "cores": 2},
+              "allocator": "jemalloc", "partition": 1024, "index": "probing",
+              "versions": "steam"}  # fmt: skip
+    rows = papers.beside(origins.ORIGINS["one-shot-10"], papers.here([record], 5))
+    told = {name: (theirs, mine) for name, theirs, mine in rows}
+    assert told["operations of a transaction"] == ("10", "10")
+    assert told["warm-up"] == ("a phase of its own", "none")
+    assert told["index"] == ("cuckoo hashing", "probing")
+    assert told["pinning"] == ("pinned", "none")
+    assert told["transactions a partition"] == ("1,024", "1,024")
+    assert told["trials"] == ("not said", "5")
+    sets = papers.here([{"kind": "sets", "keys": 20, "warm_up_s": 0.1}], 5)
+    assert (sets["keys"], sets["keys drawn"]) == ("20, half present", "uniform")
+    assert sets["warm-up"] == "0.1 s"
+    skewed = papers.here([{"kind": "rlu", "keys": 20, "theta": t} for t in (0, 0.99)], 5)
+    assert skewed["keys drawn"] == "Zipf 0.99, uniform"
 
 
 def test_pages_are_found_by_paper_and_figure_and_say_how_they_differ(tmp_path):
     keys = {entry.key for entry in PAGES}
-    assert set(papers.ORIGINS) <= keys
-    assert papers.ORIGINS["sections-aborts"].paper.doi == "10.1145/3297858.3304040"
+    assert set(origins.ORIGINS) <= keys
+    assert origins.ORIGINS["sections-aborts"].paper.doi == "10.1145/3297858.3304040"
     entry, data = data_of("table-2", tmp_path)
     own = sorted({t.record["lab"]["cell"] for t in data.trials})
     made = render.pages(Found(data.trials), Figures(), {entry.key: own})
     page = next(p for p in made if p["key"] == entry.key)
     setup = {name: (theirs, mine) for name, theirs, mine in page["setup"]}
-    assert setup["keys"] == ("20,000,000", "20,000")
-    assert setup["bag"] == ("32,768", "1, 32,768")
+    assert setup["keys"] == ("20,000,000, half present", "20,000, half present")
+    assert setup["bag"] == ("what an epoch leaves", "1, 32,768")
     assert setup["trials"] == ("3", "6")
     assert page["figures"] == "Token-EBR, Table 2"
     index = {paper["name"]: paper for paper in render.index(made)}
