@@ -91,13 +91,15 @@ void run_check(const check_request& r, const common& c) {
     for (const auto& i : t->spec().indexes) check_index(now, *t, i, count, bar);
     rows += count;
   }
-  if (found.cut_bytes != 0) {
-    throw failure(fmt::format(
-        "{}: {} bytes at {} are no whole record ({}): torn when its process died, and then never "
-        "acknowledged, or damaged; cut off when the store is opened to be written",
-        found.cut_file.string(), found.cut_bytes, found.cut_offset, found.cut_why));
-  }
   if (!found.notes.empty()) throw failure(fmt::format("{}", fmt::join(found.notes, "; ")));
+  if (found.cut_bytes != 0) {
+    throw torn_end(fmt::format(
+        "{}: a torn end, and good before it: {} bytes at {} are no whole record ({}), as a "
+        "process leaves that dies, of what was never acknowledged; or the very last records are "
+        "damaged. An opening that writes cuts it off. {} tables, {} rows, up to change {}",
+        found.cut_file.string(), found.cut_bytes, found.cut_offset, found.cut_why,
+        base.tables().size(), rows, found.sequence));
+  }
   fmt::print("{}: good; {} tables, {} rows, up to change {}\n", r.store.string(),
              base.tables().size(), rows, found.sequence);
 }

@@ -29,6 +29,7 @@ load_counts into_new(const std::filesystem::path& store, load_job& job, const co
   load_counts done;
   db::options o = c.chosen.store;
   o.durability = db::durability_level::none;
+  o.open = db::open_mode::must_be_new;
   o.publish_status = false;
   {
     db::database base = open_to_write(folder.place(), o, c.show);
@@ -91,7 +92,9 @@ class failed_load {
 load_counts into_old(const std::filesystem::path& store, load_job& job, unfinished how,
                      const common& c) {
   load_counts done;
-  db::database base = open_to_write(store, c.chosen.store, c.show);
+  db::options o = c.chosen.store;
+  if (is_store(store)) o.open = db::open_mode::must_exist;  // it may go before it is opened
+  db::database base = open_to_write(store, o, c.show);
   load_notes notes(base, how);
   if (notes.undone()) {
     fmt::print("undone: a load that was stopped, of {} rows\n", *notes.undone());

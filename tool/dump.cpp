@@ -42,13 +42,6 @@ std::uint64_t hash_of(std::string_view s) noexcept {
 
 }  // namespace
 
-db::table* table_named(const db::database& base, std::string_view name) {
-  for (db::table* const t : base.tables()) {
-    if (t->name() == name) return t;
-  }
-  return nullptr;
-}
-
 std::vector<db::table*> chosen_tables(const db::database& base,
                                       const std::vector<std::string>& names) {
   const auto all = base.tables();

@@ -19,8 +19,6 @@ enum class text_format : std::uint8_t { csv, json };
 /// Called for each row: rows so far.
 using row_count = std::function<void(std::uint64_t)>;
 
-/// Null: there is none of that name.
-db::table* table_named(const db::database& base, std::string_view name);
 /// The tables with these names, or all. Throws usage_error if there is none of a name.
 std::vector<db::table*> chosen_tables(const db::database& base,
                                       const std::vector<std::string>& names);

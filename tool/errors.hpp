@@ -28,6 +28,12 @@ class something_is_missing : public failure {
   using failure::failure;
 };
 
+/// All that there is can be read, and the log ends in bytes that are no record: exit code 4.
+class torn_end : public failure {
+ public:
+  using failure::failure;
+};
+
 /// The input is not what it should be, at this place.
 class bad_input : public failure {
  public:

@@ -120,7 +120,7 @@ void load_job::begin(const std::vector<std::string>& tables, load_notes& notes) 
 void load_job::prepare(db::database& base, load_notes& notes) const {
   std::vector<std::string> missing;
   for (const dumped_table& t : tables_) {
-    const db::table* const there = table_named(base, t.spec.name);
+    const db::table* const there = base.try_find_table(t.spec.name);
     if (there != nullptr && !same(there->spec(), t.spec)) {
       throw failure("table " + t.spec.name + " exists with other columns or indexes");
     }
@@ -130,7 +130,7 @@ void load_job::prepare(db::database& base, load_notes& notes) const {
   for (const dumped_table& t : tables_) make(trial, t.spec);
   notes.make(missing);
   for (const dumped_table& t : tables_) {
-    if (table_named(base, t.spec.name) == nullptr) make(base, t.spec);
+    if (base.try_find_table(t.spec.name) == nullptr) make(base, t.spec);
     notes.use(base.find_table(t.spec.name));
   }
 }
@@ -171,7 +171,7 @@ void load_job::run_stream(db::database& base, load_notes& notes, load_counts& do
   stream_source rows(lines, [&](std::string_view name) {
     const bool ours = std::any_of(tables_.begin(), tables_.end(),
                                   [&](const auto& t) { return t.spec.name == name; });
-    return ours ? table_named(base, name) : nullptr;
+    return ours ? base.try_find_table(name) : nullptr;
   });
   load(base, rows, notes, done, file_->size());
 }
@@ -180,7 +180,7 @@ void load_job::run_file(db::database& base, load_notes& notes, load_counts& done
   text_input lines(*file_, file_->name());
   begin({request_.table}, notes);
   prepare(base, notes);
-  db::table* const into = table_named(base, request_.table);
+  db::table* const into = base.try_find_table(request_.table);
   if (into == nullptr) {
     throw failure("there is no table " + request_.table + "; --schema can say how to make it");
   }

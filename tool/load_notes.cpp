@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "dump.hpp"
 #include "errors.hpp"
 #include "schema_json.hpp"
 #include "text.hpp"
@@ -111,7 +110,7 @@ load_notes::load_notes(db::database& base, unfinished how)
 
 /// Also drops notes of one that has come to its end.
 std::optional<load_notes::left> load_notes::look() {
-  db::table* const t = table_named(base_, notes_name);
+  db::table* const t = base_.try_find_table(notes_name);
   if (t == nullptr) return std::nullopt;
   if (!same(t->spec(), notes_spec())) {
     if (how_ == unfinished::keep) return std::nullopt;
@@ -162,7 +161,7 @@ void load_notes::begin(const std::string& from, const std::vector<std::string>& 
                     unfinished_load(*left_), printable(left_->tables), printable(now_.tables),
                     what_can_be_done));
   }
-  notes_ = table_named(base_, notes_name);
+  notes_ = base_.try_find_table(notes_name);
 }
 
 void load_notes::make(const std::vector<std::string>& tables) {
@@ -273,7 +272,7 @@ std::uint64_t load_notes::undo(const left& l) {
   const auto each_table = [&](std::string_view prefix, auto&& f) {
     for (const db::table* const notes : base_.tables()) {
       if (!notes->name().starts_with(prefix)) continue;
-      if (db::table* const of = table_named(base_, notes->name().substr(prefix.size())))
+      if (db::table* const of = base_.try_find_table(notes->name().substr(prefix.size())))
         f(*of, *notes);
     }
   };
@@ -291,7 +290,7 @@ std::uint64_t load_notes::undo(const left& l) {
     });
   });
   for (const std::string& name : of_list(l.made)) {
-    db::table* const t = table_named(base_, name);
+    db::table* const t = base_.try_find_table(name);
     if (t != nullptr && is_empty(base_, *t)) must(base_.drop_table(*t));
   }
   drop_notes();
@@ -312,7 +311,7 @@ void load_notes::drop_notes() {
     if (notes) must(base_.drop_table(*t));
   }
   undo_.clear();
-  if (db::table* const t = table_named(base_, notes_name)) must(base_.drop_table(*t));
+  if (db::table* const t = base_.try_find_table(notes_name)) must(base_.drop_table(*t));
   notes_ = nullptr;
 }
 

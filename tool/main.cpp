@@ -85,6 +85,9 @@ int main(int argc, char** argv) {
     }
     say(fmt::format("spolia: {}\n", plain(e)));
     return 3;
+  } catch (const torn_end& e) {
+    say(fmt::format("spolia: {}\n", plain(e)));
+    return 4;
   } catch (const std::bad_alloc&) {
     say("spolia: out of memory\n");
     return 1;

@@ -152,6 +152,11 @@ database database::open(const options& o) {
     throw std::invalid_argument(
         "spolia::db: a database in memory cannot be read_only, since there is nothing in it yet");
   }
+  if (o.open == open_mode::must_exist) {
+    throw std::invalid_argument(
+        "spolia::db: options::open is must_exist, and a database in memory is always a new one: "
+        "name a directory, or leave the option out");
+  }
   auto made = std::make_unique<engine>(o);
   made->rows.limit(o.budget);
   return database(std::move(made));
@@ -165,11 +170,22 @@ status database::create_index(table& t, const index_spec& spec) {
 status database::drop_index(table& t, std::string_view name) {
   return catalog(used()).drop_index(t, name);
 }
+status database::rename_table(table& t, std::string_view name) {
+  return catalog(used()).rename_table(t, std::string(name));
+}
+status database::rename_table(std::string_view old_name, std::string_view new_name) {
+  return rename_table(find_table(old_name), new_name);
+}
 status database::drop_table(table& t) { return catalog(used()).drop_table(t); }
 
-table& database::find_table(std::string_view name) const {
+table* database::try_find_table(std::string_view name) const {
   const std::lock_guard hold(used().catalog_lock);
-  if (table* const t = used().tables.named(name); t != nullptr && t->when_.open()) return *t;
+  table* const t = used().tables.named(name);
+  // A name that it is about to get is not its own yet.
+  return t != nullptr && t->when_.open() && t->name() == name ? t : nullptr;
+}
+table& database::find_table(std::string_view name) const {
+  if (table* const t = try_find_table(name)) return *t;
   throw std::invalid_argument("spolia::db: there is no table " + std::string(name) +
                               ": tables() has all that there are");
 }
@@ -205,7 +221,7 @@ storage& database::files_of(engine& e) {
 status database::sync() {
   at_work::must_not_wait(used(), at_work::writing | at_work::lengthening, "sync()");
   if (used().log == nullptr || used().log->sync_and_look()) return outcome::ok;
-  return outcome::storage_failed;
+  return used().log_refuses();
 }
 
 // What they call may close the database: it ends with `now` then, after all else.

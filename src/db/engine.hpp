@@ -127,6 +127,12 @@ struct alignas(cache_line) session {
   value_list replaced;  // those which its commit takes out of their rows
   commit_section section;
   bool looked = false;  // it has seen something at its snapshot
+  // The reason that was said last of something that has a name.
+  struct {
+    const std::string* of = nullptr;
+    const char* what = nullptr;
+    status why{};
+  } last_said;
   // The unique index that has refused the row of the call that runs; null: none of them has.
   const secondary* taken = nullptr;
   note* notes = nullptr;  // the newest first
@@ -158,6 +164,19 @@ struct alignas(cache_line) session {
     if (now == its_turn) return outcome::ok;
     const bool last = now / turn_step == its_turn / turn_step + 1;
     return last ? static_cast<outcome>(now % turn_step) : outcome::ended;
+  }
+  /// The outcome with `before`, the name and `what` as its reason. The name is where it is as long
+  /// as the database is there, and each `what` goes with one `before`.
+  status say(outcome o, const char* before, const std::string& name, const char* what) noexcept {
+    if (last_said.of == &name && last_said.what == what) return last_said.why;
+    try {
+      last_said.why = status(o, before + name + what);
+      last_said.of = &name;
+      last_said.what = what;
+      return last_said.why;
+    } catch (const std::bad_alloc&) {
+      return o;
+    }
   }
   void is_not_visited(std::uint32_t number) const noexcept {
     if (visited == number) {
@@ -428,6 +447,8 @@ class engine {
   /// outcome::limit, by options::budget or by options::version_budget.
   [[nodiscard]] status budget_is_used_up() noexcept;
   [[nodiscard]] status versions_do_not_fit() noexcept;
+  /// outcome::storage_failed, with what the log says.
+  [[nodiscard]] status log_refuses() noexcept;
   /// Whether no more than there is may be added by options::budget.
   [[nodiscard]] bool is_full() const noexcept { return rows.over(beside_rows()); }
   /// Whether a session that works with `own` bytes may have `more`. A transaction that is to commit
@@ -504,7 +525,8 @@ class engine {
 
   kept_status budget_used_up_;
   kept_status too_many_versions_;
-  atomic<std::uint64_t> looked_for_memory_{0};  // in ticks
+  atomic<std::uint64_t> asked_about_slow_{0};   // in ticks
+  atomic<std::uint64_t> looked_for_memory_{0};  // the same
   atomic<std::uint64_t> looked_at_kept_{0};     // the same
   alignas(cache_line) atomic<std::uint64_t> claims_{0};
 };

@@ -3,14 +3,28 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include <spolia/base/ticks.hpp>
 
 #include "db/at_work.hpp"
 #include "db/engine.hpp"
+#include "db/log/journal.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
+namespace {
+
+/// Once in a while, by when it was so last.
+bool is_time_again(atomic<std::uint64_t>& was) noexcept {
+  constexpr std::chrono::milliseconds pause{10};
+  const std::uint64_t now = ticks::read();
+  std::uint64_t last = was.load_relaxed();
+  return now - last >= in_ticks(pause) && was.cas_strong_relaxed(last, now);
+}
+
+}  // namespace
 
 bool engine::collect_beside_versions() noexcept {
   const auto all = [this] { return cleaner.waiting_bytes() + values.waiting_bytes(); };
@@ -43,6 +57,19 @@ status engine::versions_do_not_fit() noexcept {
   });
 }
 
+status engine::log_refuses() noexcept {
+  return said(outcome::storage_failed, [this] {
+    const bool failed = log->failed();
+    std::string why = log->why_not();
+    constexpr std::string_view ours = "spolia::db: ";
+    if (why.starts_with(ours)) why.erase(0, ours.size());
+    if (why.empty()) why = "the log could not be written";
+    return why + (failed ? "; the log has failed: nothing is acknowledged until database::resume()"
+                         : "; there was no room, and nothing has happened: make room, and try "
+                           "again");
+  });
+}
+
 /// Ends those whose time is over, but never `but`; and asks the program about one that is slow, if
 /// somebody is `pressed` for memory about any. True: somebody was ended.
 bool engine::end_slow(const gate* but, bool pressed) {
@@ -55,8 +82,15 @@ bool engine::end_slow(const gate* but, bool pressed) {
 }
 
 /// How many were ended. What the function does itself is not asked about.
+///
+/// One that is pressed asks every 10 ms at most, and again at once where the last answer has ended
+/// a reader: a program that is refused again and again would ask as often.
 std::uint64_t engine::ask_about_slow(const gate* but, bool pressed) {
   if (at_work::within(*this, at_work::asking)) return 0;
+  if (pressed && !is_time_again(asked_about_slow_)) {
+    if (settings.slow_after.count() <= 0) return 0;
+    pressed = false;
+  }
   const auto g = gates.slow(pressed ? 0 : in_ticks(settings.slow_after), but);
   if (g.id == 0) return 0;
   const held_things held = cleaner.held_at(g.timestamp).value_or(held_things{});
@@ -72,20 +106,9 @@ std::uint64_t engine::ask_about_slow(const gate* but, bool pressed) {
   // No lock and no guard is held here.
   const at_work now(*this, but, "the call that asks it");
   if (settings.on_slow_reader(about) != slow_reader_action::end) return 0;
+  asked_about_slow_.store_relaxed(0);
   return gates.end_overdue(but, g.id);
 }
-
-namespace {
-
-/// Once in a while, by when it was so last.
-bool is_time_again(atomic<std::uint64_t>& was) noexcept {
-  constexpr std::chrono::milliseconds pause{10};
-  const std::uint64_t now = ticks::read();
-  std::uint64_t last = was.load_relaxed();
-  return now - last >= in_ticks(pause) && was.cas_strong_relaxed(last, now);
-}
-
-}  // namespace
 
 /// Whether it is worth to look for memory once more. Each look costs a walk over what is kept.
 bool engine::may_look_for_memory() noexcept { return is_time_again(looked_for_memory_); }
@@ -97,6 +120,42 @@ bool engine::may_look_at_what_is_kept() noexcept {
 bool engine::keeps_too_much() const noexcept {
   const std::uint64_t kept = old->stats().bytes + values.waiting_bytes() + cleaner.waiting_bytes();
   return kept > settings.budget / 16 && is_full();
+}
+
+/// As engine's. The program that is asked must not use this transaction.
+bool transaction::end_slow(bool pressed) {
+  class asked_now {
+   public:
+    explicit asked_now(const transaction& by) noexcept
+        : by_(by), of_(*by.session_), outer_(std::exchange(of_.asked, true)) {
+      ++by.in_use_;
+    }
+    asked_now(const asked_now&) = delete;
+    asked_now& operator=(const asked_now&) = delete;
+    ~asked_now() {
+      of_.asked = outer_;
+      --by_.in_use_;
+    }
+
+   private:
+    const transaction& by_;
+    session& of_;
+    const bool outer_;
+  };
+  const asked_now here(*this);
+  return engine_.end_slow(gated_ ? &session_->way : nullptr, pressed);
+}
+
+/// options::budget is used up: ends readers and transactions that hold memory for too long, and
+/// collects. True: it is worth another try. Those whose time is over are ended at once. The rest is
+/// done once in a while, since a program may go on after each refusal. Throws what on_slow_reader
+/// throws.
+bool transaction::look_for_memory() {
+  const bool again = engine_.may_look_for_memory();
+  if (!again && !engine_.gates.due()) return false;
+  if (!end_slow(again) && !again) return false;
+  engine_.collect();
+  return true;
 }
 
 }  // namespace db

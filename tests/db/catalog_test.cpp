@@ -596,6 +596,76 @@ TEST_P(catalog_changes, a_unique_build_beside_keys_that_change_hands) {
   EXPECT_GT(built, 0);
 }
 
+TEST_P(catalog_changes, a_table_gets_another_name) {
+  table& t = make("t");
+  ASSERT_TRUE(put_into(t, 1, 10));
+  const std::string& former = t.name();
+  transaction under_way = base.begin();
+  ASSERT_TRUE(under_way.insert(t, {2, 20}));
+  const reader old = base.snapshot();
+  ASSERT_TRUE(base.rename_table("t", "u"));
+  EXPECT_EQ(t.name(), "u");
+  EXPECT_EQ(former, "t") << "a reference to it is good yet";
+  EXPECT_EQ(t.layout().name(), "u");
+  EXPECT_EQ(t.spec().name, "u");
+  EXPECT_EQ(base.try_find_table("t"), nullptr);
+  EXPECT_EQ(&base.find_table("u"), &t);
+  EXPECT_TRUE(old.find(t, {1}));
+  EXPECT_TRUE(under_way.commit()) << "it goes on";
+  EXPECT_TRUE(base.rename_table(t, "u")) << "it has that name";
+
+  table& other = make("t");  // which is free
+  EXPECT_NE(&other, &t);
+  EXPECT_EQ(&base.find_table("t"), &other);
+  EXPECT_THROW(static_cast<void>(base.rename_table(t, "t")), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(base.rename_table(t, "")), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(base.rename_table(t, std::string(65536, 'n'))),
+               std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(base.rename_table("v", "w")), std::invalid_argument);
+  EXPECT_EQ(t.name(), "u");
+  // The names are exchanged, and all is found by them.
+  ASSERT_TRUE(base.rename_table(other, "v") && base.rename_table(t, "t") &&
+              base.rename_table(other, "u"));
+  EXPECT_EQ(&base.find_table("t"), &t);
+  EXPECT_EQ(&base.find_table("u"), &other);
+  ASSERT_TRUE(base.drop_table(t));
+  EXPECT_EQ(base.rename_table(t, "w"), outcome::dropped);
+  EXPECT_EQ(t.name(), "t");
+  EXPECT_EQ(base.try_find_table("t"), nullptr);
+}
+
+TEST(catalog, what_is_not_there_is_no_mistake) {
+  database base = database::open();
+  EXPECT_EQ(base.try_find_table("t"), nullptr);
+  table& t = base.create_table(
+      {.name = "t", .columns = {{"k", int64, primary_key}}, .indexes = {{"by_k", {"k"}}}});
+  EXPECT_EQ(base.try_find_table("t"), &t);
+  EXPECT_EQ(t.try_index("by_k"), &t.index("by_k"));
+  EXPECT_EQ(t.try_index("by_x"), nullptr);
+  ASSERT_TRUE(base.drop_index(t, "by_k"));
+  EXPECT_EQ(t.try_index("by_k"), nullptr);
+  ASSERT_TRUE(base.drop_table(t));
+  EXPECT_EQ(base.try_find_table("t"), nullptr);
+}
+
+/// Memory that is missing, at each allocation: it has the one name, or the other.
+TEST(catalog, a_rename_without_memory_changes_nothing) {
+  database base = database::open();
+  table& t = base.create_table({.name = "t", .columns = {{"k", int64, primary_key}}});
+  const std::string longer(100, 'n');
+  for (std::uint64_t nth = 1; t.name() == "t" && nth < 100; ++nth) {
+    const fail_after none(nth);
+    try {
+      EXPECT_TRUE(base.rename_table(t, longer));
+    } catch (const std::bad_alloc&) {
+      EXPECT_EQ(t.name(), "t");
+      EXPECT_EQ(base.try_find_table("t"), &t);
+      EXPECT_EQ(base.try_find_table(longer), nullptr);
+    }
+  }
+  EXPECT_EQ(base.try_find_table(longer), &t);
+}
+
 TEST(catalog_of_files, changes_are_refused_to_who_reads) {
   const disk files = new_disk();
   {
@@ -610,6 +680,7 @@ TEST(catalog_of_files, changes_are_refused_to_who_reads) {
     return "spolia::db: the database was opened read_only, and " + call + " would change it";
   };
   EXPECT_EQ(refused([&] { static_cast<void>(base.drop_table(t)); }), why("drop_table()"));
+  EXPECT_EQ(refused([&] { static_cast<void>(base.rename_table(t, "x")); }), why("rename_table()"));
   EXPECT_EQ(
       refused([&] { static_cast<void>(base.create_index(t, {.name = "x", .columns = {"n"}})); }),
       why("create_index()"));

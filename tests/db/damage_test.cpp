@@ -89,7 +89,7 @@ TEST(damage, the_log_is_what_the_guide_says) {
   const bytes& log = files->content(log_name(1));
   EXPECT_EQ(std::memcmp(log.data(), "SPOLIALG", 8), 0);
   EXPECT_EQ(number_at<std::uint32_t>(log, 8), plain_crc(std::span(log).subspan(12, 52)));
-  EXPECT_EQ(number_at<std::uint32_t>(log, 12), 5U) << "the format";
+  EXPECT_EQ(number_at<std::uint32_t>(log, 12), 6U) << "the format";
   EXPECT_EQ(number_at<std::uint64_t>(log, 32), 1U) << "the first record";
   EXPECT_EQ(number_at<std::uint32_t>(log, 40), 1U) << "the epoch";
   std::uint32_t chain = 0;
@@ -288,10 +288,10 @@ TEST(damage, another_version_is_named_as_such) {
   work(files, 1, 2);
   const disk newer = files->copy();
   bytes& identity = newer->content(std::string(place) + "/SPOLIA");
-  identity[16 + 7] = std::byte{'6'};
+  identity[16 + 7] = std::byte{'7'};
   EXPECT_NE(try_to_open(newer).refused.find("format"), std::string::npos);
   bytes& log = files->content(log_name(1));
-  for (const std::uint32_t format : {0U, 6U}) {
+  for (const std::uint32_t format : {0U, 7U}) {
     put_at(log, 12, format);
     put_at(log, 8, plain_crc(std::span(log).subspan(12, 52)));
     EXPECT_NE(try_to_open(files).refused.find("format"), std::string::npos);
@@ -317,7 +317,7 @@ TEST(damage, an_identity_says_what_is_wrong_with_it) {
                          {16, 1, "F", "is damaged"},
                          {format_at, 1, "=", "is damaged"},
                          {format_at, 1, "0", "format"},
-                         {format_at, 1, "6", "format"},
+                         {format_at, 1, "7", "format"},
                          {format_at, 1, "52", "format"},
                          {format_at, 1, "", "format"},
                          {id_at - 3, 1, "I", "no whole number"},
@@ -418,11 +418,11 @@ TEST(damage, whole_rows_of_an_older_log_are_read) {
   work(files, 4, 5);
   EXPECT_EQ(try_to_open(files).commits, 5);
   EXPECT_EQ(files->content(log_name(1)), log);
-  EXPECT_EQ(number_at<std::uint32_t>(files->content(log_name(5)), 12), 5U);
+  EXPECT_EQ(number_at<std::uint32_t>(files->content(log_name(5)), 12), 6U);
 }
 
 TEST(damage, older_formats_are_read_and_gone_on_with) {
-  for (const std::uint32_t format : {1U, 2U, 3U, 4U}) {
+  for (const std::uint32_t format : {1U, 2U, 3U, 4U, 5U}) {
     const auto files = std::make_shared<memory_files>();
     work(files, 1, 3);
     files->content(std::string(place) + "/SPOLIA")[16 + 7] = static_cast<std::byte>('0' + format);

@@ -88,20 +88,23 @@ std::vector<step> all_steps() {
   const auto drop = [](const char* name) {
     return step{[=](database& base) { return base.drop_table(base.find_table(name)); }};
   };
+  const auto rename = [](const char* name, const char* to) {
+    return step{[=](database& base) { return base.rename_table(name, to); }};
+  };
   const step checkpoint{[](database& base) -> status {
     base.checkpoint();
     return {};
   }};
   const index_spec by_v{.name = "by_v", .columns = {"v"}};
   const index_spec one{.name = "one", .columns = {"v"}, .unique = true, .kind = index_kind::hash};
-  return {table_of("a"),      rows("a", 1, 10),      rows("a", 2, 20), index("a", by_v),
-          rows("a", 3, 30),   index("a", one),       rows("a", 4, 40), table_of("b", {by_v}),
-          rows("b", 1, 7),    without("a", "one"),   rows("a", 5, 40), checkpoint,
-          drop("b"),          rows("a", 6, 60),      table_of("b"),    rows("b", 1, 8),
-          index("b", one),    without("a", "by_v"),  checkpoint,       drop("a"),
-          rows("b", 2, 9),    table_of("c"),         rows("c", 1, 1),  drop("c"),
-          checkpoint,         table_of("c", {by_v}), rows("c", 1, 2),  rows("b", 3, 3),
-          without("b", "one")};
+  return {table_of("a"),    rows("a", 1, 10),      rows("a", 2, 20),   index("a", by_v),
+          rows("a", 3, 30), index("a", one),       rows("a", 4, 40),   table_of("b", {by_v}),
+          rows("b", 1, 7),  without("a", "one"),   rows("a", 5, 40),   checkpoint,
+          drop("b"),        rows("a", 6, 60),      table_of("b"),      rows("b", 1, 8),
+          index("b", one),  without("a", "by_v"),  checkpoint,         drop("a"),
+          rows("b", 2, 9),  table_of("c"),         rows("c", 1, 1),    drop("c"),
+          checkpoint,       table_of("c", {by_v}), rows("c", 1, 2),    rows("b", 3, 3),
+          rename("b", "d"), rename("c", "b"),      without("d", "one")};
 }
 
 /// What is there after so many steps.

@@ -405,7 +405,7 @@ TEST_F(folders, that_have_lost_all_data_are_refused) {
 /// While the process has it: its first commit was acknowledged, and another one opens what is left.
 TEST_F(folders, that_lose_all_data_after_the_first_commit_are_refused) {
   database base = database::open("bank", over(nullptr));
-  EXPECT_TRUE(text_of("bank/SPOLIA").find("format 5\n") != std::string::npos);
+  EXPECT_TRUE(text_of("bank/SPOLIA").find("format 6\n") != std::string::npos);
   commit(base, 1, 1);
   fs::create_directory("taken");
   fs::copy("bank/SPOLIA", "taken");
@@ -463,16 +463,16 @@ TEST_F(folders, of_older_formats_become_the_new_one_when_they_are_written) {
       database base = database::open("bank", o);
       EXPECT_EQ(content_of("bank"), before) << "nothing was written yet";
       base.checkpoint();
-      EXPECT_NE(text_of("bank/SPOLIA").find("format 5\n"), std::string::npos);
+      EXPECT_NE(text_of("bank/SPOLIA").find("format 6\n"), std::string::npos);
     }
     make_older("bank", format);
     {
       database base = database::open("bank", over(nullptr));
-      EXPECT_NE(text_of("bank/SPOLIA").find("format 5\n"), std::string::npos);
-      EXPECT_EQ(text_of("copy/SPOLIA").find("format 5\n"), std::string::npos);
+      EXPECT_NE(text_of("bank/SPOLIA").find("format 6\n"), std::string::npos);
+      EXPECT_EQ(text_of("copy/SPOLIA").find("format 6\n"), std::string::npos);
       commit(base, 3, 3);
       base.backup("copy");
-      EXPECT_NE(text_of("copy/SPOLIA").find("format 5\n"), std::string::npos);
+      EXPECT_NE(text_of("copy/SPOLIA").find("format 6\n"), std::string::npos);
     }
     EXPECT_EQ(commits_at("copy"), 3);
     // Of an older format it cannot be told.
@@ -488,7 +488,7 @@ TEST_F(folders, have_a_file_that_older_programs_read_and_refuse) {
   database base = database::open("bank", over(nullptr));
   const std::string text = text_of("bank/SPOLIA");
   EXPECT_EQ(text.size(), 61U);
-  EXPECT_EQ(text.substr(0, 28), "spolia database\nformat 5\nid ");
+  EXPECT_EQ(text.substr(0, 28), "spolia database\nformat 6\nid ");
 }
 
 /// Each format from 5 on that is known says that there were data, not the newest one alone.

@@ -117,10 +117,42 @@ TEST(policy, the_program_says_who_is_ended) {
   EXPECT_GT(last.version_bytes, 100000U);
   EXPECT_TRUE(old.find(s.t, {1}));
   end = true;
+  std::this_thread::sleep_for(11ms);
   EXPECT_TRUE(s.bump(1));
   EXPECT_EQ(old.find(s.t, {1}).code(), outcome::ended_by_policy);
+  EXPECT_NE(old.find(s.t, {1}).why().reason().find("options::on_slow_reader has said so"),
+            std::string_view::npos);
   for (int i = 0; i < 1000; ++i) ASSERT_TRUE(s.bump(1));
   EXPECT_EQ(asked, 2U) << "no other reader is in the way";
+}
+
+/// Not by each commit that is refused, nor by each insertion.
+TEST(policy, the_program_is_asked_every_10_ms_at_most) {
+  for (const bool versions : {true, false}) {
+    int asked = 0;
+    options o;
+    (versions ? o.version_budget : o.budget) = 1U << 20U;
+    o.on_slow_reader = [&](const slow_reader&) {
+      ++asked;
+      return slow_reader_action::leave;
+    };
+    shop s(o);
+    ASSERT_TRUE(s.put(0));
+    const reader old = s.base.snapshot("old");
+    status done;
+    std::int64_t k = 0;
+    const auto more = [&] { return versions ? s.bump(0) : s.put(++k); };
+    while (done) done = more();
+    EXPECT_EQ(done, outcome::limit);
+    asked = 0;
+    int refused = 0;
+    const auto start = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - start < 60ms) refused += more() ? 0 : 1;
+    const auto took = std::chrono::steady_clock::now() - start;
+    EXPECT_GT(refused, 2 * asked) << versions;
+    EXPECT_GE(asked, 1) << versions;
+    EXPECT_LE(asked, took / 10ms + 1) << versions;
+  }
 }
 
 TEST(policy, the_program_may_end_its_reader_itself) {

@@ -196,12 +196,20 @@ TEST_F(three_segments, all_data_files_are_gone) {
   const salvage_report r = salvage(place, "new", into(files_));
   EXPECT_FALSE(r.complete());
   EXPECT_EQ(r.missing, std::vector({missing_records{1, 0}}));
+  ASSERT_FALSE(r.damage.empty());
+  EXPECT_NE(r.damage.back().what.find("SPOLIA says that there were some"), std::string::npos);
+  files_->content(identity)[23] = std::byte{'4'};  // it cannot tell
+  const salvage_report alone = salvage(place, "alone", into(files_));
+  EXPECT_FALSE(alone.complete());
+  EXPECT_EQ(alone.missing, r.missing);
+  ASSERT_FALSE(alone.damage.empty());
+  EXPECT_NE(alone.damage.back().what.find("does not say whether"), std::string::npos);
   files_->remove(identity);
   EXPECT_THROW(salvage(place, "other", into(files_)), storage_error);
 }
 
 TEST_F(three_segments, no_file_says_which_database_it_is) {
-  for (const std::string text : {"", "spolia database\nformat 5\nid 12", "a letter"}) {
+  for (const std::string text : {"", "spolia database\nformat 6\nid 12", "a letter"}) {
     const disk damaged = files_->copy();
     const auto content = std::as_bytes(std::span(text));
     damaged->put(identity, bytes(content.begin(), content.end()));
@@ -249,7 +257,7 @@ std::string refused_salvage(const disk& files) {
 
 /// One newer file is enough: what this version makes of the others is not what the store has.
 TEST_F(three_segments, a_newer_format_is_named_as_such_and_refused) {
-  const std::string newer = "does not know, 9, which is newer: it knows 1 to 5";
+  const std::string newer = "does not know, 9, which is newer: it knows 1 to 6";
   for (const std::uint64_t s : {1U, 6U, 9U}) {
     const disk later = files_->copy();
     change_format(later->content(segment(s)), 9);
@@ -269,9 +277,9 @@ void say_format(bytes& text, const std::string& format) {
   text.insert(at, digits.begin(), digits.end());
 }
 
-/// One bit of it makes a 7 of the 5. The headers of the other files have checksums.
+/// One bit of it makes a 7 of the 6. The headers of the other files have checksums.
 TEST_F(three_segments, a_newer_format_in_the_file_that_says_which_database_it_is_alone_is_damage) {
-  for (const std::string format : {"6", "9", "12"}) {
+  for (const std::string format : {"7", "9", "12"}) {
     const disk later = files_->copy();
     say_format(later->content(identity), format);
     const salvaged all = salvage_all(later);
@@ -281,7 +289,7 @@ TEST_F(three_segments, a_newer_format_in_the_file_that_says_which_database_it_is
     for (const std::uint64_t s : {1U, 6U, 9U}) later->remove(segment(s));
     const std::string said = refused_salvage(later);
     EXPECT_NE(said.find(identity), std::string::npos) << said;
-    EXPECT_NE(said.find(format + ", which is newer: it knows 1 to 5"), std::string::npos) << said;
+    EXPECT_NE(said.find(format + ", which is newer: it knows 1 to 6"), std::string::npos) << said;
   }
 }
 
@@ -358,7 +366,7 @@ TEST_F(old_log_beside_checkpoint, says_it_beside_a_segment_that_is_damaged) {
 TEST_F(old_log_beside_checkpoint, is_refused_if_the_checkpoint_is_of_a_newer_format) {
   const std::string name = checkpoint_in(files_).first;
   bytes& all = files_->content(name);
-  change_format(all, 6);
+  change_format(all, 7);
   const std::uint32_t sum = plain_crc(std::span(all).subspan(12, 52));
   for (const bool proven_by_block : {false, true}) {
     if (proven_by_block) {
@@ -369,7 +377,7 @@ TEST_F(old_log_beside_checkpoint, is_refused_if_the_checkpoint_is_of_a_newer_for
       all[8] ^= std::byte{1};
     }
     const std::string said = refused_salvage(files_);
-    EXPECT_NE(said.find("does not know, 6, which is newer"), std::string::npos) << said;
+    EXPECT_NE(said.find("does not know, 7, which is newer"), std::string::npos) << said;
   }
 }
 

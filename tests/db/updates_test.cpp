@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -78,8 +79,10 @@ TEST_P(updates, an_update_is_no_row_of_steps_to_a_unique_index) {
 
 TEST_P(updates, put_inserts_a_row_or_sets_all_of_the_one_that_is_there) {
   transaction tx = base.begin();
-  EXPECT_TRUE(tx.put(items, {1, 5, 10, "one"}));
-  EXPECT_TRUE(tx.put(items, {1, 6, 11, nullptr}));
+  const put_status made = tx.put(items, {1, 5, 10, "one"});
+  EXPECT_TRUE(made && made.inserted());
+  const put_status replaced = tx.put(items, {1, 6, 11, nullptr});
+  EXPECT_TRUE(replaced && !replaced.inserted());
   EXPECT_EQ(tx.insert(items, {1, 7, 12, nullptr}), outcome::duplicate_key);
   EXPECT_TRUE(tx.commit());
   const auto first = base.snapshot().find(items, {1});
@@ -108,8 +111,9 @@ TEST_P(updates, put_that_is_refused_changes_nothing) {
   ASSERT_TRUE(put(2, 6));
   transaction tx = base.begin();
   for (const std::int64_t key : {1, 3}) {  // a row, and none
-    const status taken = tx.put(items, {key, 7, 20, nullptr});
+    const put_status taken = tx.put(items, {key, 7, 20, nullptr});
     EXPECT_EQ(taken, outcome::duplicate_key);
+    EXPECT_FALSE(taken.inserted());
     EXPECT_NE(taken.reason().find("by_b"), std::string_view::npos) << taken.reason();
     EXPECT_EQ(tx.put(items, {key, 7, 30, std::string(21, 'x')}), outcome::too_long);
     EXPECT_THROW(static_cast<void>(tx.put(items, {key, nullptr, 30, "x"})), std::invalid_argument);
@@ -163,6 +167,84 @@ TEST_P(updates, put_finds_the_key_wherever_its_columns_are) {
   now.for_each(t, [&](const row&) { ++rows; });
   now.for_each(keys, [&](const row&) { ++rows; });
   EXPECT_EQ(rows, 2);
+}
+
+// ---- scans whose ends are left out
+
+/// Against scans with both ends, over an index of two columns: keys, and what begins as keys do.
+TEST(scans, leave_an_end_out) {
+  database base = database::open();
+  table& t = base.create_table(
+      {.name = "t",
+       .columns = {{"x", int64, primary_key}, {"y", int64, primary_key}},
+       .primary = index_kind::ordered,
+       .indexes = {{"by_yx", {"y", "x"}},
+                   {.name = "hashed", .columns = {"x"}, .kind = index_kind::hash}}});
+  constexpr std::int64_t lowest = std::numeric_limits<std::int64_t>::min();
+  constexpr std::int64_t highest = std::numeric_limits<std::int64_t>::max();
+  const std::vector<std::int64_t> all = {lowest, -1, 0, 7, highest};
+  ASSERT_TRUE(base.transact([&](transaction& tx) -> status {
+    for (const std::int64_t i : all) {
+      for (const std::int64_t j : all) {
+        if (status s = tx.insert(t, {i, j}); !s) return s;
+      }
+    }
+    return {};
+  }));
+  const reader now = base.snapshot();
+  const auto rows = [&](const auto& in, const key_bound& from, const key_bound& to, bool down) {
+    int n = 0;
+    const auto count = [&](const row&) { ++n; };
+    down ? now.scan_down(in, from, to, count) : now.scan(in, from, to, count);
+    return n;
+  };
+  const auto compare = [&](const auto& in) {
+    for (const bool down : {false, true}) {
+      const int whole = rows(in, {}, {}, down);
+      EXPECT_EQ(rows(in, key_after(values()), key_before(values()), down), whole) << "no limits";
+      for (const std::int64_t i : all) {
+        const int up_to = rows(in, {}, {i}, down);
+        EXPECT_EQ(rows(in, key_after({i}), {}, down), whole - up_to) << i;
+        EXPECT_EQ(rows(in, key_after(i), {}, down), whole - up_to) << i;
+        EXPECT_EQ(rows(in, {}, key_before({i}), down), whole - rows(in, {i}, {}, down)) << i;
+        EXPECT_EQ(rows(in, key_after({i}), key_before({i}), down), 0) << i;
+        for (const std::int64_t j : all) {
+          const std::vector<value> key = {i, j};
+          EXPECT_EQ(rows(in, key_after(key), {}, down), whole - rows(in, {}, key, down));
+          EXPECT_EQ(rows(in, {}, key_before({i, j}), down), whole - rows(in, {i, j}, {}, down));
+        }
+      }
+    }
+  };
+  compare(t);
+  compare(t.index("by_yx"));
+  const auto nothing = [](const row&) {};
+  EXPECT_THROW(now.scan(t, key_before({1}), {}, nothing), std::invalid_argument);
+  EXPECT_THROW(now.scan(t, {}, key_after({1}), nothing), std::invalid_argument);
+  EXPECT_THROW(now.scan(t.index("hashed"), key_after({7}), {7}, nothing), std::invalid_argument);
+  EXPECT_THROW(now.scan(t.index("hashed"), {7}, key_before({7}), nothing), std::invalid_argument);
+}
+
+/// What a serializable transaction has left out it has not read.
+TEST(scans, that_leave_an_end_out_have_not_read_it) {
+  database base = database::open();
+  table& t = base.create_table(
+      {.name = "t", .columns = {{"k", int64, primary_key}}, .primary = index_kind::ordered});
+  for (const bool ends : {false, true}) {
+    transaction tx = base.begin({.isolation = isolation::serializable});
+    const auto nothing = [](const row&) {};
+    ends ? tx.scan(t, {1}, {9}, nothing) : tx.scan(t, key_after({1}), key_before({9}), nothing);
+    ASSERT_TRUE(base.transact([&](transaction& other) -> status {
+      if (auto s = other.put(t, {1}); !s) return s;
+      return other.put(t, {9});
+    }));
+    ASSERT_TRUE(tx.insert(t, {ends ? 20 : 30}));
+    EXPECT_EQ(tx.commit(), ends ? outcome::conflict : outcome::ok);
+    ASSERT_TRUE(base.transact([&](transaction& other) -> status {
+      if (auto s = other.erase(t, {1}); !s) return s;
+      return other.erase(t, {9});
+    }));
+  }
 }
 
 }  // namespace

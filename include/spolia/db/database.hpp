@@ -66,6 +66,14 @@ enum class slow_reader_action : std::uint8_t {
   end  ///< its next operation is outcome::ended_by_policy
 };
 
+/// Whether database::open() of a directory makes a database. Where it may not do what is asked for,
+/// it throws a storage_error that names the directory, and nothing in it has changed.
+enum class open_mode : std::uint8_t {
+  create_if_missing,  ///< opens the one that is there, or makes one, and the directory
+  must_exist,         ///< makes none: a name that was mistyped does not become an empty database
+  must_be_new         ///< opens none that is there
+};
+
 struct options {
   version_storage versions = version_storage::one_shot_evacuated;
   /// Makes a version storage of your own, which is used instead of `versions`: delta.hpp says what
@@ -96,7 +104,9 @@ struct options {
   /// is when a commit's versions do not fit, and, unless slow_after is 0, about each that has lived
   /// for `slow_after`, and again after as long. Also asked by insertions and changes for which
   /// `budget` has no room, and by commits while it is used up and a sixteenth of it is kept for
-  /// snapshots, every 10 ms at most. It must not use the reader or transaction that asks.
+  /// snapshots. For want of room, whichever budget that is of, it is asked every 10 ms at most by
+  /// all threads together, and again at once when it has said `end`; what is refused in between is
+  /// refused without asking. It must not use the reader or transaction that asks.
   /// create_index, drop_index, drop_table, checkpoint and backup out of it are refused with
   /// std::invalid_argument: they may wait for the commit that asks. What it throws comes out of
   /// commit(), which has not happened, or out of the change, and the transaction goes on.
@@ -117,6 +127,8 @@ struct options {
 
   // Of a database in a directory:
 
+  /// With read_only none is made in any case; must_be_new does not go with it.
+  open_mode open = open_mode::create_if_missing;
   durability_level durability = durability_level::sync;
   /// transaction_options::durable_reads for all transactions.
   bool durable_reads = false;
@@ -174,7 +186,9 @@ struct statistics {
   std::uint64_t commits = 0;          ///< of transactions that changed something
   std::uint64_t conflicts = 0;        ///< transactions that gave up
   std::uint64_t ended_by_policy = 0;  ///< readers and transactions
-  std::uint64_t limits = 0;           ///< commits refused for want of version memory
+  /// Commits that ended in outcome::limit, whatever had no room; and insertions and other changes
+  /// that were refused with it, where the transaction went on. Not look-ups, scans, create_index.
+  std::uint64_t limits = 0;
   std::uint64_t table_bytes = 0;
   std::uint64_t value_bytes = 0;          ///< of variable texts and blobs
   std::uint64_t value_bytes_waiting = 0;  ///< of these, in no row any more: old snapshots see them
@@ -232,6 +246,8 @@ struct transacted_as<status> {
 template <>
 struct transacted_as<outcome> : transacted_as<status> {};
 template <>
+struct transacted_as<put_status> : transacted_as<status> {};
+template <>
 struct transacted_as<void> : transacted_as<status> {};
 template <class F>
 using transacted =
@@ -239,11 +255,13 @@ using transacted =
 
 class SPOLIA_EXPORT database {
  public:
-  /// An empty database in memory. Throws std::invalid_argument, std::bad_alloc.
+  /// An empty database in memory. Throws std::invalid_argument, also for open_mode::must_exist;
+  /// std::bad_alloc.
   static database open(const options& o = {});
-  /// The database in a directory, which is made if it does not exist: what was committed to it is
-  /// there. No other process, and no other database object, can open it meanwhile, unless all open
-  /// it read_only. Throws storage_error, std::invalid_argument, std::bad_alloc.
+  /// The database in a directory, which is made if it does not exist, unless options::open says
+  /// otherwise: what was committed to it is there. No other process, and no other database object,
+  /// can open it meanwhile, unless all open it read_only. Throws storage_error,
+  /// std::invalid_argument, std::bad_alloc.
   static database open(const std::filesystem::path& directory, const options& o = {});
   database(database&&) noexcept;
   database& operator=(database&&) noexcept;
@@ -252,7 +270,7 @@ class SPOLIA_EXPORT database {
   /// Throws std::invalid_argument if the name is taken or the columns make no sense; in a
   /// directory, storage_error if the log fails: then there is no table.
   table& create_table(const table_spec& spec);
-  // These three go on beside transactions; docs/db.md says what those see. outcome::dropped: the
+  // These go on beside transactions; docs/db.md says what those see. outcome::dropped: the
   // table was dropped before. In a directory they are durable when they return ok, whatever the
   // level of durability; storage_failed: the log has failed or has no room, and nothing was
   // changed. std::invalid_argument: the database was opened to be read, or it is on_slow_reader
@@ -268,8 +286,19 @@ class SPOLIA_EXPORT database {
   /// Its name can be taken again. Snapshots that are older see its rows; when the last of them has
   /// ended, these go. The table& stays good to be asked for its name.
   status drop_table(table& t);
+  /// Gives the table another name; the table& stays good, and so do columns, readers and
+  /// transactions that use it, which need not be tried again. find_table() finds it by the new name
+  /// when this returns ok, and then another table can have the old one. If it has the name already,
+  /// nothing is done. Throws std::invalid_argument if another table has it, or if it is empty or
+  /// longer than 65535 bytes: nothing has changed. A former name takes 48 bytes and its text until
+  /// the database is closed.
+  status rename_table(table& t, std::string_view name);
+  /// The same; throws std::invalid_argument if there is no table with the old name.
+  status rename_table(std::string_view old_name, std::string_view new_name);
   /// Throws std::invalid_argument if there is none.
   [[nodiscard]] table& find_table(std::string_view name) const;
+  /// Null if there is none. Constant time, as find_table().
+  [[nodiscard]] table* try_find_table(std::string_view name) const;
   /// All, in the order in which they were made.
   [[nodiscard]] std::vector<table*> tables() const;
 
@@ -403,12 +432,12 @@ status database::try_once(F& f, transaction& tx) {
     try {
       return f(tx);
     } catch (const no_result&) {
-      if (!try_again(tx.state_)) throw;
+      if (!try_again(tx.state_.code())) throw;
       return tx.state_;
     }
   }();
   // A function that overlooks a conflict must not commit half of the work.
-  if (try_again(tx.state_)) return tx.state_;
+  if (try_again(tx.state_.code())) return tx.state_;
   return s ? tx.commit() : s;
 }
 

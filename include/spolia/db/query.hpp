@@ -188,8 +188,9 @@ class SPOLIA_EXPORT answer {
 
 /// A question about one table. May be run any number of times while the reader lives, wherever that
 /// is moved to; in a transaction it sees the transaction's own changes, too. When the reader or the
-/// transaction has ended, run() returns outcome::ended. Precondition of all members: the database
-/// is there.
+/// transaction has ended, run() returns how: of a transaction that had ended when the question was
+/// made, as transaction::state() says, and else the outcome alone. Precondition of all members: the
+/// database is there.
 class SPOLIA_EXPORT query {
  public:
   query(const reader& at, const table& of);
@@ -230,7 +231,8 @@ class SPOLIA_EXPORT query {
   void add_measure(const measure& m);
   query_plan& plan();
 
-  session* at_;         // null: the reader had ended
+  session* at_;  // null: the reader had ended, as ended_ says
+  status ended_;
   std::uint64_t turn_;  // of the reader, in the session
   const table& of_;
   std::shared_ptr<query_plan> plan_;  // shared by answers: never changed then

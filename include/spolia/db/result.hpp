@@ -11,10 +11,12 @@
 //     });
 //     if (done == db::outcome::refused) say(done.reason());
 //
-// Cost:        a status is one word: the outcome, or the address of an outcome with a reason. So
-//              nothing is allocated where there is no reason, and copies share the one that there
-//              is. duplicate_key and limit share theirs from call to call: a key or a budget has
-//              its words for as long as it is there, from the first call that it has refused.
+// Reasons:     each outcome but ok has one, in status::reason(): what it is about, and what to do.
+// Cost:        a status is one word: the outcome with its cause, or the address of an outcome with
+//              words of its own, which copies share. The words of a cause are the library's, and
+//              are not allocated. duplicate_key and limit share their words from call to call: a
+//              key or a budget has them for as long as it is there, from the first call that it has
+//              refused. Those that name a table are made once by a thread that is refused again.
 #pragma once
 
 #include <concepts>
@@ -36,11 +38,11 @@ namespace db {
 
 enum class outcome : std::uint8_t {
   ok,
-  conflict,         ///< another transaction was faster: roll back, and try again
+  conflict,         ///< another transaction was faster: this one has ended, so try again
   not_found,        ///< there is no such row at this snapshot
   duplicate_key,    ///< a row with this key exists, or in a unique index: reason() says in which
   limit,            ///< a budget, for versions or for all, is used up: reason() says which
-  ended_by_policy,  ///< it has read for too long, or was in the way: database options
+  ended_by_policy,  ///< its own deadline was over, or it was in the way: reason() says which
   ended,            ///< the transaction was rolled back or committed before
   stopped,          ///< a query was told to stop, or has taken as long as it may
   read_only,        ///< the database was opened to be read
@@ -49,6 +51,19 @@ enum class outcome : std::uint8_t {
   dropped,          ///< the table, or the index, does not exist any more
   refused,          ///< the program's own: refused()
   too_long          ///< a value has more bytes than its column takes; reason() says which
+};
+
+/// Of an outcome that several things lead to, which of them it was. Internal.
+enum class cause : std::uint8_t {
+  usual,
+  deadline,       ///< of ended_by_policy
+  slow_reader,    ///< of ended_by_policy
+  committed,      ///< of ended
+  rolled_back,    ///< of ended
+  stop_wanted,    ///< of stopped
+  longest,        ///< of stopped
+  what_was_read,  ///< of conflict, in a serializable transaction
+  same_row        ///< of not_found, by an editor
 };
 
 constexpr std::string_view message(outcome o) noexcept {
@@ -85,12 +100,75 @@ constexpr std::string_view message(outcome o) noexcept {
   return "unknown";
 }
 
+/// What a status says that has no words of its own. Internal; see status::reason().
+constexpr std::string_view usual_reason(outcome o, cause c) noexcept {
+  switch (o) {
+    case outcome::ok:
+      return "";
+    case outcome::conflict:
+      if (c == cause::what_was_read) {
+        return "another transaction has changed what this serializable one has read: run it again, "
+               "as transact() does";
+      }
+      return "another transaction has changed or locked a row that this one wants: run it again, "
+             "as transact() does";
+    case outcome::not_found:
+      if (c == cause::same_row)
+        return "the row that is edited was erased since: edit() another one";
+      return "the table has no row with the key that was given at this snapshot: insert() or put() "
+             "makes one";
+    case outcome::duplicate_key:
+      return "the key, or a value of a unique index, is taken: give another one, or use put()";
+    case outcome::limit:
+      return "options::budget or options::version_budget has no room for it: delete rows, end slow "
+             "readers, or do less in one transaction";
+    case outcome::ended_by_policy:
+      if (c == cause::deadline) {
+        return "its own deadline was over: begin again with a longer one, or with less to read";
+      }
+      if (c == cause::slow_reader) {
+        return "options::on_slow_reader has said so: begin again with less to read";
+      }
+      return "its own deadline was over, or options::on_slow_reader has said so: begin again with "
+             "less to read";
+    case outcome::ended:
+      if (c == cause::committed) return "it was committed before this call: begin another one";
+      if (c == cause::rolled_back) return "it was rolled back before this call: begin another one";
+      return "it was committed, rolled back or moved from before this call: begin another one";
+    case outcome::stopped:
+      if (c == cause::stop_wanted) return "query_options::stop was requested: ask again";
+      if (c == cause::longest) {
+        return "query_options::longest was over: give it longer, or ask for less";
+      }
+      return "query_options::stop was requested, or query_options::longest was over: ask again";
+    case outcome::read_only:
+      return "options::read_only was set, and commit() would change rows: open it without";
+    case outcome::storage_failed:
+      return "database::storage_failure() says which file, and why: make room, or call "
+             "database::resume() where stats().log.failed";
+    case outcome::schema_changed:
+      return "create_index, drop_index or drop_table came since it began: run it again, as "
+             "transact() does";
+    case outcome::dropped:
+      return "drop_table or drop_index came before: look the table up again, by "
+             "database::find_table()";
+    case outcome::refused:
+      return "the program has given none: refused() takes one";
+    case outcome::too_long:
+      return "a value has more bytes than its column takes: give a shorter one, or make the column "
+             "text()";
+  }
+  return "";
+}
+
 /// True if it went well. Two are equal if their outcomes are.
 class [[nodiscard]] status {
  public:
   constexpr status() noexcept = default;
   constexpr status(outcome o) noexcept : word_(static_cast<std::uintptr_t>(o)) {}  // NOLINT
-  /// The reason is copied; an empty one is none. Throws std::bad_alloc.
+  constexpr status(outcome o, cause c) noexcept
+      : word_(static_cast<std::uintptr_t>(c) << 8U | static_cast<std::uintptr_t>(o)) {}
+  /// The reason is copied; an empty one is the usual one. Throws std::bad_alloc.
   SPOLIA_EXPORT status(outcome o, std::string_view reason);
   constexpr status(const status& from) noexcept : word_(from.word_) {
     if (has_reason()) share();
@@ -112,15 +190,25 @@ class [[nodiscard]] status {
   }
 
   [[nodiscard]] constexpr outcome code() const noexcept {
-    return has_reason() ? code_with_reason() : static_cast<outcome>(word_);
+    return has_reason() ? code_with_reason() : static_cast<outcome>(word_ & 0xffU);
   }
   [[nodiscard]] constexpr std::string_view message() const noexcept { return db::message(code()); }
-  /// What it was that the outcome is about, in words: of refused() what the program has said, of
-  /// duplicate_key "primary key of table users" or "index by_email of table users", of limit which
-  /// one. Empty if there is nothing to say, or no memory to say it. It lives as long as a copy of
-  /// the status does.
+  /// What the outcome is about, and what to do, in words; empty of ok alone. It is
+  ///   refused          what the program has given to refused();
+  ///   duplicate_key    "primary key of table users" or "index by_email of table users";
+  ///   limit            which budget, and how many bytes it has;
+  ///   too_long         the column, what it takes, and what it got;
+  ///   not_found, conflict, schema_changed, dropped    the table, and what was the matter with it;
+  ///   storage_failed   the file and what the system says of it, or the time of the commit that is
+  ///                    in doubt;
+  ///   ended_by_policy, ended, stopped    which of the things that lead to it;
+  ///   read_only        the option.
+  /// Without memory for such words, of a status that the program makes of an outcome, and of an
+  /// editor whose transaction has ended, it is what can be said of the outcome in general. It lives
+  /// as long as a copy of the status does.
   [[nodiscard]] std::string_view reason() const& noexcept {
-    return has_reason() ? text() : std::string_view();
+    if (has_reason()) return text();
+    return usual_reason(code(), static_cast<cause>(word_ >> 8U));
   }
   [[nodiscard]] std::string reason() && { return std::string(std::as_const(*this).reason()); }
   constexpr explicit operator bool() const noexcept { return word_ == 0; }
@@ -131,7 +219,7 @@ class [[nodiscard]] status {
 
  private:
   struct told;
-  static constexpr std::uintptr_t outcomes = 256;  // smaller than every address
+  static constexpr std::uintptr_t outcomes = 1U << 16U;  // smaller than every address
 
   [[nodiscard]] constexpr bool has_reason() const noexcept { return word_ >= outcomes; }
   [[nodiscard]] told& there() const noexcept;

@@ -29,6 +29,7 @@
 #include <variant>
 #include <vector>
 
+#include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
 #include <spolia/db/blob.hpp>
@@ -317,9 +318,12 @@ concept single_value =
     std::constructible_from<argument, const V&> && !std::convertible_to<const V&, values>;
 
 /// An end of a range of keys, as an argument of a call: a list in braces, anything that `values` is
-/// made of, or a single value.
+/// made of, or a single value. What begins so is in the range; key_after and key_before leave
+/// it out.
 class key_bound {
  public:
+  enum class kind : std::uint8_t { included, after, before };
+
   key_bound() noexcept = default;                                           ///< no limit
   key_bound(std::initializer_list<argument> v SPOLIA_REFERRED_TO) noexcept  // NOLINT: all of
       : all_(v.begin(), v.size()) {}                                        // these are bounds
@@ -334,13 +338,45 @@ class key_bound {
   key_bound& operator=(const key_bound&) = delete;
 
   [[nodiscard]] values all() const noexcept SPOLIA_REFERRED_TO { return all_; }
+  /// Without values it is no limit, whatever it is called.
+  [[nodiscard]] kind what() const noexcept { return all_.empty() ? kind::included : kind_; }
+
+ protected:
+  kind kind_ = kind::included;
 
  private:
   argument one_;
   values all_;
 };
 
-/// Throws std::invalid_argument if no index can be called that.
+/// A key_bound that is not in the range itself.
+template <key_bound::kind Kind>
+class excluded_bound : public key_bound {
+ public:
+  explicit excluded_bound(std::initializer_list<argument> v SPOLIA_REFERRED_TO) noexcept
+      : key_bound(v) {
+    kind_ = Kind;
+  }
+  template <class All>
+    requires(std::convertible_to<const All&, values>)
+  explicit excluded_bound(const All& all SPOLIA_REFERRED_TO) noexcept : key_bound(all) {
+    kind_ = Kind;
+  }
+  /// Throws std::invalid_argument as `argument` does.
+  template <single_value V>
+  explicit excluded_bound(const V& v SPOLIA_REFERRED_TO) : key_bound(v) {
+    kind_ = Kind;
+  }
+};
+/// A begin: what comes after the rows whose key begins so:
+/// scan(t, key_after({7}), {}, f)
+using key_after = excluded_bound<key_bound::kind::after>;
+/// An end: what comes before the rows whose key begins so:
+/// scan(t, {}, key_before({7}), f)
+using key_before = excluded_bound<key_bound::kind::before>;
+
+/// Throws std::invalid_argument if no table, or no index, can be called that.
+void look_at_table_name(const std::string& name);
 void look_at_index_name(const std::string& name, const std::string& table);
 
 /// Keys are words of which the first that differs decides, as unsigned numbers.
@@ -373,6 +409,46 @@ constexpr std::uint64_t double_word(double v) noexcept {
   return double_word(std::bit_cast<std::uint64_t>(v));
 }
 
+/// What a table is called, and was called before: former names stay where they are, so that a
+/// reference to one is good as long as this is.
+class table_name {
+ public:
+  explicit table_name(std::string_view first) : first_{std::string(first), 0, nullptr} {}
+  table_name(const table_name&) = delete;
+  table_name& operator=(const table_name&) = delete;
+
+  // acquire ← the release in show(): the text.
+  [[nodiscard]] const std::string& now() const noexcept { return now_.load_acquire()->text; }
+
+  // Internal, under the lock of the catalogue.
+
+  /// Another name, which is not shown yet. Returns where the number of its record goes. Throws
+  /// std::bad_alloc.
+  std::uint64_t& begin(std::string_view next) {
+    last_ = std::make_unique<one>(one{std::string(next), ~std::uint64_t{0}, std::move(last_)});
+    return last_->since;
+  }
+  [[nodiscard]] const std::string& begun() const noexcept { return last_->text; }
+  void show() noexcept { now_.store_release(last_.get()); }  // → now()
+  void take_back() noexcept { last_ = std::move(last_->before); }
+  /// As it was after this record of the log.
+  [[nodiscard]] const std::string& after(std::uint64_t record) const noexcept {
+    const one* n = last_.get();
+    while (n != nullptr && n->since > record) n = n->before.get();
+    return n != nullptr ? n->text : first_.text;
+  }
+
+ private:
+  struct one {
+    std::string text;
+    std::uint64_t since;
+    std::unique_ptr<one> before;
+  };
+  const one first_;
+  std::unique_ptr<one> last_;  // null: the first
+  atomic<const one*> now_{&first_};
+};
+
 /// A column as a table has it.
 struct column_layout {
   std::string name;
@@ -381,8 +457,8 @@ struct column_layout {
   std::uint32_t number = 0;
   std::uint32_t first = 0;  ///< word in a row
   std::uint32_t words = 0;
-  std::uint32_t of = 0;  ///< schema::tag() of its table
-  std::string table{};   ///< the name of that
+  std::uint32_t of = 0;                       ///< schema::tag() of its table
+  std::shared_ptr<const table_name> table{};  ///< of that
 
   /// Writes `v` to the column's words; of a value that lies apart, where it is. Throws
   /// std::invalid_argument if it is none of the column's, and no_result with outcome::too_long if
@@ -404,14 +480,16 @@ inline std::string_view text_in(const std::uint64_t* from, std::uint32_t words) 
   return {reinterpret_cast<const char*>(bytes), size};
 }
 
-/// The columns of a table. Never changes.
+/// The columns of a table. Never changes, but for the name of the table.
 class SPOLIA_EXPORT schema {
  public:
   explicit schema(const table_spec& spec);
 
-  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] const std::string& name() const noexcept { return name_->now(); }
+  [[nodiscard]] const std::shared_ptr<table_name>& names() const noexcept { return name_; }
   /// What its columns say that they belong to: another number for another name or other columns,
-  /// and the same for a table that is the same, also of another database.
+  /// and the same for a table that is the same, also of another database. The name is that with
+  /// which the table was made, or found when the database was opened.
   [[nodiscard]] std::uint32_t tag() const noexcept { return tag_; }
   [[nodiscard]] const std::vector<column_layout>& columns() const noexcept { return columns_; }
   [[nodiscard]] const std::vector<std::uint32_t>& key() const noexcept { return key_; }
@@ -456,7 +534,7 @@ class SPOLIA_EXPORT schema {
                    const std::uint64_t* image) const noexcept;
 
  private:
-  std::string name_;
+  std::shared_ptr<table_name> name_;
   std::vector<column_layout> columns_;
   std::vector<std::uint32_t> key_;
   std::vector<column_span> spans_;

@@ -231,10 +231,11 @@ class SPOLIA_EXPORT table {
   table(const table&) = delete;
   table& operator=(const table&) = delete;
 
-  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  /// As it is called now: database::rename_table(). The reference is good as long as the database.
+  [[nodiscard]] const std::string& name() const noexcept { return name_->now(); }
 
-  // When the table was dropped, and no snapshot sees it any more, what follows up to index() throws
-  // no_result with outcome::dropped, and so does spec().
+  // When the table was dropped, and no snapshot sees it any more, what follows up to select()
+  // throws no_result with outcome::dropped, and so does spec().
 
   /// There until then. A caller that keeps it beside a thread that drops the table has a snapshot
   /// that began before that, and after the table was made, or with which it has used the table.
@@ -248,6 +249,8 @@ class SPOLIA_EXPORT table {
   [[nodiscard]] db::column<T> column(std::string_view name) const;
   /// Throws std::invalid_argument if there is none.
   [[nodiscard]] const secondary& index(std::string_view name) const;
+  /// Null if there is none.
+  [[nodiscard]] const secondary* try_index(std::string_view name) const;
   /// Columns by their names. Throws std::invalid_argument if there is none of a name.
   template <class Names = std::initializer_list<std::string_view>>
   [[nodiscard]] selection select(const Names& names) const {
@@ -418,7 +421,7 @@ class SPOLIA_EXPORT table {
   /// Not among them yet. What is not kept is for table_list::unmake().
   secondary& make_index(const index_spec& i);
   /// As it was made, but without indexes.
-  [[nodiscard]] table_spec bare_spec() const;
+  [[nodiscard]] table_spec bare_spec(const std::string& name) const;
   /// As it is after a record of the log. Under the lock of the catalogue, and so is the next.
   [[nodiscard]] table_spec spec_after(std::uint64_t last) const;
   /// The indexes that the description has, in its order.
@@ -440,7 +443,7 @@ class SPOLIA_EXPORT table {
   [[nodiscard]] std::string names_of_indexes() const;
   /// One of its indexes.
   [[nodiscard]] std::string in_words(const std::string& index) const {
-    return "index " + index + " of table " + name_;
+    return "index " + index + " of table " + name();
   }
   /// Counts what the indexes take.
   void count_indexes() noexcept;
@@ -451,13 +454,13 @@ class SPOLIA_EXPORT table {
   void free_rows() noexcept;
 
   engine& engine_;
-  const std::string name_;
   std::unique_ptr<parts> parts_;  // null: the table was dropped, and no snapshot can read it
   // null: the same, and the parts may be there yet.
   std::unique_ptr<primary_index> primary_;
   atomic<std::uint64_t> slots_end_{0};  // all slots that were ever taken are below this
   atomic<const index_set*> indexes_{nullptr};
   validity when_;
+  const std::shared_ptr<table_name> name_;
   std::uint32_t number_ = 0;  // in the catalogue of its database
   const std::uint32_t block_bytes_;
   // Threads that take entries and rows out are inside; one that frees them is alone.

@@ -130,35 +130,37 @@ class SPOLIA_EXPORT reader {
   /// and in scans. It may end the transaction, which ends the scan, and the row that is shown; the
   /// transaction itself must stay until the scan returns. A serializable one has read what was
   /// shown, where it ends early, and else all. In a transaction that has ended, this and all scans
-  /// throw a no_result with outcome::ended.
+  /// throw a no_result with what transaction::state() says.
   template <class F>
   void for_each(const table& t, F&& f, const selection& only = {}) const {
     scan_table(t, visitor(f), only);
   }
   /// The rows whose key is from `from` to `to`, both included, in ascending order of keys. Either
   /// may give fewer columns than the key has: then all rows that begin so are included; none: no
-  /// limit. Needs an ordered primary key, or a secondary index; of a hash index, both are one whole
-  /// key, and its rows come in no particular order.
+  /// limit. With key_after(...) as `from`, or key_before(...) as `to`, all that begin so are left
+  /// out. Needs an ordered primary key, or a secondary index; of a hash index, both are one whole
+  /// key, and its rows come in no particular order. Throws std::invalid_argument where the index
+  /// cannot do that, and where key_after() is an end, or key_before() a begin.
   template <class F>
   void scan(const table& t, const key_bound& from, const key_bound& to, F&& f,
             const selection& only = {}) const {
-    scan_primary(t, from.all(), to.all(), {direction::up, only}, visitor(f));
+    scan_primary(t, from, to, {direction::up, only}, visitor(f));
   }
   template <class F>
   void scan(const secondary& i, const key_bound& from, const key_bound& to, F&& f,
             const selection& only = {}) const {
-    scan_secondary(i, from.all(), to.all(), {direction::up, only}, visitor(f));
+    scan_secondary(i, from, to, {direction::up, only}, visitor(f));
   }
   /// The same rows, in descending order.
   template <class F>
   void scan_down(const table& t, const key_bound& from, const key_bound& to, F&& f,
                  const selection& only = {}) const {
-    scan_primary(t, from.all(), to.all(), {direction::down, only}, visitor(f));
+    scan_primary(t, from, to, {direction::down, only}, visitor(f));
   }
   template <class F>
   void scan_down(const secondary& i, const key_bound& from, const key_bound& to, F&& f,
                  const selection& only = {}) const {
-    scan_secondary(i, from.all(), to.all(), {direction::down, only}, visitor(f));
+    scan_secondary(i, from, to, {direction::down, only}, visitor(f));
   }
   /// Filters, sums and groups over the table, by several threads: query.hpp.
   [[nodiscard]] db::query query(const table& t) const;
@@ -205,6 +207,10 @@ class SPOLIA_EXPORT reader {
   static constexpr std::uint32_t newest = ~std::uint32_t{0};
   /// Throws no_result if it is ended.
   void must_go_on(bool open) const;
+  /// Of a transaction, how it has ended, which each later call returns.
+  [[nodiscard]] status how_ended() const noexcept;
+  /// The table's part in it.
+  [[nodiscard]] status said_of(const table& t, outcome why) const noexcept;
   void be_limited(std::chrono::nanoseconds deadline);
 
   template <class F>
@@ -214,10 +220,10 @@ class SPOLIA_EXPORT reader {
   [[nodiscard]] bool is_old() const noexcept;
   void fetch_versions(const table& t, std::span<const std::uint64_t> row_slots) const;
   void scan_table(const table& t, const row_visitor& f, const selection& only = {}) const;
-  void scan_primary(const table& t, values from, values to, const scan_how& how,
+  void scan_primary(const table& t, const key_bound& from, const key_bound& to, const scan_how& how,
                     const row_visitor& f) const;
-  void scan_secondary(const secondary& i, values from, values to, const scan_how& how,
-                      const row_visitor& f) const;
+  void scan_secondary(const secondary& i, const key_bound& from, const key_bound& to,
+                      const scan_how& how, const row_visitor& f) const;
   struct index_range;
   template <class Entries, class IsOf>
   void show_entries(const Entries& entries, const index_range& of, const row_visitor& f,
@@ -380,6 +386,22 @@ struct assignment {
   value to;
 };
 
+/// What transaction::put() has come to.
+class [[nodiscard]] put_status : public status {
+ public:
+  put_status(status why) noexcept : status(std::move(why)) {}  // NOLINT: nothing is inserted
+  put_status(outcome why) noexcept : status(why) {}            // NOLINT: the same
+  put_status(status why, bool inserted) noexcept
+      : status(std::move(why)), inserted_(inserted && *this) {}
+
+  /// Whether the row is a new one; else there was one with its key, which has its values now, or
+  /// put() has failed.
+  [[nodiscard]] bool inserted() const noexcept { return inserted_; }
+
+ private:
+  bool inserted_ = false;
+};
+
 class SPOLIA_EXPORT transaction : public reader {
  public:
   transaction(transaction&& from) noexcept;
@@ -393,12 +415,13 @@ class SPOLIA_EXPORT transaction : public reader {
     return insert(t, values(v.begin(), v.size()));
   }
   status insert(table& t, values v);
-  /// Inserts the row; or, where there is one with its key, sets all other columns of that. So
-  /// duplicate_key is about a unique index: then nothing has changed. Throws as insert does.
-  status put(table& t, std::initializer_list<argument> v) {
+  /// Inserts the row; or, where there is one with its key, sets all other columns of that. Which of
+  /// the two it was, put_status::inserted() says. So duplicate_key is about a unique index: then
+  /// nothing has changed. Throws as insert does.
+  put_status put(table& t, std::initializer_list<argument> v) {
     return put(t, values(v.begin(), v.size()));
   }
-  status put(table& t, values v);
+  put_status put(table& t, values v);
   /// The row with this key, to be changed. Locks it.
   result<editor> edit(table& t, std::initializer_list<argument> key) {
     return edit(t, values(key.begin(), key.size()));
@@ -471,13 +494,18 @@ class SPOLIA_EXPORT transaction : public reader {
   /// Throws std::invalid_argument out of a condition of its query and out of an on_slow_reader that
   /// is asked for it, as changes do; the transaction goes on then.
   void rollback();
-  /// ok while it can go on; conflict after a conflict; ended after its end.
+  /// ok while it can go on. Then how it has ended: conflict, schema_changed, limit, storage_failed
+  /// or the like, of a call that has ended it, with that call's reason; ended, if it was committed,
+  /// rolled back or moved from. Each later call of any member returns the same, scans throw a
+  /// no_result with it, and a query's answer has it: so a conflict stays a conflict. (An editor
+  /// knows the outcome alone, and of a transaction whose place another one has taken, ended.)
   [[nodiscard]] status state() const noexcept { return state_; }
   /// Its rank among those that wait for locks: the smaller, the older. For the next try, if this
   /// one ends in a conflict.
   [[nodiscard]] std::uint64_t age() const noexcept { return age_; }
 
  private:
+  friend class reader;
   friend class database;
   friend class editor;
   transaction(engine& of, const transaction_options& o, std::string_view label, std::uint64_t age);
@@ -495,15 +523,17 @@ class SPOLIA_EXPORT transaction : public reader {
     std::uint32_t number_ = 0;
     outcome why_ = outcome::ok;
   };
-  [[nodiscard]] bool goes_on() const noexcept { return state_ == outcome::ok; }
-  outcome fail(outcome why) noexcept;
+  [[nodiscard]] bool goes_on() const noexcept { return bool(state_); }
   status fail(status why) noexcept;
-  void roll_back(outcome how = outcome::ended) noexcept;
+  void roll_back(status how = {outcome::ended, cause::rolled_back}) noexcept;
   template <class F>
   auto change(F&& f) -> decltype(f());
   status told(const table& t, outcome s) noexcept;
-  outcome insert_row(table& t, values v);
-  status insert_told(table& t, values v);
+  status told_why(const table& t, outcome s) noexcept;
+  outcome lose_row(const table& t, const char* how) noexcept;
+  class new_row;
+  outcome insert_row(table& t, new_row& made);
+  status insert_told(table& t, new_row& made);
   void make_apart(std::uint64_t* words);
   void replace_apart(const pending_write& w, std::uint64_t columns) noexcept;
   void settle_apart(std::uint64_t commit) noexcept;
@@ -525,6 +555,7 @@ class SPOLIA_EXPORT transaction : public reader {
   [[noreturn]] void refuse_what_the_caller_has();
   bool begins_late(const table& t, row_head& row);
   write_number lock_key(table& t, values key);
+  write_number lock_key(table& t, const key_words& wanted);
   outcome index_row(std::uint32_t number, std::uint64_t changed);
   outcome add_entries(std::uint32_t number, std::uint64_t changed);
   static bool takes_entry_out(note& n) noexcept;
@@ -543,8 +574,10 @@ class SPOLIA_EXPORT transaction : public reader {
     const column_layout* column = nullptr;
     const argument* to = nullptr;
   };
-  void encode_changes(std::span<const column_value> changes, std::uint64_t* to);
-  outcome assign(std::uint32_t number, std::span<const column_value> changes);
+  void encode_changes(std::span<const column_value> changes, const std::uint64_t* image,
+                      std::uint64_t* to);
+  outcome assign(std::uint32_t number, std::span<const column_value> changes,
+                 const std::uint64_t* image = nullptr);
   status set(std::uint32_t number, const column_value& to);
   [[nodiscard]] bool has_key(const note& n, bool committed) noexcept;
   void prepare();
@@ -564,11 +597,11 @@ class SPOLIA_EXPORT transaction : public reader {
   [[nodiscard]] verdict slot_holds(const range_read& r, std::uint64_t slot, std::uint64_t drawn,
                                    census::ticket& now) const;
   void note_seen() noexcept;
-  [[nodiscard]] outcome seen_is_durable() const;
-  outcome change_nothing();
-  outcome only_read();
+  [[nodiscard]] status seen_is_durable() const;
+  status change_nothing();
+  status only_read();
   bool settle(commit_record& record, std::uint64_t& commit) noexcept;
-  outcome withdraw(std::uint64_t mark) noexcept;
+  status withdraw(std::uint64_t mark) noexcept;
   [[nodiscard]] status in_doubt() const noexcept;
   std::uint64_t finish(std::uint64_t commit) noexcept;
   [[nodiscard]] bool is_done(const note& n, bool committed) noexcept;
@@ -576,7 +609,7 @@ class SPOLIA_EXPORT transaction : public reader {
 
   std::uint64_t age_ = 0;
   std::chrono::microseconds longest_wait_{0};
-  outcome state_ = outcome::ok;
+  status state_;
   bool durable_reads_ = false;
   std::uint64_t seen_ = 0;  // record of the log up to which it sees; 0: it does not ask
   std::uint64_t commit_time_ = 0;

@@ -17,6 +17,12 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
+status is_gone(const table& t) noexcept {
+  return said(outcome::dropped, [&] {
+    return "table " + t.name() + " was dropped: look it up again, by database::find_table()";
+  });
+}
+
 std::unique_ptr<index_set> set_with(const index_set& old, secondary* one) {
   auto made = std::make_unique<index_set>(old);
   if (one != nullptr) made->all.push_back(one);
@@ -50,11 +56,15 @@ void catalog::refuse_to_change(const table& t, const char* call) const {
   if (!t.is_of(engine_)) t.refuse_stranger();
 }
 
-void catalog::must_be_new(const std::string& name) const {
+void catalog::must_be_free(const std::string& name) const {
   if (engine_.tables.named(name) != nullptr) {
     throw std::invalid_argument("spolia::db: a table " + name +
                                 " exists: use another name, or find_table()");
   }
+}
+
+void catalog::must_be_new(const std::string& name) const {
+  must_be_free(name);
   if (engine_.table_numbers == most_tables) {
     throw std::invalid_argument(
         "spolia::db: " + std::to_string(most_tables) +
@@ -117,7 +127,7 @@ status catalog::create_index(table& t, const index_spec& spec) {
   refuse_to_change(t, "create_index()");
   const std::lock_guard hold(engine_.changing);
   const index_set& before = t.indexes();
-  if (before.closed) return outcome::dropped;
+  if (before.closed) return is_gone(t);
   for (const secondary* const i : before.all) {
     if (i->parts_->name == spec.name) {
       throw std::invalid_argument("spolia::db: table " + t.name() + " has an index " + spec.name +
@@ -130,7 +140,7 @@ status catalog::create_index(table& t, const index_spec& spec) {
     put_number(to, t.number_);
     put_index(to, spec);
   });
-  if (record.refused()) return outcome::storage_failed;
+  if (record.refused()) return engine_.log_refuses();
   const std::uint64_t birth = engine_.board.clock.tick();
   made->when_.build(birth);
   made->parts_->birth = birth;
@@ -171,7 +181,7 @@ status catalog::create_index(table& t, const index_spec& spec) {
   if (end != outcome::ok) {
     give_up(b, std::move(without), last);
     if (end == outcome::duplicate_key) return {end, t.in_words(spec.name)};
-    return end == outcome::limit ? engine_.budget_is_used_up() : status(end);
+    return end == outcome::limit ? engine_.budget_is_used_up() : engine_.log_refuses();
   }
   b.index.when_.begin(since);
   note::free(last);
@@ -297,7 +307,7 @@ status catalog::drop_index(table& t, std::string_view name) {
   refuse_to_change(t, "drop_index()");
   const std::lock_guard hold(engine_.changing);
   const index_set& before = t.indexes();
-  if (before.closed) return outcome::dropped;
+  if (before.closed) return is_gone(t);
   const auto found = std::find_if(before.all.begin(), before.all.end(),
                                   [&](const secondary* i) { return i->parts_->name == name; });
   if (found == before.all.end()) static_cast<void>(t.index(name));  // throws
@@ -317,7 +327,7 @@ status catalog::drop_index(table& t, std::string_view name) {
   note* const n = note::of_index(gone);
   if (record.refused() || !record.write(gone.parts_->logged.dropped)) {
     note::free(n);
-    return outcome::storage_failed;
+    return engine_.log_refuses();
   }
   end(gone.when_);  // before changes pass it by, so that no reader misses them
   t.show(std::move(left));
@@ -330,10 +340,10 @@ status catalog::drop_table(table& t) {
   refuse_to_change(t, "drop_table()");
   const std::lock_guard hold(engine_.changing);
   const index_set& before = t.indexes();
-  if (before.closed) return outcome::dropped;
+  if (before.closed) return is_gone(t);
   catalog_record record(engine_, record_kind::drop_table,
                         [&](byte_buffer& to) { put_number(to, t.number_); });
-  if (record.refused()) return outcome::storage_failed;
+  if (record.refused()) return engine_.log_refuses();
   auto again = set_with(before, nullptr);
   t.parts_->index_sets.reserve(t.parts_->index_sets.size() + 1);
   note* const n = note::of_table(t);
@@ -342,7 +352,7 @@ status catalog::drop_table(table& t) {
   if (!record.write(t.parts_->logged.dropped)) {
     t.show(std::move(again));
     note::free(n);
-    return outcome::storage_failed;
+    return engine_.log_refuses();
   }
   const std::uint64_t until = end(t.when_);
   {
@@ -352,6 +362,41 @@ status catalog::drop_table(table& t) {
   drop_later(n, t.when_.birth(), until);
   const std::lock_guard hold_names(engine_.catalog_lock);
   engine_.tables.strip_gone();
+  return outcome::ok;
+}
+
+status catalog::rename_table(table& t, const std::string& name) {
+  refuse_to_change(t, "rename_table()");
+  look_at_table_name(name);
+  const std::lock_guard hold(engine_.changing);
+  if (t.indexes().closed) return is_gone(t);
+  if (name == t.name()) return outcome::ok;
+  catalog_record record(engine_, record_kind::rename_table, [&](byte_buffer& to) {
+    put_number(to, t.number_);
+    put_text(to, name);
+  });
+  if (record.refused()) return engine_.log_refuses();
+  std::uint64_t* since = nullptr;
+  {
+    const std::lock_guard hold_names(engine_.catalog_lock);
+    must_be_free(name);
+    since = &t.name_->begin(name);
+    try {
+      engine_.tables.add_name(t.name_->begun(), t);
+    } catch (...) {
+      t.name_->take_back();
+      throw;
+    }
+  }
+  const bool done = record.write(*since);
+  const std::lock_guard hold_names(engine_.catalog_lock);
+  if (!done) {
+    engine_.tables.take_name(t.name_->begun());
+    t.name_->take_back();
+    return engine_.log_refuses();
+  }
+  engine_.tables.take_name(t.name());
+  t.name_->show();
   return outcome::ok;
 }
 

@@ -56,6 +56,10 @@
 //              have the same key, nor can get it. The record of its end gets its position while
 //              changes still go to the index, and so before rows with the same key. So the rows of
 //              each prefix of the log fit the indexes that it has.
+// Names:       while a table gets another name, both lead to it in the list of names, so no table
+//              is made with either. The new one is shown, and the old one is free, when the record
+//              is durable: so a record that makes a table with the old name comes after it. A
+//              checkpoint has the name of its last record.
 // Checkpoints: what is in one is decided by the numbers of the records: all that was made up to the
 //              cut and not dropped up to there. A number is set under the lock of the catalogue,
 //              under which the record gets its position, too. So a thread that takes that lock
@@ -84,11 +88,13 @@ class catalog {
   status create_index(table& t, const index_spec& spec);
   status drop_index(table& t, std::string_view name);
   status drop_table(table& t);
+  status rename_table(table& t, const std::string& name);
 
  private:
   struct building;
   void refuse(const char* call) const;
   void refuse_to_change(const table& t, const char* call) const;
+  void must_be_free(const std::string& name) const;
   void must_be_new(const std::string& name) const;
   void show(table& t, std::unique_ptr<const index_set> next) const;
   void wait_for_commits() const;

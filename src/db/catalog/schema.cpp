@@ -269,7 +269,9 @@ void column_layout::encode(const argument& v, std::uint64_t* to) const {
   }
 }
 
-std::string column_layout::in_words() const { return "column " + name + " of table " + table; }
+std::string column_layout::in_words() const {
+  return "column " + name + " of table " + table->now();
+}
 
 std::string column_layout::type_in_words() const {
   switch (type.base) {
@@ -337,17 +339,17 @@ void column_layout::encode_key(const std::uint64_t* from, std::uint64_t* to) con
   }
 }
 
-schema::schema(const table_spec& spec) : name_(spec.name) {
-  look_at_name(name_, "a table");
+schema::schema(const table_spec& spec) : name_(std::make_shared<table_name>(spec.name)) {
+  look_at_table_name(spec.name);
   if (spec.columns.empty() || spec.columns.size() > most_columns) {
-    refuse("table " + name_ + " has " + std::to_string(spec.columns.size()) +
+    refuse("table " + name() + " has " + std::to_string(spec.columns.size()) +
            " columns: from 1 to 62 are allowed");
   }
   std::set<std::string_view> names;
   for (const column_spec& c : spec.columns) {
-    look_at_name(c.name, "a column of table " + name_);
+    look_at_name(c.name, "a column of table " + name());
     if (!names.insert(c.name).second) {
-      refuse("columns of table " + name_ + " need different names: two are called " + c.name);
+      refuse("columns of table " + name() + " need different names: two are called " + c.name);
     }
     const auto number = static_cast<std::uint32_t>(columns_.size());
     columns_.push_back({c.name, c.type, c.role, number, words_, words_of(c.type), 0, name_});
@@ -370,12 +372,12 @@ schema::schema(const table_spec& spec) : name_(spec.name) {
     words_only_ = words_only_ && takes_a_word(c.type.base) &&
                   (c.role != column_role::key || key_.size() == columns_.size());
   }
-  if (key_.empty()) refuse("table " + name_ + " has no column with primary_key: it needs one");
+  if (key_.empty()) refuse("table " + name() + " has no column with primary_key: it needs one");
   if (words_ > most_words) {
-    refuse("a row of table " + name_ + " has " + std::to_string(words_ * 8) +
+    refuse("a row of table " + name() + " has " + std::to_string(words_ * 8) +
            " bytes: at most 64000 are allowed. text() and blob() take 16 of them");
   }
-  look_at_key("table " + name_, key_length(key_));
+  look_at_key("table " + name(), key_length(key_));
   keyed_by_int64s_ = std::all_of(key_.begin(), key_.end(), [&](std::uint32_t n) {
     return columns_[n].type.base == base_type::int64;
   });
@@ -413,15 +415,17 @@ const column_layout& schema::column(std::string_view wanted) const {
   for (const column_layout& c : columns_) {
     if (names.size() < most_bytes_of_names) names += (names.empty() ? "" : ", ") + c.name;
   }
-  refuse("table " + name_ + " has no column " + std::string(wanted) + ". It has " + names);
+  refuse("table " + name() + " has no column " + std::string(wanted) + ". It has " + names);
 }
+
+void look_at_table_name(const std::string& name) { look_at_name(name, "a table"); }
 
 void look_at_index_name(const std::string& name, const std::string& table) {
   look_at_name(name, "an index of table " + table);
 }
 
 void schema::refuse_key(std::size_t count) const {
-  refuse("a key of table " + name_ + " has " + std::to_string(key_.size()) + " values, and not " +
+  refuse("a key of table " + name() + " has " + std::to_string(key_.size()) + " values, and not " +
          std::to_string(count));
 }
 
@@ -435,7 +439,7 @@ key_words schema::whole_key(values v) const {
 
 std::vector<std::uint32_t> schema::key_columns(const std::string& index,
                                                const std::vector<std::string>& names) const {
-  const std::string whose = "index " + index + " of table " + name_;
+  const std::string whose = "index " + index + " of table " + name();
   if (names.empty()) refuse(whose + " needs a column");
   std::vector<std::uint32_t> found;
   for (const std::string& n : names) {
@@ -458,7 +462,7 @@ std::uint32_t schema::key_length(const std::vector<std::uint32_t>& columns) cons
 
 std::uint64_t schema::encode_row(values v, std::uint64_t* image) const {
   if (v.size() != columns_.size()) {
-    refuse("a row of table " + name_ + " has " + std::to_string(columns_.size()) +
+    refuse("a row of table " + name() + " has " + std::to_string(columns_.size()) +
            " values, and not " + std::to_string(v.size()));
   }
   return v.as_they_are([&](const auto* next) {
@@ -481,7 +485,7 @@ std::uint64_t schema::encode_row(values v, std::uint64_t* image) const {
 key_words schema::encode_key(const std::vector<std::uint32_t>& columns, values v,
                              std::uint64_t rest) const {
   if (v.size() > columns.size()) {
-    refuse("a key of table " + name_ + " has at most " + std::to_string(columns.size()) +
+    refuse("a key of table " + name() + " has at most " + std::to_string(columns.size()) +
            " values here, and not " + std::to_string(v.size()));
   }
   return v.as_they_are([&](const auto* next) {

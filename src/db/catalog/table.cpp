@@ -87,8 +87,8 @@ table::parts::~parts() = default;
 
 table::table(const table_spec& spec, engine& of)
     : engine_(of),
-      name_(spec.name),
       parts_(std::make_unique<parts>(spec, slots_end_)),
+      name_(form().names()),
       block_bytes_(static_cast<std::uint32_t>(bytes_of_block(form()))) {
   look_at_kind(spec.primary, "the primary key of table " + name());
   const std::uint32_t length = form().key_length(form().key());
@@ -152,7 +152,11 @@ secondary& table::make_index(const index_spec& i) {
   return made;
 }
 
-void table::refuse_dropped() const { throw no_result(outcome::dropped); }
+void table::refuse_dropped() const {
+  throw no_result({outcome::dropped, "table " + name() +
+                                         " was dropped, and no snapshot sees it any more: look it "
+                                         "up again, by database::find_table()"});
+}
 
 void table::refuse_stranger() const {
   throw std::invalid_argument("spolia::db: table " + name() +
@@ -259,8 +263,8 @@ void table::say_indexes_take(std::uint64_t bytes) noexcept {
   engine_.index_bytes.fetch_add_relaxed(bytes - before);
 }
 
-table_spec table::bare_spec() const {
-  table_spec s{.name = name(), .columns = {}};
+table_spec table::bare_spec(const std::string& name) const {
+  table_spec s{.name = name, .columns = {}};
   s.primary = parts_->primary_kind;
   for (const column_layout& c : form().columns()) s.columns.push_back({c.name, c.type, c.role});
   return s;
@@ -268,7 +272,7 @@ table_spec table::bare_spec() const {
 
 table_spec table::spec() const {
   const visit here(*this);
-  table_spec s = bare_spec();
+  table_spec s = bare_spec(name());
   for (const secondary* const i : known_indexes().all) {
     if (i->when_.open()) s.indexes.push_back(i->spec());
   }
@@ -276,7 +280,7 @@ table_spec table::spec() const {
 }
 
 table_spec table::spec_after(std::uint64_t last) const {
-  table_spec s = bare_spec();
+  table_spec s = bare_spec(name_->after(last));
   for (const secondary* const i : indexes_after(last)) s.indexes.push_back(i->spec());
   return s;
 }
@@ -299,11 +303,17 @@ std::string table::names_of_indexes() const {
   return names.empty() ? "none" : names;
 }
 
-const secondary& table::index(std::string_view wanted) const {
+const secondary* table::try_index(std::string_view wanted) const {
   const visit here(*this);
   for (const secondary* const i : known_indexes().all) {
-    if (i->parts_->name == wanted && i->when_.open()) return *i;
+    if (i->parts_->name == wanted && i->when_.open()) return i;
   }
+  return nullptr;
+}
+
+const secondary& table::index(std::string_view wanted) const {
+  const visit here(*this);
+  if (const secondary* const i = try_index(wanted)) return *i;
   throw std::invalid_argument("spolia::db: table " + name() + " has no index " +
                               std::string(wanted) + ". It has " + names_of_indexes());
 }

@@ -228,7 +228,7 @@ status transaction::commit() {
   no_query_runs();
   const alone now(*this);
   const step here(*this);
-  if (!here) return fail(outcome::ended_by_policy);
+  if (!here) return fail(session_->way.why());
   session& s = *session_;
   if (s.writes.empty()) return change_nothing();
   s.section.enter();
@@ -241,10 +241,13 @@ status transaction::commit() {
     prepare();
     if (notes_reads_ && changes()) {
       floor = engine_.board.validating.announce(engine_.board.clock);
-      if (reads_hold(not_yet) == verdict::broken) return fail(outcome::conflict);
+      if (reads_hold(not_yet) == verdict::broken) {
+        return fail({outcome::conflict, cause::what_was_read});
+      }
     }
     const outcome o = record.write(s, [this] { return deletes_only(); });
     if (o == outcome::limit) return fail(record.is_too_long());
+    if (o == outcome::storage_failed) return fail(engine_.log_refuses());
     if (o != outcome::ok) return fail(o);
     room = reserve();
   } catch (const row_budget::exceeded&) {
@@ -268,7 +271,7 @@ status transaction::commit() {
   commit_time_ = commit;
   const std::uint64_t left = finish(commit);
   engine_.old->published(me, commit);
-  state_ = outcome::ended;
+  state_ = {outcome::ended, cause::committed};
   floor.withdraw();
   end();
   const outcome durable = record.acknowledge();
@@ -296,7 +299,7 @@ status transaction::in_doubt() const noexcept {
 }
 
 /// Commits what has asked for no change.
-outcome transaction::change_nothing() {
+status transaction::change_nothing() {
   try {
     look_after_slow_readers();
   } catch (...) {
@@ -307,17 +310,17 @@ outcome transaction::change_nothing() {
 }
 
 /// Ends without changes: there is nothing to undo but locks.
-outcome transaction::only_read() {
-  roll_back();
+status transaction::only_read() {
+  roll_back({outcome::ended, cause::committed});
   if (seen_ == 0) [[likely]]
     return outcome::ok;
   return seen_is_durable();
 }
 
 /// Waits for what it has seen, which `seen_` says.
-outcome transaction::seen_is_durable() const {
+status transaction::seen_is_durable() const {
   at_work::must_not_wait(engine_, at_work::writing | at_work::lengthening, "commit()");
-  return engine_.log->wait(seen_) ? outcome::ok : outcome::storage_failed;
+  return engine_.log->wait(seen_) ? status() : engine_.log_refuses();
 }
 
 /// Ends those whose time is over, and has the program asked about others.
@@ -391,7 +394,7 @@ bool transaction::settle(commit_record& record, std::uint64_t& commit) noexcept 
 }
 
 /// All changes are in place, but may not be: ends as a commit that leaves everything as it was.
-outcome transaction::withdraw(std::uint64_t mark) noexcept {
+status transaction::withdraw(std::uint64_t mark) noexcept {
   session& s = *session_;
   auto next = s.asks.begin();
   for (pending_write& w : s.writes) {
@@ -411,10 +414,10 @@ outcome transaction::withdraw(std::uint64_t mark) noexcept {
   const std::uint64_t left = finish(0);
   engine_.old->published(s.record->number(), commit);
   s.conflicts.add(1);
-  state_ = outcome::conflict;
+  state_ = {outcome::conflict, cause::what_was_read};
   end(outcome::conflict);
   engine_.cleaner.after_commit(left, s.rested);
-  return outcome::conflict;
+  return state_;
 }
 
 void transaction::rollback() {
@@ -423,7 +426,7 @@ void transaction::rollback() {
   roll_back();
 }
 
-void transaction::roll_back(outcome how) noexcept {
+void transaction::roll_back(status how) noexcept {
   if (session_ == nullptr || !goes_on()) return;
   if (session_->asked) {  // by its end alone: all else has looked before
     misuse::report(
@@ -435,7 +438,7 @@ void transaction::roll_back(outcome how) noexcept {
   state_ = how;
   const std::uint64_t left = finish(0);
   atomic<std::uint64_t>& rested = session_->rested;
-  end(how);
+  end(how.code());
   engine_.cleaner.after_commit(left, rested);
 }
 

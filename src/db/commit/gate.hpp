@@ -31,6 +31,7 @@
 #include <spolia/base/fence.hpp>
 #include <spolia/base/short_lock.hpp>
 #include <spolia/base/ticks.hpp>
+#include <spolia/db/result.hpp>
 
 #include "db/transaction/label.hpp"
 
@@ -52,20 +53,27 @@ class gate {
     fence::light();  // ↔ the heavy one in gate_board::end(): the store before the load
     // acquire ← the release in gate_board::end(): nothing depends on it but the order of the
     // owner's own accesses.
-    if (!ended_.load_acquire()) return true;
+    if (ended_.load_acquire() == not_ended) return true;
     leave();
     return false;
   }
   // release → the acquire in gate_board::end(): what was read in the step, before the withdrawal.
   void leave() noexcept { inside_.store_release(false); }
-  [[nodiscard]] bool ended() const noexcept { return ended_.load_acquire(); }  // as in enter()
+  [[nodiscard]] bool ended() const noexcept {
+    return ended_.load_acquire() != not_ended;
+  }  // as in enter()
+  /// Of one that was ended.
+  [[nodiscard]] status why() const noexcept {
+    return {outcome::ended_by_policy, static_cast<cause>(ended_.load_relaxed())};
+  }
 
  private:
   friend class gate_board;
   static constexpr std::uint64_t never = (std::numeric_limits<std::uint64_t>::max)();
 
   atomic<bool> inside_{false};
-  atomic<bool> ended_{false};
+  static constexpr std::uint32_t not_ended = ~std::uint32_t{0};
+  atomic<std::uint32_t> ended_{not_ended};  // or the cause
   // Under the board's lock:
   census::ticket* ticket_ = nullptr;  // the owner's own, which it touches in steps only
   bool withdrawn_ = false;
@@ -93,7 +101,7 @@ class gate_board {
   void put(gate& g, census::ticket& t, const owned_label& label, std::uint64_t most) noexcept {
     const std::lock_guard hold(lock_);
     g.inside_.store_relaxed(false);
-    g.ended_.store_relaxed(false);
+    g.ended_.store_relaxed(gate::not_ended);
     g.ticket_ = &t;
     g.withdrawn_ = false;
     g.timestamp_ = t.timestamp();
@@ -155,9 +163,13 @@ class gate_board {
         if (g->deadline_ < next) next = g->deadline_;  // for others
         continue;
       }
-      if (g->deadline_ <= now || g->id_ == also || g->ended_.load_relaxed()) {
-        if (!g->ended_.load_relaxed()) ++count;
-        if (!end(*g)) next = now;  // it was in a step: check again soon
+      const std::uint32_t before = g->ended_.load_relaxed();
+      const bool was_ended = before != gate::not_ended;
+      if (g->deadline_ <= now || g->id_ == also || was_ended) {
+        const cause why = g->deadline_ <= now ? cause::deadline : cause::slow_reader;
+        if (!was_ended) ++count;
+        // If it was in a step: check again soon.
+        if (!end(*g, was_ended ? static_cast<cause>(before) : why)) next = now;
       } else if (g->deadline_ < next) {
         next = g->deadline_;
       }
@@ -173,7 +185,8 @@ class gate_board {
     const std::uint64_t now = ticks::read();
     gate* oldest = nullptr;
     for (gate* g = first_; g != nullptr; g = g->next_) {
-      if (g == but || g->ended_.load_relaxed() || now - g->asked_ < age) continue;
+      if (g == but || g->ended_.load_relaxed() != gate::not_ended || now - g->asked_ < age)
+        continue;
       if (oldest == nullptr || g->start_ < oldest->start_) oldest = g;
     }
     if (oldest == nullptr) return {};
@@ -183,9 +196,9 @@ class gate_board {
 
  private:
   /// Marks the owner as ended, and withdraws its announcement if it is in no step.
-  static bool end(gate& g) noexcept {
+  static bool end(gate& g, cause why) noexcept {
     // release → the acquire in enter(); see there.
-    g.ended_.store_release(true);
+    g.ended_.store_release(static_cast<std::uint32_t>(why));
     // ↔ the light one in enter().
     if (!SPOLIA_FAULT("gate.no_heavy")) fence::heavy();
     // acquire ← the release in leave().

@@ -60,7 +60,7 @@ std::string identity_text(const database_id& id, char format) {
 std::unique_ptr<storage_directory> directory_for(storage_files& files,
                                                  const std::filesystem::path& directory,
                                                  folder_use use) {
-  const auto how = use.write ? directory_mode::made : directory_mode::existing;
+  const auto how = use.write && use.make ? directory_mode::made : directory_mode::existing;
   std::unique_ptr<storage_directory> opened = files.open_directory(directory, how);
   return use.attach ? attach(std::move(opened)) : std::move(opened);
 }
@@ -106,7 +106,8 @@ folder::folder(storage_files& files, const std::filesystem::path& directory, fol
   refuse_links_to_nothing(before, use);
   const bool there = at_->identity(identity_name).has_value();
   const bool unfinished = before.copy && use.write;  // which the next backup goes on with
-  if (!there && !unfinished && (before.has_data() || !use.write)) refuse_without_identity(before);
+  const bool makes = use.write && use.make;
+  if (!there && !unfinished && (before.has_data() || !makes)) refuse_without_identity(before, use);
   locked_ = at_->open(identity_name, use.write ? file_mode::write : file_mode::read);
   fresh_ = !there;
   if (!use.attach) have(use);
@@ -117,9 +118,9 @@ folder::folder(storage_files& files, const std::filesystem::path& directory, fol
   const folder_content has = look();
   // And a backup gets it last: that a copy was not finished is for the opening to say.
   const bool begun = is_blank({text.data(), size}) && !has.has_data() && !has.copy;
-  if (begun && use.write) return;
+  if (begun && makes) return;
   const bool whole = size == identity_text({}, without_data).size();
-  if (begun || (size == 0 && has.has_data() && !has.copy)) refuse_without_identity(has);
+  if (begun || (size == 0 && has.has_data() && !has.copy)) refuse_without_identity(has, use);
   if (whole || (has.has_data() && !has.copy) || (!use.write && !has.copy)) {
     parse({text.data(), size}, has.has_data());
   }
@@ -174,13 +175,14 @@ void folder::keep() {
   fresh_ = false;
 }
 
-void folder::refuse_without_identity(const folder_content& has) const {
+void folder::refuse_without_identity(const folder_content& has, folder_use use) const {
   if (has.copy) throw storage_error(path(), storage_error::nowhere, unfinished_copy_text);
   if (!has.has_data()) {
+    const char* const makes = use.make ? "An opening that is not read_only makes one"
+                                       : "options::open is must_exist, so none is made";
     throw storage_error(
         path(), storage_error::nowhere,
-        "there is no database: it has no file SPOLIA, or an empty one. An opening that "
-        "is not read_only makes one");
+        std::string("there is no database: it has no file SPOLIA, or an empty one. ") + makes);
   }
   const bool log = !has.segments.empty();
   const std::string one = file_name(log ? file_kind::log : file_kind::checkpoint,

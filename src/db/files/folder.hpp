@@ -72,6 +72,7 @@ class unknown_format : public storage_error {
 
 struct folder_use {
   bool write = false;
+  bool make = true;           ///< with `write`: also where there is nothing yet
   bool attach = false;        ///< without a lock, to be read: attached.hpp
   bool without_lock = false;  ///< if there cannot be one
   /// To be read, whatever is missing or damaged: without a SPOLIA that makes sense it is not
@@ -134,7 +135,7 @@ class folder {
 
  private:
   explicit folder(std::unique_ptr<storage_directory> at) noexcept;
-  [[noreturn]] void refuse_without_identity(const folder_content& has) const;
+  [[noreturn]] void refuse_without_identity(const folder_content& has, folder_use use) const;
   void refuse_links_to_nothing(const folder_content& has, folder_use use) const;
   void have_damaged(folder_use use);
   void have(folder_use use);

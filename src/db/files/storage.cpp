@@ -38,6 +38,11 @@ const options& checked(const options& o) {
         "spolia::db: options::attach is for looking at a database that another process may change: "
         "it needs read_only");
   }
+  if (o.read_only && o.open == open_mode::must_be_new) {
+    throw std::invalid_argument(
+        "spolia::db: options::open is must_be_new, and read_only makes no database: use one of "
+        "them");
+  }
   if (o.loss_window.count() <= 0) {
     throw std::invalid_argument("spolia::db: options::loss_window is " +
                                 std::to_string(o.loss_window.count()) +
@@ -53,10 +58,18 @@ storage::storage(engine& of, const std::filesystem::path& directory, const optio
       files_(o.files != nullptr ? o.files : real_files()),
       options_(checked(o)),
       folder_(*files_, directory,
-              {.write = !o.read_only, .attach = o.attach, .without_lock = o.allow_without_lock}) {
+              {.write = !o.read_only,
+               .make = o.open != open_mode::must_exist,
+               .attach = o.attach,
+               .without_lock = o.allow_without_lock}) {
   const auto start = std::chrono::steady_clock::now();
   const folder_content has = folder_.look();
   refuse_lost(has);
+  if (folder_.known() && o.open == open_mode::must_be_new) {
+    throw storage_error(folder_.path(), storage_error::nowhere,
+                        "a database is there already, and options::open is must_be_new: use "
+                        "another directory, or open what is there");
+  }
   if (!folder_.known()) folder_.make(random_id(), false);
   report_.guard = folder_.guard();
   nan_rows nans;

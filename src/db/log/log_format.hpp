@@ -28,8 +28,8 @@ namespace db {
 
 /// Format 1 has no decimals, timestamps, variable text and blobs; formats 1 and 2 drop nothing, and
 /// make indexes with their tables alone; formats 1 to 3 log whole rows; formats 1 to 4 may have
-/// several NaNs. All are read, too.
-inline constexpr std::uint32_t storage_format = 5;
+/// several NaNs; formats 1 to 5 rename no table. All are read, too.
+inline constexpr std::uint32_t storage_format = 6;
 inline constexpr std::uint32_t oldest_format = 1;
 inline constexpr std::uint32_t first_with_drops = 3;
 inline constexpr std::uint32_t first_with_one_nan = 5;
@@ -209,7 +209,8 @@ enum class record_kind : std::uint32_t {
   cut = 3,           ///< the last of its segment: a checkpoint or a backup begins after it
   drop_table = 4,    ///< its number
   create_index = 5,  ///< the table's number, and the index's description
-  drop_index = 6     ///< the table's number, and the index's name
+  drop_index = 6,    ///< the table's number, and the index's name
+  rename_table = 7   ///< its number, and its new name
 };
 /// Tables of a database at most, also those that are gone.
 inline constexpr std::uint32_t most_tables = 1U << 24U;

@@ -340,6 +340,7 @@ void recovery::apply(const file_stream& from, const record_header& h, bytes_view
     case record_kind::drop_table:
     case record_kind::create_index:
     case record_kind::drop_index:
+    case record_kind::rename_table:
       return change_table(h.kind, decoder(body));
   }
   throw malformed("a record of an unknown kind");

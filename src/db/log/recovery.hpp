@@ -69,6 +69,7 @@ class loader {
   static table& create(engine& of, const table_spec& spec, std::size_t number);
   static void add_index(table& t, const index_spec& spec);
   static void drop_index(table& t, const std::string& name);
+  static void rename(table& t, const std::string& name);
   /// About so many rows will come, and then settle().
   static void reserve(table& t, std::uint64_t rows);
   static bool indexed(const table& t) noexcept { return !t.indexes().all.empty(); }

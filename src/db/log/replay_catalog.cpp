@@ -112,6 +112,21 @@ void loader::drop_index(table& t, const std::string& name) {
   all.erase(gone);
 }
 
+void loader::rename(table& t, const std::string& name) {
+  table_list& all = t.engine_.tables;
+  if (name == t.name()) return;
+  if (all.named(name) != nullptr) throw malformed("two tables get one name");
+  try {
+    look_at_table_name(name);
+  } catch (const std::invalid_argument& e) {
+    throw malformed(e.what());
+  }
+  t.name_->begin(name) = 0;
+  all.add_name(t.name_->begun(), t);
+  all.take_name(t.name());
+  t.name_->show();
+}
+
 void recovery::change_table(record_kind what, decoder body) {
   const auto number = body.number<std::uint32_t>();
   table& t = numbered(number);
@@ -119,6 +134,8 @@ void recovery::change_table(record_kind what, decoder body) {
     drop_table(number);
   } else if (what == record_kind::create_index) {
     loader::add_index(t, read_index(body));
+  } else if (what == record_kind::rename_table) {
+    loader::rename(t, body.text());
   } else {
     loader::drop_index(t, body.text());
   }

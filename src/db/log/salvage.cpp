@@ -220,6 +220,11 @@ std::string salvaging::apply(std::size_t piece, std::uint64_t at, record_kind ki
         to_.drop_index(number, from.text());
         break;
       }
+      case record_kind::rename_table: {
+        const auto number = from.number<std::uint32_t>();
+        to_.rename_table(number, from.text());
+        break;
+      }
     }
     return from.done() ? "" : "something follows a change of the catalogue";
   } catch (const malformed& e) {

@@ -272,6 +272,7 @@ class salvaged_tables {
 
   void create_table(std::uint32_t number, const table_spec& spec, bool doubtful);
   void drop_table(std::uint32_t number);
+  void rename_table(std::uint32_t number, const std::string& name);
   void create_index(std::uint32_t number, const index_spec& spec);
   void drop_index(std::uint32_t number, const std::string& name);
   /// The changes of a record, all but such as make no sense; what is wrong with those, or nothing.
@@ -316,6 +317,8 @@ class salvaged_tables {
   one& make(std::uint32_t number, const table_spec& spec);
   static void take_indexes(one& t, const table_spec& spec);
   void remove(std::unique_ptr<one>& t);
+  void make_room_for(const std::string& name);
+  void rename(one& t, const std::string& name);
   void begin_change(std::size_t bytes);
   void change(one& t, const change_header& c, bytes_view row, bool from_block);
   void put(one& t, const words& row, bool from_block);

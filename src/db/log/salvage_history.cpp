@@ -395,9 +395,14 @@ void salvage_history::report_end() {
   } else if (proof_ != files_.size()) {
     if (log_follows(files_[proof_].checkpoint.get())) add_missing({proven_ + 1, 0}, part);
   } else if (used_.empty()) {
-    if (folder_.had_data() || has_.has_data()) {
-      add_missing({1, 0}, "nothing of the database is left");
-    }
+    constexpr const char* were_some =
+        "all data files are missing (log-*.spl and checkpoint-*.spl), and the file SPOLIA says "
+        "that there were some";
+    constexpr const char* maybe_some =
+        "no data file is there (log-*.spl or checkpoint-*.spl), and the file SPOLIA does not say "
+        "whether there ever was one";
+    const char* const none = folder_.had_data() ? were_some : maybe_some;
+    add_missing({1, 0}, has_.has_data() ? "nothing of the database is left" : none);
   } else if (used_.back().checkpoint && log_follows(checkpoint_of(used_.back()))) {
     add_missing({proven_ + 1, 0}, part);
   }

@@ -15,7 +15,7 @@ constexpr std::size_t bytes_of_a_read = 1U << 20U;
 constexpr std::size_t disk_page = 4096;
 
 bool is_record_kind(record_kind k) noexcept {
-  return k >= record_kind::transaction && k <= record_kind::drop_index;
+  return k >= record_kind::transaction && k <= record_kind::rename_table;
 }
 
 }  // namespace

@@ -28,6 +28,13 @@ void put_it(status s) {
   if (!s) throw std::runtime_error("spolia::db: a row cannot be put: " + std::string(s.message()));
 }
 
+bool same_columns(const table_spec& x, const table_spec& y) {
+  return std::equal(x.columns.begin(), x.columns.end(), y.columns.begin(), y.columns.end(),
+                    [](const column_spec& a, const column_spec& b) {
+                      return a.name == b.name && a.type == b.type && a.role == b.role;
+                    });
+}
+
 }  // namespace
 
 /// Whether the table has such columns.
@@ -144,14 +151,7 @@ salvaged_tables::one& salvaged_tables::make(std::uint32_t number, const table_sp
   flush();
   table_spec bare = spec;
   bare.indexes.clear();
-  const auto same = std::find_if(tables_.begin(), tables_.end(), [&](const auto& t) {
-    return t != nullptr && t->spec.name == spec.name;
-  });
-  // It was dropped, by a record that is lost.
-  if (same != tables_.end()) {
-    if (sound_) throw malformed("a table is made twice");
-    remove(*same);
-  }
+  make_room_for(spec.name);
   auto made = std::make_unique<one>();
   made->spec = spec;
   try {
@@ -163,6 +163,34 @@ salvaged_tables::one& salvaged_tables::make(std::uint32_t number, const table_sp
   tables_[number] = std::move(made);
   take_indexes(*tables_[number], spec);
   return *tables_[number];
+}
+
+/// A table that is to have the name has it alone. Another one that has it was dropped, or renamed,
+/// by a record that is lost.
+void salvaged_tables::make_room_for(const std::string& name) {
+  const auto same = std::find_if(tables_.begin(), tables_.end(), [&](const auto& t) {
+    return t != nullptr && t->spec.name == name;
+  });
+  if (same == tables_.end()) return;
+  if (sound_) throw malformed("two tables have one name");
+  remove(*same);
+}
+
+void salvaged_tables::rename(one& t, const std::string& name) {
+  if (t.spec.name == name) return;
+  make_room_for(name);
+  flush();
+  try {
+    put_it(base_.rename_table(*t.of, name));
+  } catch (const std::invalid_argument& e) {
+    throw malformed(e.what());
+  }
+  t.spec.name = name;
+}
+
+void salvaged_tables::rename_table(std::uint32_t number, const std::string& name) {
+  one* const t = known(number);
+  if (t != nullptr && !t->doubtful) rename(*t, name);  // else another one may have been meant
 }
 
 /// All that make sense; the others are named.
@@ -335,6 +363,9 @@ void salvaged_tables::erase(one& t, const words& row) {
 
 void salvaged_tables::begin_table(std::uint32_t number, const table_spec& spec, bool incomplete) {
   one* const old = find(number);
+  // Of one number, and with the same columns, it is the same table: a record that is lost has
+  // renamed it.
+  if (old != nullptr && !old->doubtful && same_columns(old->spec, spec)) rename(*old, spec.name);
   const bool same = old != nullptr && old->spec.name == spec.name;
   one* t = old;
   if (!same || !incomplete) {

@@ -111,6 +111,7 @@ std::uint32_t query_plan::input(const column_layout& c) {
 
 query::query(const reader& at, const table& of)
     : at_(at.session_),
+      ended_(at_ != nullptr ? status() : at.how_ended()),
       turn_(at_ != nullptr ? at_->turn.load_relaxed() : 0),
       of_(of),
       plan_(std::make_shared<query_plan>()) {}
@@ -177,7 +178,7 @@ void query::group_by_column(const query_column& c) {
   const column_layout& column = c.in(of_.layout());
   query_plan& p = plan();
   if (p.keys.size() == 64)
-    refuse_query("a query of table " + column.table + " groups by at most 64 columns");
+    refuse_query("a query of table " + column.table->now() + " groups by at most 64 columns");
   const std::uint32_t input = p.input(column);
   look_at(p.inputs[input]);
   p.keys.reserve(p.keys.size() + 1);  // so that names and keys are as many, also without memory
@@ -218,7 +219,8 @@ result<answer> query::run(const query_options& o) const {
                  " asks for nothing: give it group_by() or aggregate()");
   }
   if (o.morsel == 0) refuse_query("query_options::morsel is 0: it is 1 at least");
-  if (at_ == nullptr || at_->end_of(turn_) != outcome::ok) return outcome::ended;
+  if (at_ == nullptr) return ended_;
+  if (const outcome how = at_->end_of(turn_); how != outcome::ok) return how;
   const auto work = std::make_shared<query_run>(*at_->owner, of_, plan_, o);
   const status s = work->run();
   if (!s) return s;

@@ -282,9 +282,9 @@ query_run::query_run(const reader& at, const table& of, std::shared_ptr<const qu
 query_run::~query_run() = default;
 
 status query_run::run() {
-  if (at_.session_ == nullptr) return outcome::ended;
+  if (at_.session_ == nullptr) return at_.how_ended();
   if (!of_.when_.serves(at_.timestamp())) {
-    if (const outcome there = at_.enter(of_); there != outcome::ok) return there;
+    if (const outcome there = at_.enter(of_); there != outcome::ok) return at_.said_of(of_, there);
   }
   // A reader that may be ended has out-of-line values copied: reader::read(). And versions must be
   // whole rows.
@@ -297,7 +297,7 @@ status query_run::run() {
   try {
     if (notes) noted.begin({&of_, 0});
   } catch (const no_result& e) {
-    return e.code();
+    return e.why();
   }
   const asking now(at_);
   const std::uint32_t count = helpers();
@@ -407,8 +407,11 @@ void query_run::work_through() {
     const std::uint64_t from = next_.fetch_add_relaxed(morsel);
     if (from >= slots_) break;
     if (mine == nullptr) mine = std::make_unique<worker>(*this);
-    if (!mine->take(from, std::min(slots_, from + morsel))) fail(outcome::ended_by_policy);
-    if (over()) fail(outcome::stopped);
+    if (!mine->take(from, std::min(slots_, from + morsel))) fail(at_.session_->way.why());
+    if (over()) {
+      const bool wanted = options_.stop.stop_requested();
+      fail({outcome::stopped, wanted ? cause::stop_wanted : cause::longest});
+    }
   }
   const std::lock_guard hold(lock_);
   if (mine != nullptr) found_.push_back(std::move(mine));  // there is room
@@ -421,9 +424,9 @@ bool query_run::over() const noexcept {
          std::chrono::steady_clock::now() - begin_ >= options_.longest;
 }
 
-void query_run::fail(outcome why) noexcept {
+void query_run::fail(status why) noexcept {
   const std::lock_guard hold(lock_);
-  if (why_ == outcome::ok) why_ = why;
+  if (why_) why_ = std::move(why);
   enough_.store_relaxed(true);
 }
 

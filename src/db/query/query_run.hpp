@@ -71,7 +71,7 @@ class query_run : public std::enable_shared_from_this<query_run> {
   void work();
   void end_helpers(std::vector<std::thread>& own) noexcept;
   void work_through();
-  void fail(outcome why) noexcept;
+  void fail(status why) noexcept;
   void put_together();
   [[nodiscard]] bool over() const noexcept;
   [[nodiscard]] std::uint64_t told() const noexcept;
@@ -96,7 +96,7 @@ class query_run : public std::enable_shared_from_this<query_run> {
   // Under the lock:
   bool closed_ = false;
   std::uint32_t inside_ = 0;
-  outcome why_ = outcome::ok;
+  status why_;
   std::exception_ptr failed_;
   std::vector<std::unique_ptr<worker>> found_;
 

@@ -95,7 +95,9 @@ status editor::set_column(std::uint32_t number, std::uint32_t table, const argum
     throw std::invalid_argument("spolia::db: the column that is set is not one of table " +
                                 w.of->form().name() + ": take it from that table");
   }
-  if ((w.shape & row_exists) == 0) return outcome::not_found;  // erased since, or undone
+  if ((w.shape & row_exists) == 0) {
+    return {outcome::not_found, cause::same_row};  // erased since, or undone
+  }
   const transaction::column_value to{&w.of->form().columns()[number], &v};
   return transaction_of(*of_).set(number_, to);
 }

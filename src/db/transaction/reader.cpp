@@ -37,6 +37,38 @@ std::size_t words_for(std::string_view bytes) noexcept { return (bytes.size() + 
   throw std::invalid_argument("spolia::db: " + what);
 }
 
+/// The key of so many words that comes right after, or before; false: there is none. What follows
+/// the words is as it is of ends that are included.
+bool to_next(key_words& key, std::uint32_t words) noexcept {
+  std::fill(key.begin() + words, key.end(), 0);
+  while (words != 0 && ++key[words - 1] == 0) --words;
+  return words != 0;
+}
+bool to_last(key_words& key, std::uint32_t words) noexcept {
+  std::fill(key.begin() + words, key.end(), ~std::uint64_t{0});
+  while (words != 0 && key[words - 1]-- == 0) --words;
+  return words != 0;
+}
+
+/// The first and the last key of a range; false: it has none.
+bool ends_of(const schema& s, const std::vector<std::uint32_t>& columns, const key_bound& from,
+             const key_bound& to, range_read& keys) {
+  using kind = key_bound::kind;
+  if (from.what() == kind::before || to.what() == kind::after) {
+    refuse_scan(
+        "key_after() is where a range begins, and key_before() is where it ends: in a scan of "
+        "table " +
+        s.name() + " they are the other way round");
+  }
+  constexpr std::uint64_t all_bits = ~std::uint64_t{0};
+  const std::uint32_t words = s.key_length(columns);
+  const bool has_from = from.what() == kind::included;
+  const bool has_to = to.what() == kind::included;
+  keys.lo = s.encode_key(columns, from.all(), has_from ? 0 : all_bits);
+  keys.hi = s.encode_key(columns, to.all(), has_to ? all_bits : 0);
+  return (has_from || to_next(keys.lo, words)) && (has_to || to_last(keys.hi, words));
+}
+
 }  // namespace
 
 /// Notes of a range what a scan has shown of it so far, before it is shown: so the note is right
@@ -208,15 +240,31 @@ column_set reader::columns_of(const table& t, const selection& only) const {
   return only.in(t.form());
 }
 
+status reader::how_ended() const noexcept {
+  if (is_transaction_) return static_cast<const transaction*>(this)->state_;
+  return outcome::ended;
+}
+
+SPOLIA_NOINLINE status reader::said_of(const table& t, outcome why) const noexcept {
+  if (why == outcome::not_found) {
+    return session_->say(why, "table ", t.name(),
+                         " has no row with the key that was given at this snapshot: insert() or "
+                         "put() makes one");
+  }
+  if (why != outcome::dropped) return why;
+  return session_->say(why, "table ", t.name(),
+                       " was dropped: look it up again, by database::find_table()");
+}
+
 /// Throws no_result if the transaction has ended: a scan that showed nothing would be wrong.
 void reader::must_be_open() const {
-  if (session_ == nullptr) throw no_result(outcome::ended);
+  if (session_ == nullptr) throw no_result(how_ended());
 }
 
 void reader::must_exist(const table& t) const {
   if (t.when_.serves(timestamp())) [[likely]]
     return;
-  if (const outcome there = enter(t); there != outcome::ok) throw no_result(there);
+  if (const outcome there = enter(t); there != outcome::ok) throw no_result(said_of(t, there));
 }
 
 // A snapshot keeps what there was at its time. What is younger it sees without rows, or changes,
@@ -270,17 +318,25 @@ void reader::must_have_own_changes(const secondary& i) const {
 /// Throws no_result if the index is not there for this snapshot.
 void reader::must_serve(const secondary& i) const {
   must_exist(*i.of_);
-  if (!i.when_.begun(timestamp())) throw no_result(outcome::schema_changed);
-  if (i.when_.ended(timestamp())) throw no_result(outcome::dropped);
+  const auto refuse = [&](outcome why, const char* what) {
+    throw no_result({why, i.of_->in_words(i.parts_->name) + what});
+  };
+  if (!i.when_.begun(timestamp())) {
+    refuse(outcome::schema_changed, " is younger than this snapshot: begin again");
+  }
+  if (i.when_.ended(timestamp())) {
+    refuse(outcome::dropped, " was dropped: scan another one, or the table");
+  }
 }
 
 result<row> reader::find(const table& t, values key, const selection& only) const try {
-  if (session_ == nullptr) return outcome::ended;
+  if (session_ == nullptr) [[unlikely]]
+    return how_ended();
   const alone now(*this);
   const step here(*this);
-  if (!here) return outcome::ended_by_policy;
+  if (!here) return session_->way.why();
   if (!t.when_.serves(timestamp())) [[unlikely]] {
-    if (const outcome there = enter(t); there != outcome::ok) return there;
+    if (const outcome there = enter(t); there != outcome::ok) return said_of(t, there);
   }
   const column_set wanted_columns = columns_of(t, only);
   const key_words wanted = t.form().whole_key(key);
@@ -350,7 +406,7 @@ SPOLIA_NOINLINE result<row> reader::find_buried(const table& t, const key_words&
     if (found.words_ != nullptr) return found;
   }
   note_key(t, wanted);
-  return outcome::not_found;
+  return said_of(t, outcome::not_found);
 }
 
 /// Whether it pays to look for old versions before a scan comes to their rows.
@@ -451,8 +507,8 @@ void reader::show_entries(const Entries& entries, const index_range& of, const r
   if (whole) noted.finish();
 }
 
-void reader::scan_primary(const table& t, values from, values to, const scan_how& how,
-                          const row_visitor& f) const {
+void reader::scan_primary(const table& t, const key_bound& from, const key_bound& to,
+                          const scan_how& how, const row_visitor& f) const {
   must_be_open();
   must_exist(t);
   const column_set wanted = columns_of(t, how.only);
@@ -461,18 +517,15 @@ void reader::scan_primary(const table& t, values from, values to, const scan_how
                 " is not ordered: it finds one whole key. "
                 "Scan an ordered secondary index, or make the table with index_kind::ordered");
   const schema& s = t.form();
-  const key_words lo = s.encode_key(s.key(), from);
-  const key_words hi = s.encode_key(s.key(), to, ~std::uint64_t{0});
+  range_read keys{&t};
+  if (!ends_of(s, s.key(), from, to, keys)) return;
   show_entries(*t.primary_,
-               {.columns = wanted,
-                .keys = {&t, nullptr, lo, hi},
-                .words = s.key_length(s.key()),
-                .way = how.way},
-               f, [](const std::uint64_t*, const std::uint64_t*) { return true; });
+               {.columns = wanted, .keys = keys, .words = s.key_length(s.key()), .way = how.way}, f,
+               [](const std::uint64_t*, const std::uint64_t*) { return true; });
 }
 
-void reader::scan_secondary(const secondary& i, values from, values to, const scan_how& how,
-                            const row_visitor& f) const {
+void reader::scan_secondary(const secondary& i, const key_bound& from, const key_bound& to,
+                            const scan_how& how, const row_visitor& f) const {
   must_be_open();
   const table& t = *i.of_;
   must_serve(i);
@@ -482,22 +535,23 @@ void reader::scan_secondary(const secondary& i, values from, values to, const sc
   std::array<column_run, most_columns> runs;
   const std::uint64_t mask = columns_of(t, how.only).mask | i.parts_->mask;
   const column_set wanted{mask, {runs.data(), s.runs_of(mask, runs.data())}, s.whole().all};
-  const key_words lo = s.encode_key(i.parts_->columns, from);
-  const key_words hi = s.encode_key(i.parts_->columns, to, ~std::uint64_t{0});
+  range_read keys{&t, &i};
+  const bool any = ends_of(s, i.parts_->columns, from, to, keys);
   const std::uint32_t length = s.key_length(i.parts_->columns);
+  const std::size_t whole = i.parts_->columns.size();
   if (i.parts_->kind == index_kind::hash &&
-      (from.size() != i.parts_->columns.size() || from.size() != to.size() ||
-       !std::equal(lo.begin(), lo.begin() + length, hi.begin()))) {
+      (from.all().size() != whole || to.all().size() != whole ||
+       !std::equal(keys.lo.begin(), keys.lo.begin() + length, keys.hi.begin()))) {
     refuse_scan(t.in_words(i.parts_->name) +
                 " is a hash index, which finds the rows of one whole key and no ranges");
   }
+  if (!any) return;
   // An entry may be there for another version of the row.
   const auto is_of = [&](const std::uint64_t* image, const std::uint64_t* found) {
     const key_words has = s.key_of(i.parts_->columns, image);
     return std::equal(has.begin(), has.begin() + length, found);
   };
-  show_entries(*i.entries_,
-               {.columns = wanted, .keys = {&t, &i, lo, hi}, .words = length, .way = how.way}, f,
+  show_entries(*i.entries_, {.columns = wanted, .keys = keys, .words = length, .way = how.way}, f,
                is_of);
 }
 
@@ -517,7 +571,7 @@ void reader::be_limited(std::chrono::nanoseconds deadline) {
 }
 
 void reader::must_go_on(bool open) const {
-  if (!open) throw no_result(outcome::ended_by_policy);
+  if (!open) throw no_result(session_->way.why());
 }
 
 bool reader::ended() const noexcept {

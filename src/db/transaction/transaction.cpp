@@ -84,17 +84,32 @@ transaction& transaction::operator=(transaction&& from) noexcept {
 
 transaction::~transaction() { roll_back(); }
 
-outcome transaction::fail(outcome why) noexcept {
+/// Ends it; all later calls return the same.
+status transaction::fail(status why) noexcept {
   if (why == outcome::conflict) session_->conflicts.add(1);
   if (why == outcome::limit) session_->limits.add(1);
   roll_back(why);
-  state_ = why;
   return why;
 }
 
-status transaction::fail(status why) noexcept {
-  static_cast<void>(fail(why.code()));
-  return why;
+namespace {
+
+constexpr const char* is_locked =
+    " is locked by another transaction: run this one again, as transact() does";
+constexpr const char* was_changed =
+    " was changed by another transaction after this one began: run this one again, as transact() "
+    "does";
+constexpr const char* was_deleted =
+    " was deleted by another transaction after this one began: run this one again, as transact() "
+    "does";
+constexpr const char* is_another =
+    " or its indexes were changed after this transaction began: run it again, as transact() does";
+
+}  // namespace
+
+/// Gives up for a row that another transaction has, or has changed.
+outcome transaction::lose_row(const table& t, const char* how) noexcept {
+  return fail(session_->say(outcome::conflict, "a row of table ", t.name(), how)).code();
 }
 
 /// Runs one change. Without memory for it, nothing of the transaction remains. Where f throws
@@ -105,7 +120,7 @@ auto transaction::change(F&& f) -> decltype(f()) {
   no_query_runs();
   const alone now(*this);
   const step here(*this);
-  if (!here) return fail(outcome::ended_by_policy);
+  if (!here) return fail(session_->way.why());
   try {
     // f has one place here, where it is inlined.
     for (bool again = false; !again || look_for_memory(); again = true) {
@@ -125,14 +140,22 @@ auto transaction::change(F&& f) -> decltype(f()) {
   return engine_.budget_is_used_up();
 }
 
-/// What a change of the table has come to: of duplicate_key, which key that is.
+/// What a change of the table has come to, with its reason.
 inline status transaction::told(const table& t, outcome s) noexcept {
-  if (s != outcome::duplicate_key) [[likely]]
+  if (s == outcome::ok) [[likely]]
     return s;
+  return told_why(t, s);
+}
+
+SPOLIA_NOINLINE status transaction::told_why(const table& t, outcome s) noexcept {
+  if (!goes_on()) return state_;  // it has ended by this
+  if (s != outcome::duplicate_key) return said_of(t, s);
+  const std::string& name = t.name();
   if (const secondary* const i = std::exchange(session_->taken, nullptr)) {
-    return i->parts_->taken.get(s, [&] { return t.in_words(i->parts_->name); });
+    return i->parts_->taken.get(
+        s, [&] { return "index " + i->parts_->name + " of table " + name; }, &name);
   }
-  return t.parts_->taken.get(s, [&] { return "primary key of table " + t.name(); });
+  return t.parts_->taken.get(s, [&] { return "primary key of table " + name; }, &name);
 }
 
 /// Out-of-line values that are made while it lives go with it where they are not kept: unless the
@@ -152,17 +175,6 @@ class transaction::new_values {
   const value_block* const before_;
   bool kept_ = false;
 };
-
-inline status transaction::insert_told(table& t, values v) {
-  new_values made(*this);
-  const outcome s = insert_row(t, v);
-  if (s == outcome::ok) made.keep();
-  return told(t, s);
-}
-
-status transaction::insert(table& t, values v) {
-  return change([&]() -> status { return insert_told(t, v); });
-}
 
 /// A row image that goes back where it is not kept: unless the transaction has ended, and all that
 /// it had has gone.
@@ -187,6 +199,32 @@ class transaction::new_image {
   std::uint64_t* image_;
 };
 
+/// Values for all columns, as a row of the table has them. Throws std::invalid_argument and
+/// too_long where it cannot have them, and std::bad_alloc.
+class transaction::new_row {
+ public:
+  new_row(transaction& of, const table& t, values v)
+      : image(of, t), shape(t.form().encode_row(v, image.get())) {}
+
+  new_image image;
+  const std::uint64_t shape;
+};
+
+inline status transaction::insert_told(table& t, new_row& row) {
+  new_values made(*this);
+  const outcome s = insert_row(t, row);
+  if (s == outcome::ok) made.keep();
+  return told(t, s);
+}
+
+status transaction::insert(table& t, values v) {
+  return change([&]() -> status {
+    if (const outcome s = may_change(t); s != outcome::ok) return told_why(t, s);
+    new_row made(*this, t, v);
+    return insert_told(t, made);
+  });
+}
+
 /// Whether the table is there, for changes.
 inline outcome transaction::may_change(const table& t) {
   if (!t.is_of(engine_)) [[unlikely]]
@@ -195,7 +233,8 @@ inline outcome transaction::may_change(const table& t) {
   if (!now.closed && timestamp() >= now.birth && t.when_.begun(timestamp())) [[likely]]
     return outcome::ok;
   if (!now.closed) return enter(t);
-  return t.when_.ended(timestamp()) ? outcome::dropped : fail(outcome::schema_changed);
+  if (t.when_.ended(timestamp())) return outcome::dropped;
+  return fail(session_->say(outcome::schema_changed, "table ", t.name(), is_another)).code();
 }
 
 /// That changes of the table go to; it may be changed. With an index that is younger than this
@@ -207,12 +246,12 @@ inline const index_set& transaction::indexes_of(const table& t) const noexcept {
   return is_elder_in(t) ? now : engine_.no_changes;
 }
 
-outcome transaction::insert_row(table& t, values v) {
-  if (const outcome s = may_change(t); s != outcome::ok) return s;
-  new_image made(*this, t);
+/// The table may be changed.
+outcome transaction::insert_row(table& t, new_row& row) {
+  new_image& made = row.image;
   std::uint64_t* const image = made.get();
+  const std::uint64_t shape = row.shape;
   const schema& form = t.form();
-  const std::uint64_t shape = form.encode_row(v, image);
   each_column(form.apart(), [&](std::uint32_t c) { make_apart(image + form.span_of(c).first); });
   const key_words key = form.key_of(form.key(), image);
   if (sees_buried(t, key)) return outcome::duplicate_key;
@@ -344,7 +383,7 @@ std::optional<outcome> transaction::take_over(table& t, std::uint64_t slot, cons
 result<editor> transaction::edit(table& t, values key) {
   return change([&]() -> result<editor> {
     const write_number number = lock_key(t, key);
-    if (!number) return number.why();
+    if (!number) return told_why(t, number.why());
     session_->writes[*number].pinned = true;
     return editor(*session_, *number);
   });
@@ -353,7 +392,7 @@ result<editor> transaction::edit(table& t, values key) {
 result<row> transaction::lock(table& t, values key) {
   return change([&]() -> result<row> {
     const write_number number = lock_key(t, key);
-    if (!number) return number.why();
+    if (!number) return told_why(t, number.why());
     pending_write& w = session_->writes[*number];
     w.fetch(every_column);
     row_image& image = session_->results.take(t.form().words());
@@ -371,49 +410,43 @@ status transaction::update(table& t, values key, std::span<const assignment> cha
   }
   return change([&]() -> status {
     const outcome there = may_change(t);  // else nothing is known of its columns
-    if (there != outcome::ok) return there;
+    if (there != outcome::ok) return told_why(t, there);
     std::size_t count = 0;
     for (const assignment& a : changes) {
       to[count++] = {&t.form().column(a.column), &a.to};
       may_be_set(*to[count - 1].column, a.to);
     }
     const write_number number = lock_key(t, key);
-    if (!number || count == 0) return number.why();
+    if (!number || count == 0) return told(t, number.why());
     return told(t, assign(*number, {to.data(), count}));
   });
 }
 
-status transaction::put(table& t, values v) {
-  return change([&]() -> status {
-    if (const outcome s = may_change(t); s != outcome::ok) return s;
+/// The values are encoded once, before it is known whether the row is there: what may not be stored
+/// is refused, row or no row.
+put_status transaction::put(table& t, values v) {
+  return change([&]() -> put_status {
+    if (const outcome s = may_change(t); s != outcome::ok) return told_why(t, s);
     const schema& form = t.form();
-    {
-      const new_image checked(*this, t);  // what may not be stored is refused, row or no row
-      form.encode_row(v, checked.get());
-    }
-    std::array<argument, most_columns> key;
-    std::size_t parts = 0;
-    std::uint64_t of_key = 0;
-    for (const std::uint32_t c : form.key()) {
-      key[parts++] = v[c];
-      of_key |= std::uint64_t{1} << c;
-    }
-    const write_number number = lock_key(t, values(key.data(), parts));
-    if (number.why() == outcome::not_found) return insert_told(t, v);
-    if (!number) return number.why();
+    new_row made(*this, t, v);
+    const std::uint64_t* const image = made.image.get();
+    const write_number number = lock_key(t, form.key_of(form.key(), image));
+    if (number.why() == outcome::not_found) return {insert_told(t, made), true};
+    if (!number) return told_why(t, number.why());
     std::array<column_value, most_columns> to;
     std::size_t count = 0;
     for (const column_layout& c : form.columns()) {
-      if ((of_key >> c.number & 1U) == 0) to[count++] = {&c, &v[c.number]};
+      if ((form.keyed() >> c.number & 1U) == 0) to[count++] = {&c, &v[c.number]};
     }
-    return count == 0 ? status() : told(t, assign(*number, {to.data(), count}));
+    if (count == 0) return outcome::ok;
+    return told(t, assign(*number, {to.data(), count}, image));
   });
 }
 
 status transaction::erase(table& t, values key) {
   return change([&]() -> status {
     const write_number number = lock_key(t, key);
-    if (!number) return number.why();
+    if (!number) return told_why(t, number.why());
     pending_write& w = touch(*number);
     w.shape = 0;
     if (w.changed && (w.sets & w.indexes->columns) != 0) take_back_former(w, w.image, w.sets);
@@ -432,13 +465,19 @@ status transaction::set(std::uint32_t number, const column_value& to) {
   });
 }
 
-/// Writes the values' words to `to`, one after the other; out-of-line values get their blocks.
-/// Throws std::invalid_argument: one does not fit; then there are no new blocks.
-void transaction::encode_changes(std::span<const column_value> changes, std::uint64_t* to) {
+/// Writes the values' words to `to`, one after the other, which a row's image has already unless
+/// that is null; out-of-line values get their blocks. Throws std::invalid_argument: one does not
+/// fit; then there are no new blocks.
+void transaction::encode_changes(std::span<const column_value> changes, const std::uint64_t* image,
+                                 std::uint64_t* to) {
   std::uint64_t* at = to;
   for (const auto& [c, v] : changes) {
-    std::fill_n(at, c->words, 0);
-    if (!v->null()) c->encode(*v, at);
+    if (image != nullptr) {
+      std::copy_n(image + c->first, c->words, at);
+    } else {
+      std::fill_n(at, c->words, 0);
+      if (!v->null()) c->encode(*v, at);
+    }
     at += c->words;
   }
   at = to;
@@ -466,8 +505,9 @@ class transaction::short_images {
 };
 
 /// Makes all of the changes, or none: unique indexes are checked for the row as it is after the
-/// last one.
-outcome transaction::assign(std::uint32_t number, std::span<const column_value> changes) {
+/// last one. The image, unless it is null, has the values.
+outcome transaction::assign(std::uint32_t number, std::span<const column_value> changes,
+                            const std::uint64_t* image) {
   std::uint64_t bits = 0;
   std::uint64_t nulls = 0;
   std::size_t words = 0;
@@ -481,7 +521,7 @@ outcome transaction::assign(std::uint32_t number, std::span<const column_value> 
   const short_images here(*this);
   std::uint64_t* const fresh = session_->images.take(words);
   new_values made(*this);
-  encode_changes(changes, fresh);
+  encode_changes(changes, image, fresh);
   pending_write& w = touch(number);
   const bool indexed = (w.indexes->columns & bits) != 0;
   std::uint64_t* const old = indexed ? session_->images.take(w.words()) : nullptr;
@@ -551,7 +591,7 @@ transaction::write_number transaction::lock_row(table& t, std::uint64_t slot,
     writes.pop_back();
     if (!has_slot()) return slot_is_gone;
     if (!locked && is_locked_by_caller(*place.head)) refuse_what_the_caller_has();
-    return fail(outcome::conflict);
+    return lose_row(t, locked ? was_changed : is_locked);
   }
   const std::uint64_t shape = place.head->shape.load_relaxed();
   // The entry was there after our snapshot: a row of another key would be committed later than it.
@@ -646,11 +686,15 @@ bool transaction::begins_late(const table& t, row_head& row) {
 
 transaction::write_number transaction::lock_key(table& t, values key) {
   if (const outcome there = may_change(t); there != outcome::ok) return there;
-  const key_words wanted = t.form().whole_key(key);
+  return lock_key(t, t.form().whole_key(key));
+}
+
+/// The table may be changed.
+inline transaction::write_number transaction::lock_key(table& t, const key_words& wanted) {
   for (;;) {
     const std::uint64_t slot = t.primary_->find(wanted);
     if (slot == no_slot) {
-      if (sees_buried(t, wanted)) return fail(outcome::conflict);  // it has gone since
+      if (sees_buried(t, wanted)) return lose_row(t, was_deleted);
       note_key(t, wanted);
       return outcome::not_found;
     }
@@ -668,7 +712,7 @@ transaction::write_number transaction::lock_key(table& t, values key) {
       session_->changes.give(w.image, w.words());
       session_->writes.pop_back();
     }
-    if (!own_end && sees_buried(t, wanted)) return fail(outcome::conflict);  // it has gone since
+    if (!own_end && sees_buried(t, wanted)) return lose_row(t, was_deleted);
     if (!held) note_key(t, wanted);
     return outcome::not_found;
   }
@@ -816,7 +860,12 @@ outcome transaction::unique_in(const pending_write& w, const secondary& i, const
   if (found == outcome::duplicate_key) session_->taken = &i;
   if (found != outcome::conflict) return found;
   if (by_caller) refuse_what_the_caller_has();
-  return fail(outcome::conflict);
+  return fail(said(outcome::conflict,
+                   [&] {
+                     return "another transaction has, or wants, the same value in " +
+                            t.in_words(i.parts_->name) + ": run this one again, as transact() does";
+                   }))
+      .code();
 }
 
 /// Whether the row in the slot, which has not the key at our snapshot, has it now.
@@ -837,44 +886,6 @@ void transaction::refuse_in_query() {
       "spolia::db: a transaction is changed or ended by what it has called: a condition of its "
       "query, or on_slow_reader. Do it when that has returned, or in the function of a scan, or "
       "use a transaction of its own");
-}
-
-// --- memory that the budget refuses --------------------------------------------------------------
-
-/// As engine's. The program that is asked must not use this transaction.
-bool transaction::end_slow(bool pressed) {
-  class asked_now {
-   public:
-    explicit asked_now(const transaction& by) noexcept
-        : by_(by), of_(*by.session_), outer_(std::exchange(of_.asked, true)) {
-      ++by.in_use_;
-    }
-    asked_now(const asked_now&) = delete;
-    asked_now& operator=(const asked_now&) = delete;
-    ~asked_now() {
-      of_.asked = outer_;
-      --by_.in_use_;
-    }
-
-   private:
-    const transaction& by_;
-    session& of_;
-    const bool outer_;
-  };
-  const asked_now here(*this);
-  return engine_.end_slow(gated_ ? &session_->way : nullptr, pressed);
-}
-
-/// options::budget is used up: ends readers and transactions that hold memory for too long, and
-/// collects. True: it is worth another try. Those whose time is over are ended at once. The rest is
-/// done once in a while, since a program may go on after each refusal. Throws what on_slow_reader
-/// throws.
-bool transaction::look_for_memory() {
-  const bool again = engine_.may_look_for_memory();
-  if (!again && !engine_.gates.due()) return false;
-  if (!end_slow(again) && !again) return false;
-  engine_.collect();
-  return true;
 }
 
 }  // namespace db
