@@ -5,9 +5,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include <spolia/reclaim.hpp>
 
@@ -219,6 +222,41 @@ TEST(courtesy_of_token, keeps_its_pace_for_a_budget) {
   const std::uint64_t busy = rounds_in(d, 1000, 64);
   const std::uint64_t few = rounds_in(d, 1000, 1);
   EXPECT_GT(few * 2, busy);
+}
+
+/// How often the paper's ring has passed its token on as each block of one batch is freed. The
+/// thread is alone in it, so the token is back at once.
+template <class Ring>
+std::vector<std::uint64_t> passes_by_each_free(std::size_t blocks) {
+  using home = domain<Ring, batch>;
+  std::vector<std::uint64_t> passes;
+  home d;
+  std::uint64_t before = 0;
+  struct block : home::header {
+    explicit block(const std::function<void()>& f) : at_end(f) {}
+    ~block() { at_end(); }
+    const std::function<void()>& at_end;
+  };
+  const std::function<void()> count = [&] { passes.push_back(d.stats().epochs - before); };
+  {
+    auto guard = d.enter();
+    for (std::size_t i = 0; i < blocks; ++i) guard.retire(d.template make<block>(count));
+  }
+  for (int i = 0; i < 3; ++i) {
+    before = d.stats().epochs;
+    auto guard = d.enter();
+  }
+  return passes;
+}
+
+TEST(token_rings, differ_in_when_the_token_goes_on) {
+  constexpr std::size_t blocks = 350;
+  using all = std::vector<std::uint64_t>;
+  all looks;
+  for (std::size_t i = 0; i < blocks; ++i) looks.push_back(1 + i / 100);
+  EXPECT_EQ(passes_by_each_free<token_naive>(blocks), all(blocks, 0)) << "after the batch";
+  EXPECT_EQ(passes_by_each_free<token_pass_first>(blocks), all(blocks, 1)) << "before it";
+  EXPECT_EQ(passes_by_each_free<token_periodic>(blocks), looks) << "and each hundred frees";
 }
 
 template <class Domain>
