@@ -254,6 +254,35 @@ TYPED_TEST(counted_maps, failing_allocations_change_nothing) {
   }
 }
 
+/// Whatever fails: also where the thread's log is full, and where a way is copied.
+TEST(counted_tree, an_update_that_fails_is_not_counted) {
+  counted_tree<int, int> m;
+  std::uint64_t failures = 0;
+  const auto fails_at_first = [&](const auto& change) {
+    const std::size_t before = m.size_approx();
+    for (std::uint64_t n = 1;; ++n) {
+      try {
+        const fail_after nth(n);
+        EXPECT_TRUE(change());
+        return;
+      } catch (const std::bad_alloc&) {
+        ++failures;
+      }
+      EXPECT_EQ(m.size_approx(), before);
+    }
+  };
+  for (int key : {4, 2, 8, 6, 7}) fails_at_first([&] { return m.insert(key, key); });
+  fails_at_first([&] { return m.erase(4); });
+  EXPECT_GE(failures, 1U);
+  failures = 0;
+  for (int i = 0; i < 600; ++i) {
+    fails_at_first([&] { return m.erase(7); });
+    fails_at_first([&] { return m.insert(7, i); });
+  }
+  EXPECT_GE(failures, 2U) << "the log was never full";
+  EXPECT_EQ(m.size_approx(), 4U);
+}
+
 /// Its copies are made while a writer has its turn, or is about to have it.
 struct parks {
   static inline thread_local parking_spot* at = nullptr;
@@ -321,15 +350,45 @@ TEST(counted_btree, a_forked_child_where_a_leaf_was_being_divided) {
   EXPECT_TRUE(counted::drain());
 }
 
+/// Values that change the map as they end: they do so after the update that has taken them out.
+struct acts_at_end {
+  const std::function<void()>* act;
+  ~acts_at_end() { (*act)(); }
+};
+template <class Map>
+void expect_values_to_act_after_updates() {
+  Map* of = nullptr;
+  const std::function<void()> act = [&of] {
+    if (of != nullptr) of->erase(7);
+  };
+  {
+    Map m;
+    of = &m;
+    for (int i = 0; i < 4000; ++i) {
+      m.insert_or_assign(i % 8, acts_at_end{&act});
+      if (i % 5 == 0) m.erase(i * 3 % 8);
+    }
+    EXPECT_TRUE(counted::drain());
+    EXPECT_FALSE(m.contains(7));
+    of = nullptr;
+  }
+  EXPECT_TRUE(counted::drain());
+}
+TEST(counted_maps_with_acts, run_them_without_a_lock) {
+  expect_values_to_act_after_updates<counted_tree<int, acts_at_end>>();
+  expect_values_to_act_after_updates<counted_hash<int, acts_at_end>>();
+}
+
 // ---- locks of nodes
 
 /// Calls what it is told to as it compares with that key.
 struct watched_order {
-  static inline thread_local int key = -1;
+  static constexpr int none = -1000;
+  static inline thread_local int key = none;
   static inline thread_local std::function<void()> then;
   bool operator()(int a, int b) const {
     if (a == key || b == key) {
-      key = -1;
+      key = none;
       then();
     }
     return a < b;
@@ -338,6 +397,29 @@ struct watched_order {
 void at_comparison_with(int key, std::function<void()> then) {
   watched_order::then = std::move(then);
   watched_order::key = key;
+}
+
+/// While a thread stands at a node, another one takes that out: what hangs below it hangs elsewhere
+/// by then, and must be found, whichever way the thread goes on.
+TEST(counted_tree, what_hung_below_a_node_that_was_just_taken_out_is_there) {
+  using map = counted_tree<int, int, thin_family, watched_order>;
+  for (const int sign : {1, -1}) {
+    const int lowest = 3 * sign;
+    using look = std::function<bool(map&)>;
+    const std::vector<look> looks = {[&](map& m) { return m.contains(lowest); },
+                                     [&](map& m) { return m.lower_bound(lowest)->first == lowest; },
+                                     [&](map& m) { return m.last_upto(lowest)->first == lowest; },
+                                     [&](map& m) { return !m.insert(lowest, 1); },
+                                     [&](map& m) { return !m.insert_or_assign(lowest, 1); },
+                                     [&](map& m) { return m.erase(lowest); }};
+    for (std::size_t i = 0; i < looks.size(); ++i) {
+      map m;
+      for (const int key : {1, 2, 3}) m.insert(sign * key, 0);
+      at_comparison_with(2 * sign, [&] { std::thread([&] { m.erase(2 * sign); }).join(); });
+      EXPECT_TRUE(looks[i](m)) << i << " of " << sign;
+      EXPECT_FALSE(m.contains(2 * sign));
+    }
+  }
 }
 
 /// f() on another thread: whether it has ended while `holder` was parked.
@@ -378,9 +460,10 @@ TEST(counted_tree, a_writer_that_stops_holds_up_neither_readers_nor_writers_else
 }
 
 /// However long a thread is stopped, it holds up what it looks at, and not what was taken out after
-/// that: keys ascend, and the lowest goes, so each node has hung below the one before it.
+/// that: keys ascend, and the lowest goes, or descend, and the highest goes. So each node has hung
+/// below the one before it.
 template <class Stop>
-void expect_few_held_up(std::int64_t most, const Stop& stop_at_first) {
+void expect_few_held_up(std::int64_t most, const Stop& stop_at_first, int sign = 1) {
   ledger book;
   {
     counted_tree<int, booked, thin_family, watched_order> m;
@@ -388,11 +471,11 @@ void expect_few_held_up(std::int64_t most, const Stop& stop_at_first) {
       static_cast<void>(counted::drain());
       return book.live() - static_cast<std::int64_t>(m.size_approx());
     };
-    for (int key = 0; key < 8; ++key) m.insert(key, booked(book, 1));
+    for (int key = 0; key < 8; ++key) m.insert(sign * key, booked(book, 1));
     parked_thread stopped([&](parking_spot& spot) { stop_at_first(m, spot); });
     for (int key = 8; key < 200; ++key) {
-      m.insert(key, booked(book, 1));
-      EXPECT_TRUE(m.erase(key - 8));
+      m.insert(sign * key, booked(book, 1));
+      EXPECT_TRUE(m.erase(sign * (key - 8)));
     }
     EXPECT_GE(held_up(), 1);
     EXPECT_LE(held_up(), most);
@@ -403,9 +486,12 @@ void expect_few_held_up(std::int64_t most, const Stop& stop_at_first) {
   book.expect_empty();
 }
 TEST(counted_tree, a_stalled_thread_holds_up_what_it_looks_at_alone) {
-  expect_few_held_up(2, [](auto& m, parking_spot& spot) {
-    EXPECT_TRUE(m.visit(2, [&](const booked&) { spot.park(); }));
-  });
+  for (const int sign : {1, -1}) {
+    const auto visit = [sign](auto& m, parking_spot& spot) {
+      EXPECT_TRUE(m.visit(sign * 2, [&](const booked&) { spot.park(); }));
+    };
+    expect_few_held_up(2, visit, sign);
+  }
   expect_few_held_up(4, [](auto& m, parking_spot& spot) {
     at_comparison_with(3, [&] { spot.park(); });
     EXPECT_FALSE(m.erase(3));  // by then it is gone
@@ -414,6 +500,26 @@ TEST(counted_tree, a_stalled_thread_holds_up_what_it_looks_at_alone) {
     at_comparison_with(3, [&] { spot.park(); });
     EXPECT_TRUE(m.upper_bound(3).has_value());
   });
+}
+
+/// The same where a node with two children goes, and that on the way to the next key is copied.
+TEST(counted_tree, a_stalled_thread_does_not_hold_up_what_hung_below_two_children) {
+  for (const int stalled : {8, 12}) {
+    ledger book;
+    counted_tree<int, booked> m;
+    const std::vector<int> keys = {8, 4, 12, 2, 6, 10, 14};
+    for (const int key : keys) m.insert(key, booked(book, 1));
+    parked_thread reader([&](parking_spot& spot) {
+      EXPECT_TRUE(m.visit(stalled, [&](const booked&) { spot.park(); }));
+    });
+    for (const int key : keys) EXPECT_TRUE(m.erase(key));
+    static_cast<void>(counted::drain());
+    EXPECT_GE(book.live(), 1);
+    EXPECT_LE(book.live(), 2);
+    reader.release();
+    EXPECT_TRUE(counted::drain());
+    book.expect_empty();
+  }
 }
 
 /// Parks before a link is set, or after it.
@@ -444,6 +550,20 @@ void expect_usable_where_an_erasure_was_lost() {
             0);
   writer.release();
   EXPECT_EQ(m.size_approx(), 7U);
+}
+TEST(counted_tree, a_forked_child_where_an_insertion_was_under_way) {
+  counted_tree<int, int, parking_at_link<true>> m;
+  m.insert(1, 1);
+  parked_thread writer([&](parking_spot& spot) {
+    parks::at = &spot;
+    EXPECT_TRUE(m.insert(2, 2));
+  });
+  EXPECT_EQ(status_of_child([&] {
+              EXPECT_EQ(m.find(2), 2);
+              EXPECT_GE(m.size_approx(), 2U) << "rather a pair too many";
+            }),
+            0);
+  writer.release();
 }
 TEST(counted_tree, a_forked_child_where_an_erasure_was_under_way) {
   expect_usable_where_an_erasure_was_lost<false>();

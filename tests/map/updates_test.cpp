@@ -169,6 +169,39 @@ TYPED_TEST(updates_by_value, a_value_that_only_looks_the_same_is_another) {
   EXPECT_FALSE(m.contains(7));
 }
 
+/// Where a node with two children is erased, those on the way to the next key are copied.
+TEST(updates_beside_copies, a_value_stays_the_same_in_a_copied_node_and_another_one_does_not) {
+  counted_tree<int, std::string> m;
+  for (const int key : {40, 20, 80, 60, 50, 45}) m.insert(key, "first");
+  const auto update_beside = [&m](const std::function<void()>& change) {
+    std::vector<std::string> seen;
+    EXPECT_EQ(m.update(60,
+                       [&](std::string& v) {
+                         if (seen.empty()) elsewhere_meanwhile(change);
+                         seen.push_back(v);
+                         v += "!";
+                       }),
+              updated);
+    return seen;
+  };
+  using texts = std::vector<std::string>;
+  EXPECT_EQ(update_beside([&] { m.erase(40); }), texts{"first"});
+  EXPECT_EQ(update_beside([&] {
+              m.insert_or_assign(60, "second");
+              m.erase(45);
+            }),
+            (texts{"first!", "second"}));
+  EXPECT_EQ(update_beside([&] { m.erase(50); }), texts{"second!"}) << "it comes in its place";
+  EXPECT_EQ(update_beside([&] {
+              m.erase(60);
+              m.insert(60, "third");
+              m.insert(10, "first");
+              m.erase(20);
+            }),
+            (texts{"second!!", "third"}));
+  EXPECT_EQ(m.find(60), "third!");
+}
+
 TYPED_TEST(updates_by_value, a_copy_that_fails_changes_nothing) {
   typename TypeParam::template of<int, lookalike> m;
   m.insert(7, lookalike(1));

@@ -58,7 +58,7 @@
 ///              has changed.
 /// Fork:        in the child, locks of threads that were lost go to the next thread that wants
 ///              them. Each change is one setting of a link, so the map is as before it or as after
-///              it; size_approx() may count a pair too many for each lost insertion.
+///              it; size_approx() may count a pair too many for each lost update.
 /// Cost:        logarithmic in a tree that was filled in random order, linear in one that was
 ///              filled in ascending order.
 /// Keys and values that erasures of nodes with two children, and replacements of values, copy are
