@@ -238,8 +238,8 @@ TYPED_TEST(snapshot_hash_of, a_held_snapshot_costs_what_it_sees) {
 
 TYPED_TEST(snapshot_hash_of, accounts_for_what_snapshots_hold) {
   typename TestFixture::numbers m(
-      this->time, {.buckets = 128, .load = 8, .collector = eager_options<TypeParam>()});
-  for (std::uint64_t k = 0; k < 100; ++k) m.insert(k, 0);
+      this->time, {.buckets = 128, .load = 16, .collector = eager_options<TypeParam>(), .seed = 1});
+  for (std::uint64_t k = 0; k < 1500; ++k) m.insert(k, 0);  // some in each bucket
   const auto changed = [&](std::uint64_t first, std::uint64_t end) {
     for (std::uint64_t k = first; k < end; ++k) m.insert_or_assign(k, k);
   };
@@ -516,6 +516,44 @@ TEST(snapshot_hash, passes_empty_buckets_together) {
   };
   EXPECT_LT(8 * shortest(at_a_lease), one_by_one);
   EXPECT_EQ(seen, 20);
+}
+
+/// Each version's block, as its domain counts those that are there.
+TEST(snapshot_hash, lets_go_of_buckets_that_are_empty) {
+  constexpr int keys = 20000;
+  snapshot_hash<int, int> m({.buckets = 4096, .load = 2});
+  const auto fill = [&] {
+    for (int k = 0; k < keys; ++k) m.insert(k, k);
+  };
+  const auto empty = [&] {
+    for (int k = 0; k < keys; ++k) m.erase(k);
+    EXPECT_EQ(m.size_approx(), 0U);
+  };
+  const auto versions = [&] { return m.account().current; };
+  fill();
+  EXPECT_GT(versions(), 6000U);
+  empty();
+  EXPECT_LT(versions(), 600U) << "by itself";
+  const auto all_found = [&] {
+    for (int k = 0; k < keys; ++k) {
+      if (m.find(k) != k) return false;
+    }
+    return true;
+  };
+  fill();
+  EXPECT_TRUE(all_found());
+  {
+    const snapshot held(m.time());
+    empty();
+    m.collect();
+    EXPECT_EQ(m.size(held), std::size_t{keys});
+    EXPECT_GT(versions(), 6000U) << "what a snapshot sees stays";
+  }
+  m.collect();
+  EXPECT_EQ(versions(), 0U);
+  EXPECT_EQ(m.size(snapshot(m.time())), 0U);
+  fill();
+  EXPECT_TRUE(all_found());
 }
 
 TEST(snapshot_hash, shares_a_domain) {

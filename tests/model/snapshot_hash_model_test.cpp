@@ -69,15 +69,20 @@ struct world {
     const auto* const found = table.find_at(here, then.timestamp(), key);
     return found == nullptr ? -1 : found->value();
   }
-  /// What 0 and 1 map to at one instant, if that can be told without a snapshot.
-  std::optional<std::array<int, 2>> find_both() {
+  /// What 0 and 1 map to at one instant, if that can be told without a snapshot; -1: nothing.
+  std::optional<std::array<int, 2>> look_at_both() {
     const std::array<int, 2> keys{0, 1};
     const std::array<const int*, 2> asked{&keys[0], &keys[1]};
     std::array<const int*, 2> found{};
     auto here = versions.enter();
     if (!table.find_each_now(here, time.now(), asked, found.data())) return std::nullopt;
-    model::check(found[0] != nullptr && found[1] != nullptr, "a key is in neither half");
-    return std::array<int, 2>{*found[0], *found[1]};
+    const auto shown = [](const int* value) { return value == nullptr ? -1 : *value; };
+    return std::array<int, 2>{shown(found[0]), shown(found[1])};
+  }
+  std::optional<std::array<int, 2>> find_both() {
+    const auto seen = look_at_both();
+    model::check(!seen || ((*seen)[0] >= 0 && (*seen)[1] >= 0), "a key is in neither half");
+    return seen;
   }
   /// How many of the keys below `end` a snapshot shows.
   int shown(const snapshot& then, int end) {
@@ -171,6 +176,57 @@ void a_snapshot_meets_empty_buckets(model::scenario& run) {
     const snapshot now(w->time);
     const int found = w->find(now, 0);
     model::check(w->shown(now, 1) == (found < 0 ? 0 : 1), "a pair was passed");
+  });
+  run.finally([=] { w->end(); });
+}
+
+/// The only bucket becomes empty, and gives its version up, beside a snapshot, its pairs and an
+/// update.
+void a_snapshot_meets_a_bucket_that_shrinks(model::scenario& run) {
+  auto w = std::make_shared<sl>(false);
+  run.thread([=] {
+    w->table.erase(0);
+    w->table.shrink();
+  });
+  run.thread([=] {
+    const snapshot now(w->time);
+    const int found = w->find(now, 0);
+    model::check(w->shown(now, 1) == (found < 0 ? 0 : 1), "a pair was passed");
+    model::check(w->find(now, 0) == found, "a snapshot saw two instants");
+  });
+  run.finally([=] { w->end(); });
+}
+void updates_meet_a_bucket_that_shrinks(model::scenario& run) {
+  auto w = std::make_shared<sl>(false);
+  auto inserted = std::make_shared<bool>(false);
+  run.thread([=] {
+    w->table.erase(0);
+    w->table.shrink();
+  });
+  run.thread([=] {
+    *inserted = w->insert(0, 1);
+    const int found = w->find(0);
+    model::check(found == (*inserted ? 1 : -1) || (!*inserted && found == 0), "a key was lost");
+  });
+  run.finally([=] {
+    model::check(w->find(0) == (*inserted ? 1 : -1), "an update is lost");
+    w->end();
+  });
+}
+/// One key changes, then the other one goes and its bucket with it.
+void a_look_at_two_keys_of_which_one_goes(model::scenario& run) {
+  auto w = std::make_shared<sl>();
+  w->assign(1, 1);  // divides
+  {
+    const snapshot moves_the_clock(w->time);
+  }
+  run.thread([=] {
+    w->assign(0, 10);
+    w->table.erase(1);
+  });
+  run.thread([=] {
+    const auto seen = w->look_at_both();
+    model::check(!seen || (*seen)[1] >= 0 || (*seen)[0] == 10, "two instants were seen as one");
   });
   run.finally([=] { w->end(); });
 }
@@ -294,6 +350,17 @@ TEST(snapshot_hash_empty_buckets, are_passed_by_snapshots_that_see_no_pairs) {
     expect_found(a_snapshot_meets_empty_buckets<dl>, fault, at_most_in_order(2),
                  "a pair was passed");
   }
+}
+TEST(snapshot_hash_empty_buckets, let_go_of_what_no_snapshot_sees) {
+  expect_clean(a_snapshot_meets_a_bucket_that_shrinks, at_most_in_order(2));
+  expect_clean(updates_meet_a_bucket_that_shrinks, at_most_in_order(1));
+  expect_found(a_snapshot_meets_a_bucket_that_shrinks, "sl_rt.forgets_what_is_seen",
+               at_most_in_order(2), "a snapshot saw two instants");
+}
+TEST(snapshot_hash_empty_buckets, are_not_taken_for_older_than_they_are) {
+  expect_clean(a_look_at_two_keys_of_which_one_goes, at_most_in_order(2));
+  expect_found(a_look_at_two_keys_of_which_one_goes, "hash.forgets_since_when", at_most_in_order(2),
+               "two instants were seen as one");
 }
 TYPED_TEST(snapshot_hash_model, snapshots_outlast_growth) {
   expect_clean(growth_under_a_snapshot<TypeParam>, at_most(1));

@@ -23,6 +23,10 @@
 //   has no version at its snapshot, the pairs were in the bucket with one bit less.
 //   No thread waits for another, each update divides one bucket at most in each round, and a
 //   snapshot goes on reading the buckets that were there.
+// Shrinking. With sl_rt, a bucket whose last pair went lets go of its version when no snapshot sees
+//   an older one: all such buckets share a version that says they were always empty
+//   (detail/empty_versions.hpp). Updates that make a bucket empty see to it, and to others on the
+//   way; collect() sees to all. The table's words stay: a bucket may have pairs again at once.
 // Protects:    what find(now, ...) and all(now) give stays while the snapshot lives, without a
 //              guard. No operation holds a guard longer than a look into one bucket takes (16 or
 //              32 of them where many are passed), besides what visit's f does.
@@ -34,10 +38,12 @@
 // Progress:    find, contains, visit and what looks at snapshots: wait-free, but for buckets
 //              divided meanwhile. Updates: lock-free. Both besides the collector's upkeep.
 // Bound:       a version for each bucket that has begun, 2^levels at most, and what the collector
-//              promises besides. The table does not shrink; buckets without pairs are passed 64 at
-//              a time, so a look at all pairs takes as long as there are pairs, and besides some
-//              nanoseconds for each 64 buckets (detail/bucket_group.hpp).
-// Memory:      a word a bucket; about 136 bytes a version and its pairs.
+//              promises besides. With sl_rt, after collect() and without snapshots: a version for
+//              each bucket that has pairs, or was changed by a batch last. Buckets without pairs
+//              are passed 64 at a time, so a look at all pairs takes as long as there are pairs,
+//              and besides some nanoseconds for each 64 buckets (detail/bucket_group.hpp).
+// Memory:      a word a bucket, as many as the most pairs so far wanted; about 136 bytes a version
+//              and its pairs.
 // Keys and values: any that can be moved. If copying them is copying bytes, and at most 32 of them,
 //              versions hold them, and an update copies those of its bucket. All others lie in
 //              counted blocks, and versions hold pointers: nothing of the user's is ever copied but
@@ -361,8 +367,12 @@ class snapshot_hash
 
   // ------------------------------------------------------------------------------------- upkeep
 
-  /// Lets go of what no snapshot needs and updates have not come to yet: for idle times.
-  void collect() { collector_.collect(); }
+  /// Lets go of what no snapshot needs and updates have not come to yet, and of what empty buckets
+  /// have: for idle times. Looks at each bucket besides. May throw std::bad_alloc.
+  void collect() {
+    collector_.collect();
+    core_.shrink();
+  }
   /// Which versions there are, and which snapshots hold them: see holdings.hpp. Takes as long as
   /// there are versions, and collects. May throw std::bad_alloc.
   [[nodiscard]] holdings account() { return core_.account(); }

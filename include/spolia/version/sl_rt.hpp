@@ -31,6 +31,11 @@
 //      of them is left at w: the walk ends there (flagged_only).
 //   3. A thread that was there under an earlier guard is protected by it.
 //   So no thread loads w.left, which goes on leading to u.
+// Or it was the newest version of its list, and forget() has put another one in its place, that
+//   leads to nothing. It is in no other version's left pointer, and it has not ended: either the
+//   head went on from it to a newer one, or to that, and the thread that made it do so has the
+//   version. All that is older ended at or before its stamp, and is retired as above; the new one
+//   does for it what w does.
 //
 // Departures from the paper and its artifact:
 //   D1  The tracker holds versions, not lists: none is there twice, what has been cut off already
@@ -95,6 +100,21 @@ class sl_rt final
       return base::finish(*old, s.guard(), mine);
     }
     this->track(*old, until, mine);
+  }
+
+  /// Puts `instead` in the place of `newest`, the newest version of the list, which has its stamp,
+  /// and gives that up; unless a snapshot sees an older one, or another thread was faster. For
+  /// readers the two say the same. `instead` has a stamp of 0, and is the caller's: it may be in
+  /// several lists, and is never ended. In a prepared session.
+  bool forget(session& s, list& l, version* newest, version* instead) noexcept {
+    // relaxed: the caller has seen it set.
+    const bool seen = !is_obsolete(newest->since.load_relaxed());
+    if (seen && !SPOLIA_FAULT("sl_rt.forgets_what_is_seen")) return false;
+    if (!l.replace(newest, instead)) return false;
+    figures& mine = base::figures_of(s);
+    mine.ended.add(1);
+    base::retire(*newest, s.guard(), mine);
+    return true;
   }
 
   void close() noexcept {

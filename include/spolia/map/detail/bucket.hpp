@@ -118,10 +118,11 @@ class bucket : public pair_block<bucket_head<Collector>, Pair> {
   /// known that there is something to change: others may go on reading here.
   void prefetch_to_replace(const void* head) const noexcept {
     __builtin_prefetch(head, 1);
+    const pairs all = this->all();
+    if (all.empty()) return;  // other buckets may share it: empty_versions.hpp
     const auto* const at = reinterpret_cast<const char*>(this);
     for (std::size_t line = 0; line < 3; ++line) __builtin_prefetch(at + 64 * line, 1);
     // Nothing after the last pair, for that is another version's.
-    const pairs all = this->all();
     const auto* const first = reinterpret_cast<const char*>(all.data());
     const std::size_t bytes = std::min<std::size_t>(all.size_bytes(), 512);
     for (std::size_t i = 64; i <= bytes; i += 64) __builtin_prefetch(first + i, 1);

@@ -34,14 +34,18 @@ class bucket_group {
   }
   /// It is not, after all.
   void take_back() noexcept { with_pairs_.fetch_sub_release(1); }
-  /// It has none from this time on.
-  void leave(std::uint64_t since) noexcept {
+  /// It has none from this time on. Says how often that was so here, or a little less.
+  std::uint32_t leave(std::uint64_t since) noexcept {
     std::uint64_t seen = empty_since_.load_relaxed();
     while (seen < since && !empty_since_.cas_weak_relaxed(seen, since)) {
     }
     // release → is_empty_at(): the time is there. Otherwise a snapshot from before could see a
     // count of 0 with an earlier time.
     with_pairs_.fetch_sub_release(1);
+    // relaxed, and in two steps: it is for a rate.
+    const std::uint32_t left = left_.load_relaxed() + 1;
+    left_.store_relaxed(left);
+    return left;
   }
 
   /// Whether none of the buckets has a pair at a snapshot's time.
@@ -52,7 +56,8 @@ class bucket_group {
   }
 
  private:
-  atomic<std::uint64_t> with_pairs_{0};
+  atomic<std::uint32_t> with_pairs_{0};
+  atomic<std::uint32_t> left_{0};
   atomic<std::uint64_t> empty_since_{0};
 };
 

@@ -17,6 +17,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/bucket.hpp>
 #include <spolia/map/detail/bucket_table.hpp>
+#include <spolia/map/detail/empty_versions.hpp>
 #include <spolia/map/detail/fresh.hpp>
 #include <spolia/map/detail/hash_spread.hpp>
 #include <spolia/map/detail/hash_tags.hpp>
@@ -151,7 +152,12 @@ class snapshot_hash_core {
       if (version* const v = settled(table_[i])) finish_division(*v, i);
     }
     collector_.close();
-    for (std::uint64_t i = 0; i < table_.size(); ++i) collector_.clear(table_[i]);
+    for (std::uint64_t i = 0; i < table_.size(); ++i) {
+      auto* const v = static_cast<version*>(table_[i].head());
+      if (v != nullptr && empties_.has(*v)) table_[i].release();
+      collector_.clear(table_[i]);
+    }
+    empties_.end(nodes());
   }
 
   /// Which snapshots hold how much; see holdings.hpp. Throws std::bad_alloc.
@@ -171,6 +177,10 @@ class snapshot_hash_core {
       table_.open_after(l, time().now());
     }
   }
+
+  /// Gives up the versions of all buckets that are empty, as far as no snapshot sees older ones.
+  /// Throws std::bad_alloc; then the rest stays.
+  void shrink();
 
   [[nodiscard]] std::size_t size_approx() const noexcept { return size_.approx(); }
   [[nodiscard]] std::uint64_t buckets() const noexcept { return table_.size(); }
@@ -323,25 +333,34 @@ class snapshot_hash_core {
 
   /// Makes `fresh` the newest version of the bucket, if p.newest still is.
   bool append(session& s, const place& p, version* fresh) noexcept {
-    if ((p.newest->count() == 0) != (fresh->count() == 0)) [[unlikely]]
+    if (p.newest->count() == 0 || fresh->count() == 0) [[unlikely]]
       return append_counted(s, p, fresh);
-    return append_now(s, p, fresh);
+    return append_now(s, p, fresh, [] { return false; });
   }
-  /// The first pair of the bucket comes, or the last one goes.
+  /// The bucket is empty, or will be.
   SPOLIA_NOINLINE bool append_counted(session& s, const place& p, version* fresh) noexcept {
-    const bool comes = fresh->count() != 0;
+    const bool was_empty = p.newest->count() == 0;
+    const bool is_empty = fresh->count() == 0;
+    const bool comes = was_empty && !is_empty;
     bucket_group& neighbours = table_.group_of(p.bucket);
     if (comes && !SPOLIA_FAULT("hash.counted_late")) neighbours.enter();
-    if (!append_now(s, p, fresh)) {
+    if (!append_now(s, p, fresh, [&] { return was_empty && empties_.has(*p.newest); })) {
       if (comes) neighbours.take_back();
       return false;
     }
     if (comes && SPOLIA_FAULT("hash.counted_late")) neighbours.enter();
+    if (!is_empty) return true;
+    std::uint32_t left = 1;
     // relaxed: it has its stamp.
-    if (!comes) neighbours.leave(SPOLIA_FAULT("hash.empty_ever") ? 0 : fresh->since.load_relaxed());
+    const std::uint64_t since = fresh->since.load_relaxed();
+    if (!was_empty) left = neighbours.leave(SPOLIA_FAULT("hash.empty_ever") ? 0 : since);
+    forget(s, p.bucket, *fresh);
+    if (left % forget_every == 0) forget_some(s);
     return true;
   }
-  bool append_now(session& s, const place& p, version* fresh) noexcept {
+  /// is_shared(): p.newest is of several buckets, and so does not end.
+  template <class Shared>
+  bool append_now(session& s, const place& p, version* fresh, const Shared& is_shared) noexcept {
     list& l = table_[p.bucket];
     Collector::place(l, *fresh);
     list::aim(p.newest, fresh);
@@ -349,9 +368,16 @@ class snapshot_hash_core {
     if (!l.try_append(p.newest, fresh)) return false;
     fresh->stamp.see_to(time(), *fresh);
     finish_division(*fresh, p.bucket);
-    collector_.ended(s, l, p.newest, fresh);
+    if (!is_shared()) collector_.ended(s, l, p.newest, fresh);
     return true;
   }
+
+  /// Puts the version that empty buckets share in the place of `v`, if it is the bucket's newest,
+  /// empty, and no snapshot sees an older one. In a prepared session.
+  void forget(session& s, std::uint64_t bucket, version& v) noexcept;
+  /// Does so for some buckets, that others have not seen to a moment ago.
+  void forget_some(session& s) noexcept;
+  void forget_empty(session& s, std::uint64_t from, std::uint64_t to) noexcept;
 
   /// Begins the other bucket, if v came about by a division and no thread has.
   void finish_division(version& v, std::uint64_t bucket) const noexcept {
@@ -460,6 +486,10 @@ class snapshot_hash_core {
 #else
   static constexpr std::uint64_t look_every = 32;
 #endif
+  /// Of the times that a bucket of a group becomes empty. With so many looks at others a time, all
+  /// buckets are looked at while half of them become empty.
+  static constexpr std::uint32_t forget_every = 16;
+  static constexpr std::uint64_t forgotten_together = 32;
 
   Collector& collector_;
   bucket_table<list> table_;
@@ -468,6 +498,8 @@ class snapshot_hash_core {
   [[no_unique_address]] const Hash hash_;
   [[no_unique_address]] const Equal equal_;
   size_counter size_;
+  empty_versions<version, Collector> empties_;
+  alignas(cache_line) atomic<std::uint64_t> next_to_forget_{0};
 };
 
 }  // namespace detail::map

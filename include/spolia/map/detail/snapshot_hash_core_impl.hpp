@@ -66,10 +66,51 @@ void snapshot_hash_core<Key, Value, Collector, Hash, Equal>::divide(session& s, 
   const std::uint64_t other_bucket = sibling_of(*rest, p.bucket);
   Collector::place(table_[other_bucket], *other);
   if (leaving != 0) table_.group_of(other_bucket).enter();
-  if (append(s, p, rest)) return;
+  if (append(s, p, rest)) return forget(s, other_bucket, *other);
   if (leaving != 0) table_.group_of(other_bucket).take_back();
   rest->destroy_in(nodes());
   other->destroy_in(nodes());
+}
+
+// How an empty bucket lets go of its version: see "Shrinking" in snapshot_hash.hpp.
+
+template <class Key, class Value, version_collector Collector, class Hash, class Equal>
+void snapshot_hash_core<Key, Value, Collector, Hash, Equal>::forget(session& s,
+                                                                    std::uint64_t bucket,
+                                                                    version& v) noexcept {
+  if constexpr (forgetting_collector<Collector>) {
+    if (v.count() != 0 || !v.batch.is_none()) return;
+    version* const instead = empties_.template of<maker>(nodes(), v.depth);
+    if (instead == nullptr || instead == &v) return;
+    finish_division(v, bucket);
+    // relaxed: the caller has seen it set.
+    empties_.note(v.since.load_relaxed());
+    collector_.forget(s, table_[bucket], &v, instead);
+  }
+}
+
+template <class Key, class Value, version_collector Collector, class Hash, class Equal>
+void snapshot_hash_core<Key, Value, Collector, Hash, Equal>::forget_empty(
+    session& s, std::uint64_t from, std::uint64_t to) noexcept {
+  for (std::uint64_t i = from; i < to; ++i) {
+    if (version* const v = settled(table_[i])) forget(s, i, *v);
+  }
+}
+
+template <class Key, class Value, version_collector Collector, class Hash, class Equal>
+void snapshot_hash_core<Key, Value, Collector, Hash, Equal>::forget_some(session& s) noexcept {
+  const std::uint64_t n = table_.size();
+  const std::uint64_t i = next_to_forget_.fetch_add_relaxed(forgotten_together) & (n - 1);
+  forget_empty(s, i, (std::min)(i + forgotten_together, n));
+}
+
+template <class Key, class Value, version_collector Collector, class Hash, class Equal>
+void snapshot_hash_core<Key, Value, Collector, Hash, Equal>::shrink() {
+  for (std::uint64_t i = 0; i < table_.size(); i += forgotten_together) {
+    session s = collector_.enter();
+    prepare(s);
+    forget_empty(s, i, (std::min)(i + forgotten_together, table_.size()));
+  }
 }
 
 // Several keys, or buckets, at once.
@@ -135,7 +176,8 @@ bool snapshot_hash_core<Key, Value, Collector, Hash, Equal>::find_each_now(
     if (v == nullptr || !covers(*v, some.bucket(i), some.h[i])) v = search(some.h[i]).newest;
     // What a batch changes may not count yet, or from another time on.
     if (v->batch.has_two()) return false;
-    if (v->stamp.read() >= now && !SPOLIA_FAULT("hash.any_stamp")) return false;
+    const std::uint64_t set = empties_.has(*v) ? empties_.latest() : v->stamp.read();
+    if (set >= now && !SPOLIA_FAULT("hash.any_stamp")) return false;
     some.newest[i] = v;
   }
   for (std::size_t i = 0; i < keys.size(); ++i) {
@@ -283,7 +325,7 @@ void snapshot_hash_core<Key, Value, Collector, Hash, Equal>::add_current(holding
     session s = collector_.enter();
     for (const std::uint64_t end = (std::min)(i + 32, table_.size()); i < end; ++i) {
       const version* const v = head_of(i);
-      if (v == nullptr) continue;
+      if (v == nullptr || empties_.has(*v)) continue;
       ++all.current;
       all.current_bytes += v->bytes();
       f(*v);

@@ -68,6 +68,13 @@ class version_chain {
     return head_.cas_strong_seq_cst(none, first);  // as in advance()
   }
 
+  /// Makes `instead` the only version of a list that has `newest` as its newest, if that is still
+  /// so: for what no reader can tell from it. `instead` has its stamp and nothing to its left, and
+  /// may be in several lists.
+  bool replace(Node* newest, Node* instead) noexcept {
+    return head_.cas_strong_seq_cst(newest, instead);  // as in advance()
+  }
+
   /// Calls f(version) from the newest to the oldest that is linked; stops when f returns false.
   template <class F>
   void for_each(F&& f) const {
