@@ -68,6 +68,7 @@
 //              afterwards, waits until the clocks of all processors are past.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -82,6 +83,7 @@
 
 #include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/life.hpp>
 #include <spolia/map/detail/after_update.hpp>
 #include <spolia/map/detail/batch_expectation.hpp>
 #include <spolia/map/detail/batch_state.hpp>
@@ -194,7 +196,11 @@ class changes {
   commit_result commit(std::uint32_t retries = any_number) {
     then_.reset();
     commit_result result;
-    if (!steps_.empty() || expects_) result = made(retries);
+    if (!are_maps_there()) {
+      result.is = commit_result::outcome::refused;
+    } else if (!steps_.empty() || expects_) {
+      result = made(retries);
+    }
     detail::map::after_update<detail::map::published::by_exchange>();
     clear();
     return result;
@@ -226,15 +232,16 @@ class changes {
   using expected = typename key_condition<Map>::expected;
 
   struct part {
-    part() = default;
+    explicit part(const detail::life& of) noexcept : alive(of) {}
     part(const part&) = delete;
     part& operator=(const part&) = delete;
     virtual ~part() = default;
     virtual staged stage(detail::map::batch_state& state) = 0;
     virtual bool commit(detail::map::batch_state& state) noexcept = 0;
+    [[no_unique_address]] const detail::life::witness alive;
   };
   struct step : part {
-    explicit step(const void* in) noexcept : core(in) {}
+    step(const void* in, const detail::life& of) noexcept : part(of), core(in) {}
     // True: tidy() is to be called when all steps have heard of it.
     virtual bool committed() noexcept = 0;
     // These two throw no exception; but a thread that ends may unwind through them.
@@ -246,11 +253,11 @@ class changes {
   struct step_in : step {
     template <class... Named>
     explicit step_in(Core& in, Named&&... named)
-        : step(&in), what(in, std::forward<Named>(named)...) {}
+        : step(&in, in.alive()), what(in, std::forward<Named>(named)...) {}
     typename Core::batch_change what;
   };
   struct condition : part {
-    explicit condition(bool r) noexcept : was_read(r) {}
+    condition(bool r, const detail::life& of) noexcept : part(of), was_read(r) {}
     const bool was_read;
   };
 
@@ -281,7 +288,9 @@ class changes {
   struct condition_of final : condition {
     template <class... Named>
     explicit condition_of(bool read, Map& m, Named&&... named)
-        : condition(read), map(m), what(m.in_batches(), std::forward<Named>(named)...) {}
+        : condition(read, m.in_batches().alive()),
+          map(m),
+          what(m.in_batches(), std::forward<Named>(named)...) {}
 
     staged stage(detail::map::batch_state& state) override { return what.stage(state); }
     bool commit(detail::map::batch_state& state) noexcept override {
@@ -352,6 +361,15 @@ class changes {
     belongs(&map.time());
     if (!then_) then_.emplace(map.time(), "changes");
     return then_->timestamp();
+  }
+
+  /// False: one of its maps has ended; in the checked build variant.
+  [[nodiscard]] bool are_maps_there() const noexcept {
+    const auto is_there = [](const auto& one) {
+      return one->alive.expects("a batch is committed whose map has ended");
+    };
+    return !SPOLIA_CHECKS ||
+           (std::ranges::all_of(steps_, is_there) && std::ranges::all_of(conditions_, is_there));
   }
 
   commit_result made(std::uint32_t retries) {

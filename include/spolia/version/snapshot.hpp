@@ -38,11 +38,19 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/census.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/life.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/version/detail/any_timeline.hpp>
 #include <spolia/version/timeline.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
+
+class snapshot;
+
+namespace detail::version {
+/// Whether the snapshot and its clones have all ended.
+life::witness witness_of(const snapshot& s) noexcept;
+}  // namespace detail::version
 
 class snapshot {
  public:
@@ -117,17 +125,20 @@ class snapshot {
   }
 
  private:
+  friend detail::life::witness detail::version::witness_of(const snapshot& s) noexcept;
+
   /// Its announcement in one timeline.
   struct part {
     const void* time = nullptr;
     census::ticket ticket{};
   };
   struct shared {
-    explicit shared(std::size_t n) noexcept : parts(n) {}
+    explicit shared(std::size_t n) : parts(n) {}
     const std::size_t parts;
     part first{};
     part* more = nullptr;  // after this, all but the first
     atomic<std::uint64_t> holders{1};
+    [[no_unique_address]] detail::life alive;
   };
   static_assert(sizeof(shared) % alignof(part) == 0);
 
@@ -143,7 +154,13 @@ class snapshot {
   }
   static shared* make(std::size_t parts) {
     auto* const room = static_cast<char*>(memory::allocate(bytes(parts), alignof(shared)));
-    auto* const s = ::new (room) shared(parts);
+    shared* s = nullptr;
+    try {
+      s = ::new (room) shared(parts);
+    } catch (...) {
+      memory::deallocate(room, bytes(parts), alignof(shared));
+      throw;
+    }
     if (parts > 1) s->more = ::new (room + sizeof(shared)) part[parts - 1];
     return s;
   }
@@ -181,5 +198,11 @@ class snapshot {
 
   shared* shared_;
 };
+
+namespace detail::version {
+inline life::witness witness_of(const snapshot& s) noexcept {
+  return s.shared_ == nullptr ? life::witness() : life::witness(s.shared_->alive);
+}
+}  // namespace detail::version
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

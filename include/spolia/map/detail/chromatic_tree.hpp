@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/base/life.hpp>
 #include <spolia/base/unwind.hpp>
 #include <spolia/map/detail/chromatic_audit.hpp>
 #include <spolia/map/detail/chromatic_leaves.hpp>
@@ -71,6 +72,7 @@ class chromatic_tree {
 
   Collector& collector() const noexcept { return collector_; }
   const Compare& less() const noexcept { return less_; }
+  const life& alive() const noexcept { return alive_; }
   std::size_t size_approx() const noexcept { return size_.approx(); }
 
   /// While it is empty and no other thread knows it: n pairs; next(f) calls f(key, value) of the
@@ -400,6 +402,7 @@ class chromatic_tree {
   shortcuts shortcuts_;
   past past_;
   size_counter size_;
+  [[no_unique_address]] life alive_;
 };
 
 }  // namespace detail::map

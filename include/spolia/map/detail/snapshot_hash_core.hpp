@@ -15,6 +15,7 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/life.hpp>
 #include <spolia/map/detail/bucket.hpp>
 #include <spolia/map/detail/bucket_table.hpp>
 #include <spolia/map/detail/empty_versions.hpp>
@@ -185,6 +186,7 @@ class snapshot_hash_core {
   [[nodiscard]] std::size_t size_approx() const noexcept { return size_.approx(); }
   [[nodiscard]] std::uint64_t buckets() const noexcept { return table_.size(); }
   [[nodiscard]] Collector& collector() const noexcept { return collector_; }
+  [[nodiscard]] const life& alive() const noexcept { return alive_; }
 
  private:
   using maker = bucket_maker<pair, Collector>;
@@ -335,7 +337,7 @@ class snapshot_hash_core {
   bool append(session& s, const place& p, version* fresh) noexcept {
     if (p.newest->count() == 0 || fresh->count() == 0) [[unlikely]]
       return append_counted(s, p, fresh);
-    return append_now(s, p, fresh, [] { return false; });
+    return append_now(s, p, fresh);
   }
   /// The bucket is empty, or will be.
   SPOLIA_NOINLINE bool append_counted(session& s, const place& p, version* fresh) noexcept {
@@ -344,7 +346,7 @@ class snapshot_hash_core {
     const bool comes = was_empty && !is_empty;
     bucket_group& neighbours = table_.group_of(p.bucket);
     if (comes && !SPOLIA_FAULT("hash.counted_late")) neighbours.enter();
-    if (!append_now(s, p, fresh, [&] { return was_empty && empties_.has(*p.newest); })) {
+    if (!append_now(s, p, fresh)) {
       if (comes) neighbours.take_back();
       return false;
     }
@@ -358,9 +360,7 @@ class snapshot_hash_core {
     if (left % forget_every == 0) forget_some(s);
     return true;
   }
-  /// is_shared(): p.newest is of several buckets, and so does not end.
-  template <class Shared>
-  bool append_now(session& s, const place& p, version* fresh, const Shared& is_shared) noexcept {
+  bool append_now(session& s, const place& p, version* fresh) noexcept {
     list& l = table_[p.bucket];
     Collector::place(l, *fresh);
     list::aim(p.newest, fresh);
@@ -368,7 +368,9 @@ class snapshot_hash_core {
     if (!l.try_append(p.newest, fresh)) return false;
     fresh->stamp.see_to(time(), *fresh);
     finish_division(*fresh, p.bucket);
-    if (!is_shared()) collector_.ended(s, l, p.newest, fresh);
+    // One that buckets share does not end.
+    if (p.newest->count() != 0 || !empties_.has(*p.newest)) [[likely]]
+      collector_.ended(s, l, p.newest, fresh);
     return true;
   }
 
@@ -500,6 +502,7 @@ class snapshot_hash_core {
   size_counter size_;
   empty_versions<version, Collector> empties_;
   alignas(cache_line) atomic<std::uint64_t> next_to_forget_{0};
+  [[no_unique_address]] life alive_;
 };
 
 }  // namespace detail::map

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/base/life.hpp>
 #include <spolia/map/detail/range_of_pairs.hpp>
 #include <spolia/version/snapshot.hpp>
 
@@ -65,8 +66,16 @@ class snapshot_pairs : public range_of_pairs<snapshot_pairs<Core>> {
 
     iterator() = default;
 
-    reference operator*() const noexcept { return {at_->key(), at_->value()}; }
+    /// Of iterators that are used too late the checked build variant tells here and in steps.
+    reference operator*() const noexcept {
+      if (SPOLIA_CHECKS) static_cast<void>(is_in_time());
+      return {at_->key(), at_->value()};
+    }
     iterator& operator++() {
+      if (SPOLIA_CHECKS && !is_in_time()) {
+        at_ = nullptr;
+        return *this;
+      }
       if (++at_ == end_) look();
       return *this;
     }
@@ -83,7 +92,15 @@ class snapshot_pairs : public range_of_pairs<snapshot_pairs<Core>> {
 
    private:
     friend class snapshot_pairs;
-    explicit iterator(const buckets_at<Core>& all) : rest_(all) { look(); }
+    iterator(const buckets_at<Core>& all, const life::witness& map, const snapshot& then)
+        : rest_(all), map_(map), then_(detail::version::witness_of(then)) {
+      look();
+    }
+
+    [[nodiscard]] bool is_in_time() const noexcept {
+      return map_.expects("an iterator over a snapshot is used whose map has ended") &&
+             then_.expects("an iterator over a snapshot is used after the snapshot has ended");
+    }
 
     void look() {
       const auto some = rest_.next();
@@ -94,20 +111,25 @@ class snapshot_pairs : public range_of_pairs<snapshot_pairs<Core>> {
     buckets_at<Core> rest_;
     const pair* at_ = nullptr;
     const pair* end_ = nullptr;
+    [[no_unique_address]] life::witness map_;
+    [[no_unique_address]] life::witness then_;
   };
 
-  snapshot_pairs(const Core& core, snapshot then) noexcept : core_(&core), then_(std::move(then)) {}
+  snapshot_pairs(const Core& core, snapshot then) noexcept
+      : core_(&core), then_(std::move(then)), map_(core.alive()) {}
 
   /// An empty snapshot sees nothing. Iterators stay right while the snapshot, or a clone, lives.
   [[nodiscard]] iterator begin() const {
-    if (!then_) return {};
-    return iterator(buckets_at<Core>(*core_, then_.timestamp(core_->collector().time())));
+    if (!then_ || !map_.expects("a range of a snapshot is used whose map has ended")) return {};
+    return iterator(buckets_at<Core>(*core_, then_.timestamp(core_->collector().time())), map_,
+                    then_);
   }
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
  private:
   const Core* core_;
   snapshot then_;
+  [[no_unique_address]] life::witness map_;
 };
 
 }  // namespace detail::map

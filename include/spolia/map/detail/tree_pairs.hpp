@@ -12,6 +12,7 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/life.hpp>
 #include <spolia/map/detail/range_of_pairs.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/version/snapshot.hpp>
@@ -45,6 +46,8 @@ class tree_pairs : public range_of_pairs<tree_pairs<Tree, Key, Value>> {
     bool open = false;                   // not at lo
     bool closed = false;                 // also at hi
     atomic<const pair*> first{nullptr};  // that begin() found
+    life::witness map{tree->alive()};
+    [[no_unique_address]] life alive{};
   };
 
  public:
@@ -58,12 +61,18 @@ class tree_pairs : public range_of_pairs<tree_pairs<Tree, Key, Value>> {
 
     iterator() = default;
 
-    reference operator*() const noexcept { return {at_->key(), at_->value()}; }
+    /// Of iterators that are used too late the checked build variant tells here and in steps.
+    reference operator*() const noexcept {
+      if (SPOLIA_CHECKS) static_cast<void>(is_in_time());
+      return {at_->key(), at_->value()};
+    }
     iterator& operator++() {
+      if (SPOLIA_CHECKS && !is_in_time()) return finish_too_late();
       if (++at_ == end_) next_leaf();
       return *this;
     }
     iterator& operator--() {
+      if (SPOLIA_CHECKS && !is_in_time()) return finish_too_late();
       if (at_ != first_) {
         --at_;
       } else {
@@ -86,7 +95,17 @@ class tree_pairs : public range_of_pairs<tree_pairs<Tree, Key, Value>> {
 
    private:
     friend class tree_pairs;
-    explicit iterator(const shared* of) noexcept : of_(of) {}
+    explicit iterator(const shared* of) noexcept
+        : of_(of), map_(of->map), range_(life::witness(of->alive)) {}
+
+    [[nodiscard]] bool is_in_time() const noexcept {
+      return map_.expects("an iterator over a snapshot is used whose map has ended") &&
+             range_.expects("an iterator over a snapshot is used after its range has ended");
+    }
+    iterator& finish_too_late() noexcept {
+      finish();
+      return *this;
+    }
 
     /// at_ is after the end of its leaf. It stays on the last pair if comparing keys throws.
     SPOLIA_NOINLINE void next_leaf() {
@@ -192,6 +211,8 @@ class tree_pairs : public range_of_pairs<tree_pairs<Tree, Key, Value>> {
     const pair* first_ = nullptr;  // of that leaf's pairs
     const pair* end_ = nullptr;
     way way_;
+    [[no_unique_address]] life::witness map_;
+    [[no_unique_address]] life::witness range_;
   };
 
   /// Throws std::bad_alloc, or what copying a key throws. An empty snapshot sees nothing.
@@ -207,7 +228,9 @@ class tree_pairs : public range_of_pairs<tree_pairs<Tree, Key, Value>> {
   /// Throws what comparing keys throws, as all steps; and std::bad_alloc if it is a thread's first.
   [[nodiscard]] iterator begin() const {
     iterator first(shared_.get());
-    if (shared_->then && !backwards()) first.fill(shared_->all(), which::all);
+    const char* const wrong = "a range of a snapshot is used whose map has ended";
+    if (shared_->then && shared_->map.expects(wrong) && !backwards())
+      first.fill(shared_->all(), which::all);
     // release → the acquire in go_to_begin().
     shared_->first.store_release(first.at_);
     return first;
