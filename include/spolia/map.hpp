@@ -6,7 +6,8 @@
 //   snapshot_hash, snapshot_tree         maps of which snapshots can be taken and held for hours
 //   changes                              several keys of several maps, changed at one instant
 //   abtree, external_bst, avl, list      maps and sets over any domain that can protect them
-//   counted_hash, counted_bst, counted_btree, counted_tree   over counted pointers
+//   counted_hash, counted_bst, counted_btree, counted_tree, counted_btree_locked
+//                                        over counted pointers
 //   rlu_list, rlu_hash, rlu_bst          over read-log-update
 //
 // The smallest example
@@ -32,6 +33,7 @@
 #include <spolia/map/concepts.hpp>
 #include <spolia/map/counted_bst.hpp>
 #include <spolia/map/counted_btree.hpp>
+#include <spolia/map/counted_btree_locked.hpp>
 #include <spolia/map/counted_hash.hpp>
 #include <spolia/map/counted_tree.hpp>
 #include <spolia/map/external_bst.hpp>

@@ -277,6 +277,8 @@ TYPED_TEST(bad_order, ends_in_maps_with_locks) {
   this->template expect_end<counted_bst<key, int, thin_family, TypeParam>>("counted_bst");
   this->template expect_end<counted_btree<key, int, thin_family, TypeParam>>("counted_btree");
   this->template expect_end<counted_tree<key, int, thin_family, TypeParam>>("counted_tree");
+  this->template expect_end<counted_btree_locked<key, int, thin_family, TypeParam>>(
+      "counted_btree_locked");
 }
 TYPED_TEST(bad_order, ends_in_maps_with_a_past) {
   using key = typename TypeParam::key;

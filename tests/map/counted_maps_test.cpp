@@ -102,6 +102,12 @@ struct btree_over {
   using of = counted_btree<K, V, F>;
 };
 
+template <class F>
+struct locked_btree_over {
+  template <class K, class V>
+  using of = counted_btree_locked<K, V, F>;
+};
+
 template <class Subject>
 class counted_maps : public testing::Test {
  public:
@@ -111,15 +117,16 @@ class counted_maps : public testing::Test {
 // Not the standard's pointers under a sanitizer: of the containers it hears with ours, and the race
 // detector finds fault with libstdc++ 12: github.com/google/sanitizers, issue 1558.
 #if SPOLIA_ASAN || SPOLIA_TSAN
-using subjects = types<4, hash_over<thin_family>, bst_over<shared_family>, btree_over<thin_family>,
-                       tree_over<thin_family>, hash_over<shared_family>, bst_over<thin_family>,
-                       btree_over<shared_family>>;
+using subjects = types<5, hash_over<thin_family>, bst_over<shared_family>, btree_over<thin_family>,
+                       tree_over<thin_family>, locked_btree_over<thin_family>,
+                       hash_over<shared_family>, bst_over<thin_family>, btree_over<shared_family>>;
 #else
 using subjects =
-    types<4, hash_over<thin_family>, bst_over<shared_family>, btree_over<thin_family>,
-          tree_over<thin_family>, hash_over<shared_family>, bst_over<thin_family>,
-          btree_over<shared_family>, hash_over<standard_family>, bst_over<standard_family>,
-          btree_over<standard_family>, tree_over<standard_family>>;
+    types<5, hash_over<thin_family>, bst_over<shared_family>, btree_over<thin_family>,
+          tree_over<thin_family>, locked_btree_over<thin_family>, hash_over<shared_family>,
+          bst_over<thin_family>, btree_over<shared_family>, hash_over<standard_family>,
+          bst_over<standard_family>, btree_over<standard_family>, tree_over<standard_family>,
+          locked_btree_over<standard_family>>;
 #endif
 TYPED_TEST_SUITE(counted_maps, subjects);
 
@@ -327,8 +334,9 @@ struct parking_family : thin_family {
   }
 };
 
-TEST(counted_btree, a_forked_child_where_a_leaf_was_being_divided) {
-  counted_btree<int, int, parking_family> m;
+template <class Map>
+void expect_usable_where_a_division_was_lost() {
+  Map m;
   for (int key = 0; key < 64; key += 2) m.insert(key, key);
   const auto expect_right = [&m] {
     // The upper half hangs below the node, and still stands in the leaf; soon there is more of it
@@ -348,6 +356,10 @@ TEST(counted_btree, a_forked_child_where_a_leaf_was_being_divided) {
   EXPECT_EQ(m.size_approx(), 33U);
   expect_right();
   EXPECT_TRUE(counted::drain());
+}
+TEST(counted_btree, a_forked_child_where_a_leaf_was_being_divided) {
+  expect_usable_where_a_division_was_lost<counted_btree<int, int, parking_family>>();
+  expect_usable_where_a_division_was_lost<counted_btree_locked<int, int, parking_family>>();
 }
 
 /// Values that change the map as they end: they do so after the update that has taken them out.
@@ -459,25 +471,46 @@ TEST(counted_tree, a_writer_that_stops_holds_up_neither_readers_nor_writers_else
   EXPECT_EQ(m.size_approx(), 10U);
 }
 
+/// The one that stops has a leaf; the others divide theirs, and replace the node above.
+TEST(counted_btree_locked, a_writer_that_stops_holds_up_neither_readers_nor_writers_elsewhere) {
+  constexpr int end = 2000;
+  counted_btree_locked<int, parks> m;
+  for (int key = 0; key <= end; key += 2) m.insert(key, {});
+  parked_thread writer([&](parking_spot& spot) {
+    parks::at = &spot;
+    EXPECT_TRUE(m.insert(end + 1, {}));
+    parks::at = nullptr;
+  });
+  EXPECT_TRUE(ends_beside(writer, [&] {
+    for (int key = 0; key <= end; key += 2) EXPECT_TRUE(m.contains(key));
+    for (int key = 1; key < end - 100; key += 2) EXPECT_TRUE(m.insert(key, {}));
+    for (int key = 0; key < end - 100; ++key) EXPECT_TRUE(m.erase(key));
+    EXPECT_EQ(m.first()->first, end - 100);
+    EXPECT_EQ(m.last()->first, end);
+  }));
+  EXPECT_EQ(m.size_approx(), 52U);
+}
+
 /// However long a thread is stopped, it holds up what it looks at, and not what was taken out after
-/// that: keys ascend, and the lowest goes, or descend, and the highest goes. So each node has hung
-/// below the one before it.
-template <class Stop>
-void expect_few_held_up(std::int64_t most, const Stop& stop_at_first, int sign = 1) {
+/// that: keys ascend, and the lowest goes, or descend, and the highest goes. In a tree each node has
+/// hung below the one before it; in a B tree nodes are replaced that led to all leaves.
+template <template <class...> class Map, int Many, class Stop>
+void expect_few_held_up(std::int64_t least, std::int64_t most, const Stop& stop_at_first,
+                        int sign = 1) {
   ledger book;
   {
-    counted_tree<int, booked, thin_family, watched_order> m;
+    Map<int, booked, thin_family, watched_order> m;
     const auto held_up = [&] {
       static_cast<void>(counted::drain());
       return book.live() - static_cast<std::int64_t>(m.size_approx());
     };
-    for (int key = 0; key < 8; ++key) m.insert(sign * key, booked(book, 1));
+    for (int key = 0; key < Many; ++key) m.insert(sign * key, booked(book, 1));
     parked_thread stopped([&](parking_spot& spot) { stop_at_first(m, spot); });
-    for (int key = 8; key < 200; ++key) {
+    for (int key = Many; key < 200 + 2 * Many; ++key) {
       m.insert(sign * key, booked(book, 1));
-      EXPECT_TRUE(m.erase(sign * (key - 8)));
+      EXPECT_TRUE(m.erase(sign * (key - Many)));
     }
-    EXPECT_GE(held_up(), 1);
+    EXPECT_GE(held_up(), least);
     EXPECT_LE(held_up(), most);
     stopped.release();
     EXPECT_EQ(held_up(), 0);
@@ -485,21 +518,30 @@ void expect_few_held_up(std::int64_t most, const Stop& stop_at_first, int sign =
   EXPECT_TRUE(counted::drain());
   book.expect_empty();
 }
-TEST(counted_tree, a_stalled_thread_holds_up_what_it_looks_at_alone) {
+template <template <class...> class Map, int Many>
+void expect_few_held_up_anywhere(std::int64_t most_in_look, std::int64_t least_on_way,
+                                 std::int64_t most_on_way) {
   for (const int sign : {1, -1}) {
     const auto visit = [sign](auto& m, parking_spot& spot) {
       EXPECT_TRUE(m.visit(sign * 2, [&](const booked&) { spot.park(); }));
     };
-    expect_few_held_up(2, visit, sign);
+    expect_few_held_up<Map, Many>(1, most_in_look, visit, sign);
   }
-  expect_few_held_up(4, [](auto& m, parking_spot& spot) {
+  expect_few_held_up<Map, Many>(least_on_way, most_on_way, [](auto& m, parking_spot& spot) {
     at_comparison_with(3, [&] { spot.park(); });
     EXPECT_FALSE(m.erase(3));  // by then it is gone
   });
-  expect_few_held_up(4, [](auto& m, parking_spot& spot) {
+  expect_few_held_up<Map, Many>(least_on_way, most_on_way, [](auto& m, parking_spot& spot) {
     at_comparison_with(3, [&] { spot.park(); });
     EXPECT_TRUE(m.upper_bound(3).has_value());
   });
+}
+TEST(counted_tree, a_stalled_thread_holds_up_what_it_looks_at_alone) {
+  expect_few_held_up_anywhere<counted_tree, 8>(2, 1, 4);
+}
+/// A leaf, and a node that leads to none.
+TEST(counted_btree_locked, a_stalled_thread_holds_up_what_it_looks_at_alone) {
+  expect_few_held_up_anywhere<counted_btree_locked, 1000>(32, 0, 32);
 }
 
 /// The same where a node with two children goes, and that on the way to the next key is copied.
@@ -572,15 +614,14 @@ TEST(counted_tree, a_forked_child_where_an_erasure_was_under_way) {
 
 /// The thread that forks stands at a node, in the midst of an insertion below it, that another
 /// thread has taken out and still had the lock of.
-TEST(counted_tree, a_forked_child_goes_on_below_a_node_that_was_just_taken_out) {
-  counted_tree<int, int, parking_at_link<true>, watched_order> m;
-  for (int key : {1, 2, 3}) m.insert(key, key);
+template <class Map, class Change>
+void expect_child_goes_on(Map& m, int watched, int inserted, const Change& change) {
   bool in_child = false;
   int status = -1;
-  at_comparison_with(3, [&] {
+  at_comparison_with(watched, [&] {
     auto writer = std::make_unique<parked_thread>([&](parking_spot& spot) {
       parks::at = &spot;
-      EXPECT_TRUE(m.erase(3));
+      change();
     });
     const pid_t child = fork();
     in_child = child == 0;
@@ -591,11 +632,41 @@ TEST(counted_tree, a_forked_child_goes_on_below_a_node_that_was_just_taken_out) 
       EXPECT_EQ(waitpid(child, &status, 0), child);
     }
   });
-  EXPECT_TRUE(m.insert(4, 4));
-  EXPECT_EQ(m.find(4), 4);
-  EXPECT_FALSE(m.contains(3));
+  EXPECT_TRUE(m.insert(inserted, 4));
+  EXPECT_EQ(m.find(inserted), 4);
   if (in_child) _exit(testing::Test::HasFailure() ? 1 : 0);
   EXPECT_EQ(status, 0);
+}
+TEST(counted_tree, a_forked_child_goes_on_below_a_node_that_was_just_taken_out) {
+  counted_tree<int, int, parking_at_link<true>, watched_order> m;
+  for (int key : {1, 2, 3}) m.insert(key, key);
+  expect_child_goes_on(m, 3, 4, [&] { EXPECT_TRUE(m.erase(3)); });
+  EXPECT_FALSE(m.contains(3));
+}
+
+/// Counts links to inner nodes that are set, and parks after that.
+struct parking_at_inner : thin_family {
+  static inline thread_local int inners = 0;
+  template <class T>
+  static void set(atomic_thin_ptr<T>& to, thin_ptr<T> p) {
+    thin_family::set<T>(to, std::move(p));
+    if constexpr (requires(T& t) { t.over_inners(); }) {
+      ++inners;
+      if (parks::at != nullptr) parks::at->park();
+    }
+  }
+};
+/// The root has no room for the next leaf, and is replaced with the last leaf below it.
+TEST(counted_btree_locked, a_forked_child_goes_on_below_a_node_that_was_just_taken_out) {
+  using map = counted_btree_locked<int, int, parking_at_inner, watched_order>;
+  int last = 0;
+  parking_at_inner::inners = 0;
+  for (map tried; parking_at_inner::inners == 0; ++last) tried.insert(last, last);
+  --last;
+  map m;
+  for (int key = 0; key < last; ++key) m.insert(key, key);
+  expect_child_goes_on(m, 1'000'000, 1'000'000, [&] { EXPECT_TRUE(m.insert(last, last)); });
+  for (int key = 0; key <= last; ++key) EXPECT_EQ(m.find(key), key);
 }
 
 /// The thread that forks has its turn in the child, too.

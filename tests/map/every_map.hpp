@@ -40,6 +40,8 @@ using plain_counted_tree = counted_tree<Key, Value>;
 template <class Key, class Value>
 using plain_counted_btree = counted_btree<Key, Value>;
 template <class Key, class Value>
+using plain_counted_btree_locked = counted_btree_locked<Key, Value>;
+template <class Key, class Value>
 using plain_rlu_list = rlu_list<Key, Value>;
 template <class Key, class Value>
 using plain_rlu_bst = rlu_bst<Key, Value>;
@@ -54,7 +56,7 @@ using every_map =
                    plain_map<plain_snapshot_tree>, plain_map<plain_counted_hash>,
                    plain_map<plain_counted_bst>, plain_map<plain_counted_btree>,
                    plain_map<plain_rlu_list>, plain_map<plain_rlu_bst>, plain_map<plain_rlu_hash>,
-                   plain_map<plain_counted_tree>>;
+                   plain_map<plain_counted_tree>, plain_map<plain_counted_btree_locked>>;
 
 template <class Map, class... Maps>
 constexpr std::size_t place_among(testing::Types<Maps...>) {
@@ -67,10 +69,13 @@ constexpr std::size_t place_among(testing::Types<Maps...>) {
 struct every_map_name {
   template <class Map>
   static std::string GetName(int) {
-    constexpr const char* names[] = {
-        "abtree",        "avl",          "external_bst", "list",          "snapshot_hash",
-        "snapshot_tree", "counted_hash", "counted_bst",  "counted_btree", "rlu_list",
-        "rlu_bst",       "rlu_hash",     "counted_tree"};
+    constexpr const char* names[] = {"abtree",        "avl",
+                                     "external_bst",  "list",
+                                     "snapshot_hash", "snapshot_tree",
+                                     "counted_hash",  "counted_bst",
+                                     "counted_btree", "rlu_list",
+                                     "rlu_bst",       "rlu_hash",
+                                     "counted_tree",  "counted_btree_locked"};
     return names[place_among<Map>(every_map{})];
   }
 };

@@ -135,6 +135,7 @@ TEST(ordered_reads, answer_like_std_map) {
   answers_in_order_like_std_map<counted_bst<n, n>>();
   answers_in_order_like_std_map<counted_btree<n, n>>();
   answers_in_order_like_std_map<counted_tree<n, n>>();
+  answers_in_order_like_std_map<counted_btree_locked<n, n>>();
   answers_in_order_like_std_map<rlu_bst<n, n>>();
   answers_in_order_like_std_map<rlu_list<n, n>>();
 }

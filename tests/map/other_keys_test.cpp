@@ -85,6 +85,7 @@ TEST(other_keys, are_found_erased_and_stood_beside) {
   finds_them(counted_bst<name, n, thin_family, name_order>());
   finds_them(counted_btree<name, n, thin_family, name_order>());
   finds_them(counted_tree<name, n, thin_family, name_order>());
+  finds_them(counted_btree_locked<name, n, thin_family, name_order>());
   finds_them(rlu_bst<name, n, rlu::domain, name_order>());
   finds_them(rlu_list<name, n, rlu::domain, name_order>());
   finds_them(rlu_hash<name, n, rlu::domain, name_hash, name_order>(8));

@@ -13,6 +13,7 @@
 
 #include <spolia/map/abtree.hpp>
 #include <spolia/map/counted_btree.hpp>
+#include <spolia/map/counted_btree_locked.hpp>
 #include <spolia/map/snapshot_tree.hpp>
 
 #include "support/faults.hpp"
@@ -62,6 +63,7 @@ void expect_a_map_like_any_other() {
 }
 TEST(sorted_ranges, become_a_map_like_any_other) {
   expect_a_map_like_any_other<counted_btree<int, int>>();
+  expect_a_map_like_any_other<counted_btree_locked<int, int>>();
   expect_a_map_like_any_other<abtree<int, int>>();
   expect_a_map_like_any_other<abtree<double, int>>();
   expect_a_map_like_any_other<snapshot_tree<int, int>>();

@@ -82,6 +82,8 @@ constexpr int there = 40;
 /// So many that enough of a node's leaves are empty in the end for it to be made anew without them.
 template <class Family>
 constexpr int there<counted_btree<fragile, int, Family, less>> = 56;
+template <class Family>
+constexpr int there<counted_btree_locked<fragile, int, Family, less>> = 56;
 
 /// Updates that make maps grow, shrink and repair themselves. After each, done().
 template <class Map>
@@ -178,12 +180,13 @@ void expect_usable(Map& m, int place) {
 template <class Map>
 struct unwinding : testing::Test {};
 using maps = spolia::test::few_or_all<
-    13, abtree<fragile, int, domain<>, less, 4>, external_bst<fragile, int, domain<>, less>,
+    14, abtree<fragile, int, domain<>, less, 4>, external_bst<fragile, int, domain<>, less>,
     avl<fragile, int, region_domain, less>, list<fragile, int, domain<>, less>,
     snapshot_tree<fragile, int, sl_rt<>, less, 2>,
     snapshot_hash<fragile, int, sl_rt<>, hash_of_fragile>,
     counted_bst<fragile, int, thin_family, less>, counted_btree<fragile, int, thin_family, less>,
     counted_tree<fragile, int, thin_family, less>,
+    counted_btree_locked<fragile, int, thin_family, less>,
     counted_hash<fragile, int, thin_family, few_hashes>, rlu_bst<fragile, int, rlu::domain, less>,
     rlu_list<fragile, int, rlu::domain, less>,
     rlu_hash<fragile, int, rlu::domain, hash_of_fragile, less>>;

@@ -11,6 +11,7 @@
 
 #include <spolia/map/counted_bst.hpp>
 #include <spolia/map/counted_btree.hpp>
+#include <spolia/map/counted_btree_locked.hpp>
 #include <spolia/map/counted_hash.hpp>
 #include <spolia/map/counted_tree.hpp>
 
@@ -40,6 +41,8 @@ using tree = counted_bst<int, watched>;
 using locked_tree = counted_tree<int, watched>;
 using pages = counted_btree<int, watched>;
 using plain_pages = counted_btree<int, int>;
+using locked_pages = counted_btree_locked<int, watched>;
+using plain_locked_pages = counted_btree_locked<int, int>;
 /// With this seed each of four keys has a chain of its own, so the cell that a look-up within a
 /// look-up sees erased leads to no other, and goes in the epoch of its erasure.
 struct table : counted_hash<int, watched> {
@@ -202,6 +205,56 @@ void inserted_below_erased(model::scenario& run, const std::shared_ptr<map_state
 void inserted_below_copied(model::scenario& run, const std::shared_ptr<map_state<locked_tree>>& s) {
   inserted_beside_erase(run, s, 2);
 }
+/// Two keys come, into one leaf, which has room for one; into one that has to be copied for it; or
+/// into one that has to be divided.
+template <int First>
+void both_inserted(model::scenario& run, const std::shared_ptr<map_state<plain_locked_pages>>& s) {
+  s->lowest = 1;
+  s->highest = First + 1;
+  for (int key : {First, First + 1})
+    run.thread([s, key] { model::check(s->map->insert(key, key), "it was absent"); });
+}
+/// A key comes into a leaf that another thread finds empty, and takes out.
+void inserted_beside_last_of_leaf(model::scenario& run,
+                                  const std::shared_ptr<map_state<plain_locked_pages>>& s) {
+  s->lowest = 0;
+  s->highest = 0;
+  run.thread([s] { model::check(s->map->insert(0, 0), "it was absent"); });
+  run.thread([s] { model::check(s->map->erase(1), "it was there"); });
+}
+/// A leaf is taken out while others have objects ended.
+void erased_beside_epoch(model::scenario& run,
+                         const std::shared_ptr<map_state<plain_locked_pages>>& s) {
+  s->lowest = 2;
+  s->highest = 3;
+  run.thread([s] { model::check(s->map->erase(1), "it was there"); });
+  run.thread([s] {
+    s->epoch();
+    s->epoch();
+  });
+}
+/// Its leaf is being divided: what is found by the order, and by a thread that has taken it out of
+/// the new leaf.
+void next_looked_up_beside_division(model::scenario& run,
+                                    const std::shared_ptr<map_state<plain_locked_pages>>& s) {
+  s->lowest = 1;
+  s->highest = 3;
+  run.thread([s] {
+    const auto next = s->map->upper_bound(1);
+    model::check(next && next->first == 2, "it was there all the time");
+  });
+  run.thread([s] { model::check(s->map->insert(3, 3), "it was not there"); });
+}
+void next_looked_up_after_erase(model::scenario& run,
+                                const std::shared_ptr<map_state<plain_locked_pages>>& s) {
+  s->highest = 3;
+  run.thread([s] {
+    model::check(s->map->erase(2), "it was there");
+    const auto next = s->map->upper_bound(1);
+    model::check(!next || next->first == 3, "it is no more");
+  });
+  run.thread([s] { model::check(s->map->insert(3, 3), "it was not there"); });
+}
 /// In the child of a fork in which a writer was lost, each of two writers wants its turn.
 struct lost_turn {
   detail::map::writers turn;
@@ -252,6 +305,24 @@ TEST(counted_maps_model, a_tree_with_node_locks) {
   expect_clean(over<locked_tree>(&inserted_below_copied), at_most(1));
 }
 
+TEST(counted_maps_model, a_btree_with_node_locks) {
+  expect_clean(over<locked_pages>(&looked_up_beside_erase<locked_pages>), at_most_in_order(1));
+  expect_clean(over<locked_pages>(&looked_up_beside_growth<locked_pages>), at_most_in_order(1));
+  expect_clean(over<plain_locked_pages>(&looked_up_beside_division<plain_locked_pages>, {2, 1}),
+               at_most(1));
+  expect_clean(
+      over<plain_locked_pages>(&looked_up_beside_last_of_leaf<plain_locked_pages>, {2, 1, 3}),
+      at_most_in_order(1));
+  expect_clean(over<locked_pages>(&two_writers<locked_pages>), at_most_in_order(1));
+  expect_clean(over<plain_locked_pages>(&both_inserted<1>, {}), at_most(2));
+  expect_clean(over<plain_locked_pages>(&both_inserted<2>, {1}), at_most(1));
+  expect_clean(over<plain_locked_pages>(&both_inserted<3>, {2, 1}), at_most(1));
+  expect_clean(over<plain_locked_pages>(&inserted_beside_last_of_leaf, {2, 1, 3}), at_most(1));
+  expect_clean(over<plain_locked_pages>(&erased_beside_epoch, {2, 1, 3}), at_most(1));
+  expect_clean(over<plain_locked_pages>(&next_looked_up_beside_division, {2, 1}), at_most(1));
+  expect_clean(over<plain_locked_pages>(&next_looked_up_after_erase, {2, 1}), at_most(1));
+}
+
 TEST(counted_maps_model, a_lost_writers_turn) { expect_clean(two_take_over, at_most(3)); }
 
 TEST(counted_maps_model, every_planted_fault_is_found) {
@@ -278,6 +349,19 @@ TEST(counted_maps_model, every_planted_fault_is_found) {
   found(over<tree>(&looked_up_within<tree>), "counted.walks_share");
   found(over<pages>(&looked_up_beside_division<pages>, {2, 1}), "counted_btree.one_look");
   found(over<pages>(&looked_up_while_it_comes<pages>, {}), "counted_btree.publish_relaxed");
+  found(over<plain_locked_pages>(&both_inserted<1>, {}), "counted_map.leave_relaxed");
+  found(over<plain_locked_pages>(&both_inserted<2>, {1}), "counted_tree.stays_current");
+  found(over<plain_locked_pages>(&both_inserted<3>, {2, 1}), "counted_btree_locked.not_certified");
+  found(over<plain_locked_pages>(&erased_beside_epoch, {2, 1, 3}),
+        "counted_btree_locked.empties_not_held");
+  found(over<plain_locked_pages>(&inserted_beside_last_of_leaf, {2, 1, 3}),
+        "counted_btree_locked.empties_not_locked");
+  found(over<plain_locked_pages>(&looked_up_beside_division<plain_locked_pages>, {2, 1}),
+        "counted_btree.one_look");
+  found(over<plain_locked_pages>(&next_looked_up_beside_division, {2, 1}),
+        "counted_btree_locked.one_look");
+  found(over<plain_locked_pages>(&next_looked_up_after_erase, {2, 1}),
+        "counted_btree_locked.no_bound");
   found(over<table>(&looked_up_beside_growth<table>), "counted_hash.one_look");
   found(over<table>(&looked_up_beside_growth<table>), "counted_hash.empties_first");
   found(over<table>(&looked_up_beside_return, {3, 1}), "counted_hash.numbers_by_size");

@@ -14,6 +14,7 @@
 #include <spolia/map/avl.hpp>
 #include <spolia/map/counted_bst.hpp>
 #include <spolia/map/counted_btree.hpp>
+#include <spolia/map/counted_btree_locked.hpp>
 #include <spolia/map/counted_hash.hpp>
 #include <spolia/map/counted_tree.hpp>
 #include <spolia/map/external_bst.hpp>
@@ -215,6 +216,7 @@ TEST(updates_model, of_maps_over_counted_pointers) {
   expect_right<over_counted_pointers<counted_tree, stamped_number>>(at_most_in_order(1));
   expect_right<over_counted_pointers<counted_btree, int>>(at_most_in_order(1));
   expect_right<over_counted_pointers<counted_btree, stamped_number>>(at_most_in_order(1));
+  expect_right<over_counted_pointers<counted_btree_locked, stamped_number>>(at_most_in_order(1));
 }
 
 }  // namespace

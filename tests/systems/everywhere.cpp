@@ -47,6 +47,7 @@ template class spolia::counted_hash<int, std::string>;
 template class spolia::counted_bst<std::string, int>;
 template class spolia::counted_btree<int, std::string>;
 template class spolia::counted_tree<std::string, int>;
+template class spolia::counted_btree_locked<std::string, int>;
 template class spolia::rlu_list<int, std::string>;
 template class spolia::rlu_hash<int, std::string>;
 template class spolia::rlu_bst<std::string, int>;
@@ -119,6 +120,7 @@ void maps() {
   a_map<spolia::counted_bst<std::string, int>>("counted_bst", text, number);
   a_map<spolia::counted_btree<int, std::string>>("counted_btree", number, text);
   a_map<spolia::counted_tree<std::string, int>>("counted_tree", text, number);
+  a_map<spolia::counted_btree_locked<std::string, int>>("counted_btree_locked", text, number);
   a_map<spolia::rlu_list<int, std::string>>("rlu_list", number, text);
   a_map<spolia::rlu_hash<int, std::string>>("rlu_hash", number, text, std::size_t{64});
   a_map<spolia::rlu_bst<std::string, int>>("rlu_bst", text, number);

@@ -38,19 +38,16 @@
 #include <functional>
 #include <iterator>
 #include <memory>
-#include <stdexcept>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/unwind.hpp>
 #include <spolia/counted/families.hpp>
 #include <spolia/map/detail/after_update.hpp>
-#include <spolia/map/detail/counted_btree_nodes.hpp>
+#include <spolia/map/detail/counted_btree_base.hpp>
 #include <spolia/map/detail/counted_face.hpp>
 #include <spolia/map/detail/counted_writer.hpp>
-#include <spolia/map/detail/even_groups.hpp>
 #include <spolia/map/detail/ordered_reads.hpp>
 #include <spolia/map/detail/other_keys.hpp>
 #include <spolia/map/detail/scan.hpp>
@@ -62,77 +59,43 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 template <class Key, class Value, class Family = thin_family, class Compare = default_order<Key>>
 class counted_btree
     : public detail::map::counted_face<counted_btree<Key, Value, Family, Compare>, Key, Value>,
+      public detail::map::counted_btree_base<Key, Value, Family, Compare, detail::map::no_turn>,
       public detail::map::ordered_reads<counted_btree<Key, Value, Family, Compare>, Key, Value,
                                         detail::map::by_order<Key, Compare>, false> {
   friend detail::map::counted_face<counted_btree, Key, Value>;
   friend detail::map::ordered_reads<counted_btree, Key, Value, detail::map::by_order<Key, Compare>,
                                     false>;
-  using leaf = detail::map::counted_leaf<Key, Value>;
-  using inner = detail::map::counted_inner<Key, leaf, Family>;
-  using inner_row = typename inner::template row<inner>;
-  using inner_location = typename inner::template location<inner>;
-  using inner_pointer = typename Family::template pointer<inner>;
-  using leaf_pointer = typename Family::template pointer<leaf>;
+  using base = detail::map::counted_btree_base<Key, Value, Family, Compare, detail::map::no_turn>;
+  using base::filled;
+  using base::less_;
+  using base::root_;
+  using base::set_inner;
+  using typename base::divided;
+  using typename base::inner;
+  using typename base::inner_location;
+  using typename base::inner_row;
+  using typename base::leaf;
+  using typename base::leaf_pointer;
+  using typename base::stamp;
 
  public:
-  using key_compare = Compare;
-  using found_by = detail::map::by_order<Key, Compare>;
-
-  explicit counted_btree(Compare less = {}) : less_(std::move(less)), root_(first_root()) {}
+  explicit counted_btree(Compare less = {}) : base(std::move(less)) {}
   /// Of pairs, things with `first` and `second`, whose keys ascend, in linear time. Throws
   /// std::invalid_argument if a key is not after the one before it, std::bad_alloc, and what
   /// copying and comparing throw; then there is no map, and the range is as it was.
   template <std::forward_iterator Iterator>
   counted_btree(sorted_unique_t /*are*/, Iterator first, Iterator last, Compare less = {})
-      : less_(std::move(less)), root_(root_of(first, last)) {}
+      : base(std::move(less)) {
+    this->begin_with("counted_btree", first, last, writers_.stamped());
+    writers_.begin_with(static_cast<std::size_t>(std::distance(first, last)));
+  }
   /// Not beside anything.
   ~counted_btree() = default;
-
-  /// f(const Value&); true if the key is there. The value stays while f runs.
-  template <class F>
-  bool visit(const Key& key, F&& f) const {
-    return seek(key, [&](const leaf& in, std::size_t i) { std::forward<F>(f)(in.value(i)); });
-  }
-  /// The same with a key of another type (map/keys.hpp).
-  template <class F, detail::map::other_key<Key, found_by> K>
-  bool visit(const K& key, F&& f) const {
-    if constexpr (detail::map::checked_key<found_by, K>()) {
-      return seek(key, [&](const leaf& in, std::size_t i) { std::forward<F>(f)(in.value(i)); });
-    }
-    return false;
-  }
 
   /// May lag behind changes under way.
   [[nodiscard]] std::size_t size_approx() const noexcept { return writers_.size(); }
 
  private:
-  static constexpr auto publishes = detail::map::published::by_store;
-  using stamp = detail::map::value_stamp<Value>;
-
-  bool look(const Key& key, detail::map::seen_value<Value>& to) const {
-    return seek(key, [&](const leaf& in, std::size_t i) { in.look(i, to); });
-  }
-
-  /// f(leaf, slot) of the key, if it is there.
-  template <class K, class F>
-  SPOLIA_ALWAYS_INLINE bool seek(const K& key, F&& f) const {
-    for (;;) {
-      auto at = Family::template look<inner>(root_);
-      while (at->over_inners()) {
-        Family::template step<inner>(at, at->inner(at->child(key, 0, less_)));
-      }
-      const inner& above = *at;  // stays while `in` is where it begins
-      const std::uint32_t late = above.late();
-      const auto& below = above.leaf(above.child(key, late, less_));
-      const auto in = Family::template onward<leaf, inner>(std::move(at), below);
-      if (const std::size_t i = in->find(key, less_); i != leaf::absent) {
-        f(*in, i);
-        return true;
-      }
-      if (above.has_still(late) || SPOLIA_FAULT("counted_btree.one_look")) return false;
-    }
-  }
-
   /// One node on the writer's way down, and which child it goes on to.
   struct hop {
     inner* node;
@@ -202,7 +165,8 @@ class counted_btree
   /// Where what belongs to the leaf at the end of the way ends; null: nowhere.
   const Key* end_of(const path& way) const {
     for (std::size_t level = way.size; level-- != 0;) {
-      const Key* const end = way[level].node->bound(way[level].child, less_);
+      const Key* const end =
+          way[level].node->bound(way[level].child, way[level].node->late(), less_);
       if (end != nullptr) return end;
     }
     return nullptr;
@@ -227,7 +191,7 @@ class counted_btree
   path descend_to(Within within) const {
     if constexpr (Down) {
       const auto begins = [&](const Key& begin) { return !within.is_over_at(begin, less_); };
-      return descend_by([&](const inner& at) { return at.last_child(begins, less_); });
+      return descend_by([&](const inner& at) { return at.last_child(begins, at.late(), less_); });
     } else {
       return descend(within.from);
     }
@@ -250,20 +214,10 @@ class counted_btree
   static void set_leaf(const hop& h, leaf_pointer p) {
     Family::template set<leaf>(h.node->leaf(h.child), std::move(p));
   }
-  static void set_inner(inner_location& to, inner_pointer p) {
-    Family::template set<inner>(to, std::move(p));
-  }
   /// Null where nothing of another leaf can stand in this one.
   const Key* bound_of(const hop& h) const {
-    return writers_.lost_one() ? h.node->bound(h.child, less_) : nullptr;
+    return writers_.lost_one() ? h.node->bound(h.child, h.node->late(), less_) : nullptr;
   }
-  static leaf_pointer filled(const leaf& from, const std::uint8_t* begin, const std::uint8_t* end,
-                             const Key& key, const Value& value, stamp s) {
-    auto fresh = Family::template make<leaf>();
-    fresh->fill(from, begin, end, key, value, s);
-    return fresh;
-  }
-
   template <class K, class... Seen>
   bool remove(const K& key, const Seen&... was) {
     const detail::map::writing<Family> turn(writers_);
@@ -312,18 +266,15 @@ class counted_btree
     if (order.size <= leaf::crowded) {
       return set_leaf(way.back(), filled(old, order.begin(), order.end(), key, value, s));
     }
-    const std::uint8_t* const half = order.begin() + order.size / 2;
-    leaf_pointer low = filled(old, order.begin(), half, key, value, s);
-    leaf_pointer high = filled(old, half, order.end(), key, value, s);
-    const Key first = high->key(0);
+    divided two(old, order, key, value, s);
     inner& above = *way.back().node;
-    if (!above.has_room()) return put_two(way, std::move(low), first, std::move(high));
-    above.add_leaf(first, std::move(high));
-    set_leaf(way.back(), std::move(low));  // throws nothing: see writing
+    if (!above.has_room()) return put_two(way, std::move(two));
+    above.add_leaf(two.first, std::move(two.high));
+    set_leaf(way.back(), std::move(two.low));  // throws nothing: see writing
   }
-  void put_two(const path& way, leaf_pointer low, const Key& first, leaf_pointer high) {
+  void put_two(const path& way, divided two) {
     auto more = way.back().node->leaf_row(less_, [](std::size_t) { return true; });
-    more.replace_by_two(std::move(low), first, std::move(high), less_);
+    more.replace_by_two(std::move(two.low), two.first, std::move(two.high), less_);
     replace(way, way.size - 1, std::move(more));
   }
 
@@ -334,19 +285,10 @@ class counted_btree
       set_inner(*way[level].link, Family::template make<inner>(std::move(fresh)));
       return;
     }
-    Row upper;
-    const Key middle = fresh.split_to(upper);
-    inner_pointer low = Family::template make<inner>(std::move(fresh));
-    inner_pointer high = Family::template make<inner>(std::move(upper));
-    if (level == 0) {
-      inner_row above{{middle}, {}};
-      above.children.push_back(std::move(low));
-      above.children.push_back(std::move(high));
-      set_inner(root_, Family::template make<inner>(std::move(above)));
-      return;
-    }
+    typename base::template split<Row> two(std::move(fresh));
+    if (level == 0) return set_inner(root_, two.as_root());
     inner_row more = way[level - 1].node->inner_row(less_, [](std::size_t) { return true; });
-    more.replace_by_two(std::move(low), middle, std::move(high), less_);
+    more.replace_by_two(std::move(two.low), two.middle, std::move(two.high), less_);
     replace(way, level - 1, std::move(more));
   }
 
@@ -365,7 +307,7 @@ class counted_btree
       } else if (level > 0) {
         take_out(way, level - 1);
       } else {
-        set_inner(root_, first_root());
+        set_inner(root_, base::first_root());
       }
     };
     if (at.node->over_inners()) {
@@ -386,64 +328,8 @@ class counted_btree
     }
   }
 
-  /// Children of one level in order, and the least key of each.
-  template <class T>
-  struct level_of {
-    std::vector<typename Family::template pointer<T>> nodes;
-    std::vector<Key> firsts;
-  };
-  template <class Iterator>
-  inner_pointer root_of(Iterator at, const Iterator last) {
-    const auto n = static_cast<std::size_t>(std::distance(at, last));
-    if (n == 0) return first_root();
-    level_of<leaf> leaves;
-    const detail::map::even_groups groups(n, leaf::crowded);
-    const Key* before = nullptr;
-    for (std::size_t i = 0; i < groups.count(); ++i) {
-      auto made = Family::template make<leaf>();
-      for (std::size_t j = groups.begin_of(i); j < groups.begin_of(i + 1); ++j) {
-        const auto& [key, value] = *at++;
-        if (before != nullptr && !less_(*before, key)) {
-          throw std::invalid_argument("counted_btree: a key that is not after the one before it");
-        }
-        made->append(key, value, detail::map::next_stamp<Value>(writers_.stamped()));
-        before = std::addressof(made->key(made->size() - 1));
-      }
-      leaves.firsts.push_back(made->key(0));
-      leaves.nodes.push_back(std::move(made));
-    }
-    writers_.begin_with(n);
-    return root_over(std::move(leaves));
-  }
-  /// With some room for what comes later.
-  template <class T>
-  static inner_pointer root_over(level_of<T> below) {
-    constexpr std::size_t each = inner::most - inner::most / 4;
-    const detail::map::even_groups groups(below.nodes.size(), each);
-    level_of<inner> all;
-    for (std::size_t i = 0; i < groups.count(); ++i) {
-      const std::size_t begin = groups.begin_of(i);
-      typename inner::template row<T> row;
-      for (std::size_t j = begin; j < groups.begin_of(i + 1); ++j) {
-        if (j != begin) row.keys.push_back(below.firsts[j]);
-        row.children.push_back(std::move(below.nodes[j]));
-      }
-      all.nodes.push_back(Family::template make<inner>(std::move(row)));
-      all.firsts.push_back(below.firsts[begin]);
-    }
-    return groups.count() == 1 ? std::move(all.nodes.front()) : root_over(std::move(all));
-  }
-
-  static inner_pointer first_root() {
-    typename inner::template row<leaf> r;
-    r.children.push_back(Family::template make<leaf>());
-    return Family::template make<inner>(std::move(r));
-  }
-
-  [[no_unique_address]] Compare less_;
-  // Scans take turns, too, and go the way that writers go.
+  // Scans take turns, too.
   mutable detail::map::writers writers_;
-  mutable inner_location root_;
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

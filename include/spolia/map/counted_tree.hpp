@@ -279,23 +279,11 @@ class counted_tree
     std::uint64_t began_ = 0;   // by which thread, of which process
   };
 
-  /// What an update takes out ends after it has let go of its locks; and its setting of a link
-  /// throws nothing: what that may throw was thrown before.
-  class ready {
-   public:
-    void to_set() {
-      if constexpr (requires { quiet_.reserve(); }) quiet_.reserve();
-    }
-
-   private:
-    [[no_unique_address]] typename Family::quiet quiet_;
-  };
-
   template <class... Seen>
   bool put(const Key& key, const Value& value, bool assign, const Seen&... was) {
     constexpr bool only_for_seen = sizeof...(Seen) != 0;
     auto& mine = size_.here();
-    ready quietly;
+    detail::map::set_quietly<Family> quietly;
     pointer replacement{};
     for (;;) {
       way_down at(*this, key);
@@ -327,7 +315,7 @@ class counted_tree
   template <class K, class... Seen>
   bool remove(const K& key, const Seen&... was) {
     auto& mine = size_.here();
-    ready quietly;
+    detail::map::set_quietly<Family> quietly;
     for (;;) {
       way_down at(*this, key);
       if (at.curr == nullptr || !(at.curr->has(was) && ...)) return false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// counted_btree_leaf.hpp: the leaves of counted_btree, and memory for things that come one by one.
+// counted_btree_leaf.hpp: the leaves of B+ trees over counted pointers, and memory for things that
+// come one by one.
 #pragma once
 
 #include <algorithm>
@@ -112,7 +113,7 @@ class stamps_of_slots<Value, Many, true> {
 /// Each pair has a slot, which is written once. The slots that a leaf was made with ascend; after
 /// them, in any order, stand the pairs that came later. Which slots count is said in one word: so
 /// one store takes a pair in, out, or for another one.
-template <class Key, class Value>
+template <class Key, class Value, class Lock>
 class counted_leaf {
   using kept = leaf_value<Value>;
 
@@ -177,7 +178,16 @@ class counted_leaf {
     return seen.is(value(i), stamps_.of(i));
   }
 
-  // What follows is for the writer.
+  /// As in_order, for a thread that reads beside the writer.
+  template <class Compare>
+  [[nodiscard]] order order_seen(const Key* bound, const Compare& less) const {
+    // acquire ← the release in publish: the pairs.
+    return order_of(state_.load_acquire(), bound, less);
+  }
+
+  // What follows is for the writer, but for the keys of pairs that others were told of.
+
+  [[no_unique_address]] Lock lock;
 
   [[nodiscard]] const Key& key(std::size_t i) const noexcept { return keys_[i]; }
   [[nodiscard]] std::size_t size() const noexcept {
@@ -196,17 +206,20 @@ class counted_leaf {
     publish(instead == absent ? after : after & ~used_bit(instead));
   }
   void take_out(std::size_t i) noexcept { publish(state_.load_relaxed() & ~used_bit(i)); }
+  /// Of a leaf whose writer was lost in a fork: takes out what belongs elsewhere.
+  template <class Compare>
+  void take_out_from(const Key* bound, const Compare& less) {
+    if (bound == nullptr) return;
+    std::uint64_t stays = 0;
+    for (const std::uint8_t i : in_order(bound, less)) stays |= used_bit(i);
+    const std::uint64_t state = state_.load_relaxed();
+    publish((state & ~live(state)) | stays);
+  }
 
   /// Without what is not below the bound, if there is one: see counted_inner::bound.
   template <class Compare>
   [[nodiscard]] order in_order(const Key* bound, const Compare& less) const {
-    order all;
-    for (std::uint64_t rest = live(state_.load_relaxed()); rest != 0; rest &= rest - 1) {
-      const auto i = static_cast<std::size_t>(std::countr_zero(rest));
-      if (bound != nullptr && !less(keys_[i], *bound)) continue;
-      all.insert(i < ascending_ ? all.size : place(all, keys_[i], less), i);
-    }
-    return all;
+    return order_of(state_.load_relaxed(), bound, less);
   }
   /// The same with one pair more, which `absent` stands for, instead of that in the slot unless
   /// that is `absent`, too.
@@ -265,6 +278,16 @@ class counted_leaf {
     }
     stamps_.put(i, stamp);
     return (state + one_used) | used_bit(i);
+  }
+  template <class Compare>
+  order order_of(std::uint64_t state, const Key* bound, const Compare& less) const {
+    order all;
+    for (std::uint64_t rest = live(state); rest != 0; rest &= rest - 1) {
+      const auto i = static_cast<std::size_t>(std::countr_zero(rest));
+      if (bound != nullptr && !less(keys_[i], *bound)) continue;
+      all.insert(i < ascending_ ? all.size : place(all, keys_[i], less), i);
+    }
+    return all;
   }
   template <class Compare>
   std::size_t place(const order& all, const Key& key, const Compare& less) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// counted_btree_nodes.hpp: the inner nodes of counted_btree.
+// counted_btree_nodes.hpp: the inner nodes of B+ trees over counted pointers.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +45,7 @@ struct counted_row {
 
 /// Children are all leaves, or all inner nodes. Those that a node was made with ascend; after them,
 /// in any order, stand leaves that came later. The keys of child i are not below key i - 1.
-template <class Key, class Leaf, class Family>
+template <class Key, class Leaf, class Family, class Lock>
 class counted_inner {
  public:
 #if defined(SPOLIA_MODEL)
@@ -101,15 +101,14 @@ class counted_inner {
     return best;
   }
 
-  // What follows is for the writer.
-
   /// The last child whose keys begin where begins(key) says yes, as it does up to some point.
   template <class Begins, class Compare>
-  [[nodiscard]] std::size_t last_child(const Begins& begins, const Compare& less) const {
+  [[nodiscard]] std::size_t last_child(const Begins& begins, std::uint32_t late,
+                                       const Compare& less) const {
     const Key* const keys = keys_.begin();
     auto best = static_cast<std::size_t>(
         std::partition_point(keys, keys + (ascending_ - 1), begins) - keys);
-    for (std::size_t i = ascending_; i < children(); ++i) {
+    for (std::size_t i = ascending_; i < ascending_ + late; ++i) {
       if (begins(keys[i - 1]) && (best == 0 || less(keys[best - 1], keys[i - 1]))) best = i;
     }
     return best;
@@ -118,24 +117,30 @@ class counted_inner {
   [[nodiscard]] const Key* begin(std::size_t i) const noexcept {
     return i == 0 ? nullptr : keys_.begin() + (i - 1);
   }
-  [[nodiscard]] std::size_t children() const noexcept { return ascending_ + late_.load_relaxed(); }
-  [[nodiscard]] bool has_room() const noexcept {
-    return late_.load_relaxed() < most_late && children() < most;
-  }
-  /// The least key that does not belong to leaf i, or null. What stands in the leaf from there on
-  /// is the new half's: in the child of a fork in which a writer was lost that was dividing it.
+  /// The least key that does not belong to child i, or null. What stands in a leaf from there on is
+  /// the new half's, while the leaf is being divided: so also in the child of a fork in which the
+  /// writer was lost that did so.
   template <class Compare>
-  [[nodiscard]] const Key* bound(std::size_t i, const Compare& less) const {
+  [[nodiscard]] const Key* bound(std::size_t i, std::uint32_t late, const Compare& less) const {
     const Key* const keys = keys_.begin();
     const Key* const end = keys + (ascending_ - 1);
     const Key* least = i < ascending_ ? keys + i : std::upper_bound(keys, end, keys[i - 1], less);
     if (least == end) least = nullptr;
-    for (std::size_t j = ascending_; j < children(); ++j) {
+    for (std::size_t j = ascending_; j < ascending_ + late; ++j) {
       const Key& begin = keys[j - 1];
       const bool behind = i == 0 || less(keys[i - 1], begin);
       if (behind && (least == nullptr || less(begin, *least))) least = std::addressof(begin);
     }
     return least;
+  }
+
+  // What follows is for the writer.
+
+  [[no_unique_address]] Lock lock;
+
+  [[nodiscard]] std::size_t children() const noexcept { return ascending_ + late_.load_relaxed(); }
+  [[nodiscard]] bool has_room() const noexcept {
+    return late_.load_relaxed() < most_late && children() < most;
   }
   void add_leaf(const Key& first, typename Family::template pointer<Leaf> p) {
     // A writer that was lost in a fork may have left something here.
@@ -147,7 +152,21 @@ class counted_inner {
     late_.store_release(late_.load_relaxed() + 1);
   }
   /// A leaf is empty. True: so many are that the node should be made anew without them.
-  [[nodiscard]] bool has_emptied() noexcept { return ++emptied_ > children() / 4; }
+  /// Also for writers of different leaves at once.
+  [[nodiscard]] bool has_emptied() noexcept {
+    return emptied_.fetch_add_relaxed(1) + 1 > children() / 4;
+  }
+
+  /// Of a node that was taken out: it leads nowhere any more. Throws what setting a link throws.
+  void cut_off() {
+    for (std::size_t i = 0; i < children(); ++i) {
+      if (over_inners()) {
+        Family::template set<counted_inner>(inners_[i], {});
+      } else {
+        Family::template set<Leaf>(leaves_[i], {});
+      }
+    }
+  }
 
   /// Those of the children that keep(i) says yes to.
   template <class Compare, class Keep>
@@ -195,7 +214,7 @@ class counted_inner {
   }
 
   atomic<std::uint32_t> late_{0};  // how many came later
-  std::size_t emptied_ = 0;        // the writer's
+  atomic<std::size_t> emptied_{0};
   const std::size_t ascending_;
   room<Key> keys_;
   room<location<Leaf>> leaves_;

@@ -87,13 +87,26 @@ void let_fail(const F& f) {
   }
 }
 
+/// While one lives, what is taken out does not end: so in an update that has locks, and outlives
+/// them. Its next set after to_set() throws nothing: what that may throw was thrown before.
+template <class Family>
+class set_quietly {
+ public:
+  void to_set() {
+    if constexpr (requires { quiet_.reserve(); }) quiet_.reserve();
+  }
+
+ private:
+  [[no_unique_address]] typename Family::quiet quiet_;
+};
+
 /// While one lives, its thread is the writer, and what it takes out ends after it has left. Its
 /// first set throws nothing: what that may throw was thrown before.
 template <class Family>
 class writing {
  public:
   explicit writing(writers& all) : all_(all) {
-    if constexpr (requires { quiet_.reserve(); }) quiet_.reserve();
+    quiet_.to_set();
     all_.enter();
   }
   writing(const writing&) = delete;
@@ -102,7 +115,7 @@ class writing {
 
  private:
   // Before the lock and after it: destructors that run may use the container.
-  [[no_unique_address]] typename Family::quiet quiet_;
+  [[no_unique_address]] set_quietly<Family> quiet_;
   writers& all_;
 };
 

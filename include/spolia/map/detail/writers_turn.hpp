@@ -35,6 +35,12 @@ class writers_turn {
   entered enter() {
     return enter([](std::uint64_t) { return true; });
   }
+  /// False: a thread has it, or it was closed.
+  [[nodiscard]] bool try_enter() {
+    std::uint64_t seen = 0;
+    // acquire: as in enter.
+    return holder_.cas_strong_acquire(seen, threads::identity());
+  }
   void leave() noexcept {
     // release → the acquire in enter.
     SPOLIA_FAULT("counted_map.leave_relaxed") ? holder_.store_relaxed(0) : holder_.store_release(0);
@@ -76,6 +82,9 @@ class writers_turn {
 
   atomic<std::uint64_t> holder_{0};  // its identity; 0: there is none
 };
+
+/// In the place of a turn where there is none.
+struct no_turn {};
 
 /// While one lives, its thread has the turn; unless it was closed.
 class turn_held {
