@@ -196,6 +196,7 @@ class registry {
       for (listener* l = first_; l != nullptr; l = l->next_) l->thread_lost(n);
       set(n, false);
     }
+    for (listener* l = first_; l != nullptr; l = l->next_) l->alone();
     kept_.fill(0);
     here.domain = 0;  // the listeners may have reset this thread's cells
     here.cell = nullptr;

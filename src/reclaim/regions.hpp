@@ -124,6 +124,10 @@ class regions : public debra {
     debra::forked(lost, peers);
     lost.phase.store_relaxed(0);
   }
+  template <class F>
+  void lists_of_strangers(F&& f) {
+    handed_over.lists(f);  // `astray` is counted when it is taken
+  }
   /// In a fork's child: the strangers are gone, but for the thread that is left. Its regions in
   /// other domains may be taken for some of this one, and then others' stay.
   void forget_strangers() noexcept {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -14,6 +15,7 @@
 #include <spolia/reclaim.hpp>
 
 #include "support/all_domains.hpp"
+#include "support/elsewhere.hpp"
 #include "support/parked_thread.hpp"
 #include "support/sanitized.hpp"
 
@@ -158,6 +160,33 @@ TEST(domain_budget, is_watched_and_names_who_passes_it) {
   d.drain();
   domain_pins<reclaimed>::churn(d, 20'000);
   EXPECT_EQ(calls, 1) << "it is over";
+}
+
+TEST(domain_budget, is_watched_anew_in_a_forked_child) {
+  using reclaimed = domain<token>;
+  int calls = 0;
+  reclaimed::options o;
+  o.budget_bytes = 1U << 20U;
+  o.over_budget = [&](const over_budget&) { ++calls; };
+  reclaimed d(o);
+  const parked_thread reader([&](parking_spot& self) {
+    auto guard = d.enter("stalled");
+    self.park();
+  });
+  domain_pins<reclaimed>::churn(d, 5000);
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(status_of_child([&] {
+              // The reader is gone, and what it held up is not freed all at once.
+              domain_pins<reclaimed>::churn(d, 200);
+              EXPECT_EQ(calls, 2) << "of the parent's and the child's";
+              EXPECT_TRUE(d.drain());
+              auto guard = d.enter("here");
+              d.pins();
+              const auto pins = d.pins();
+              EXPECT_EQ(pins.size(), 1U);
+              for (const pin& p : pins) EXPECT_EQ(p.os_thread, getpid());
+            }),
+            0);
 }
 
 template <class Domain>

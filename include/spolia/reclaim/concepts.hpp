@@ -75,7 +75,10 @@
 //   hand_over(me, safe)   optional, for barriers (outside.hpp): everything that waits, and `safe`
 //                      with it, goes where `abandon` finds it
 //   exited(me, peers)  this thread ends; its waiting blocks stay for another one to adopt
-//   forked(other, peers)    that thread vanished in a fork; its lists may be half-written
+//   forked(other, peers)    that thread vanished in a fork: it is in no operation any more. What
+//                      `lists` gives stays as it is
+//   lists(other, f)    static: f(limbo) for each list of blocks that wait with that thread
+//   lists_of_strangers(f)   optional: the same for those that wait with no thread
 //   forget_strangers() optional, in a fork's child: drops what threads without a local have left
 //   waiting(me)        how many blocks wait
 //   epochs()           how many epochs, or scans, have ended; for figures, and to see whether
@@ -178,6 +181,7 @@ concept scheme = std::same_as<std::remove_cvref_t<decltype(S::info)>, scheme_inf
                    { S::what_is_wrong(typename S::options{}) } -> std::same_as<const char*>;
                    { s.exited(me, peers) } noexcept;
                    { s.forked(me, peers) } noexcept;
+                   S::lists(me, [](limbo&) {});
                    { s.waiting(me) } noexcept -> std::same_as<std::size_t>;
                    { s.epochs() } noexcept -> std::same_as<std::uint64_t>;
                    { s.bound(std::size_t{1}) } -> std::same_as<std::optional<std::uint64_t>>;

@@ -189,7 +189,10 @@ class debra : public region_reads {
   void forked(local& lost, Peers) noexcept {
     lost.announced.store_relaxed(0);
     lost.parked.reset();
-    lost.bags.forget();
+  }
+  template <class F>
+  static void lists(local& of, F&& f) {
+    of.bags.lists(f);
   }
   std::size_t waiting(const local& me) const noexcept { return me.bags.count(); }
   std::uint64_t epochs() const noexcept { return epoch_.load_relaxed(); }

@@ -31,8 +31,10 @@
 //              without `header`, which needs a small record: then nothing was retired.
 // Cost:        see the scheme; the domain adds two plain stores and a few tests to a guard.
 // Destructor:  frees everything that waits. No guard may be alive (checked build: reported).
-// Fork:        in the child, blocks that waited with threads which are gone are never freed, since
-//              their lists may have been caught half-written; everything else goes on as before.
+// Fork:        in the child, what waited with threads that are gone is left behind as by threads
+//              that have ended. Only blocks whose lists the fork caught while a thread worked on
+//              them, or was inside a guard, are never freed: stats().lost_in_fork. They count as
+//              waiting no more; everything else goes on as before.
 #pragma once
 
 #include <concepts>
@@ -60,6 +62,7 @@
 #include <spolia/base/weight.hpp>
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/courtesy.hpp>
+#include <spolia/reclaim/detail/fork_losses.hpp>
 #include <spolia/reclaim/detail/phases.hpp>
 #include <spolia/reclaim/detail/pins.hpp>
 #include <spolia/reclaim/limbo.hpp>
@@ -388,7 +391,7 @@ class domain final : private threads::listener {
   void forked() noexcept override {
     if constexpr (requires { scheme_.forget_strangers(); }) scheme_.forget_strangers();
   }
-  void forget(cell& c) noexcept;
+  void alone() noexcept override;
   void release_everything();
 
   static const options& checked(const options& o) {
@@ -422,6 +425,7 @@ class domain final : private threads::listener {
   /// such threads' cells were last looked through.
   shared_tally retired_by_ended_;
   latest<std::uint64_t> looked_through_at_;
+  detail::reclaim::fork_losses lost_;
   latest<bool> unborn_;  // a block that the scheme's bound does not hold for was retired
 };
 

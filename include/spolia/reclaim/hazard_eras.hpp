@@ -112,7 +112,6 @@ class hazard_eras : public detail::reclaim::era_slots<hazard_eras> {
   void forked(local& lost, Peers) noexcept {
     lost.attends.parked.reset();
     lost.rows.forget();
-    lost.bags.forget();
     lost.eras.forget();
   }
 

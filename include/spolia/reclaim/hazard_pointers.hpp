@@ -177,9 +177,12 @@ class hazard_pointers {
   template <class Peers>
   void forked(local& lost, Peers) noexcept {
     lost.rows.forget();
-    lost.list.forget();
     lost.names.forget();
     make_room(lost);
+  }
+  template <class F>
+  static void lists(local& of, F&& f) {
+    f(of.list);
   }
 
   std::size_t waiting(const local& me) const noexcept { return me.list.count(); }

@@ -159,7 +159,6 @@ class intervals : public detail::reclaim::retiring_by_era<intervals> {
   void forked(local& lost, Peers) noexcept {
     lost.lower.store_relaxed(detail::reclaim::no_era);
     lost.attends.parked.reset();
-    lost.bags.forget();
     lost.intervals.forget();
   }
 

@@ -173,6 +173,12 @@ class limbo {
   }
   void look_from_first() noexcept { ahead_.write(head_.read()); }
 
+  /// f(block) for each, the oldest first. Touches every block: for what happens seldom.
+  template <class F>
+  void for_each(F&& f) const {
+    for (retired* r = head_.read(); r != nullptr; r = r->next_.read()) f(*r);
+  }
+
   /// Forgets the blocks without touching them: for lists that a fork caught half-written.
   void forget() noexcept {
     head_.write(nullptr);
@@ -237,9 +243,11 @@ class epoch_bags {
     for (limbo& bag : bags_) all.append(bag);
   }
 
-  void forget() noexcept {
-    overdue_.forget();
-    for (limbo& bag : bags_) bag.forget();
+  /// f(list) for each list.
+  template <class F>
+  void lists(F&& f) {
+    f(overdue_);
+    for (limbo& bag : bags_) f(bag);
   }
 
   std::size_t count() const noexcept {

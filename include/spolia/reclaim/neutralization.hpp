@@ -234,11 +234,15 @@ class neutralizing {
   void forked(local& lost, Peers) noexcept {
     lost.phase.forget();
     lost.rows.forget();
-    lost.fresh.forget();
-    lost.settled.forget();
-    lost.round.forget();
+    lost.round.forget(lost.fresh);
     lost.names.forget();
     make_room(lost);
+  }
+  template <class F>
+  static void lists(local& of, F&& f) {
+    f(of.round.marked);
+    f(of.fresh);
+    f(of.settled);
   }
 
   std::size_t waiting(const local& me) const noexcept { return pending(me) + me.settled.count(); }

@@ -13,8 +13,8 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/reclaim/concepts.hpp>
-#include <spolia/reclaim/region_reads.hpp>
 #include <spolia/reclaim/limbo.hpp>
+#include <spolia/reclaim/region_reads.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
@@ -54,8 +54,10 @@ class none : public region_reads {
   template <class Peers>
   void exited(local&, Peers) noexcept {}
   template <class Peers>
-  void forked(local& lost, Peers) noexcept {
-    lost.kept.forget();
+  void forked(local&, Peers) noexcept {}
+  template <class F>
+  static void lists(local& of, F&& f) {
+    f(of.kept);
   }
   std::size_t waiting(const local& me) const noexcept { return me.kept.count(); }
   std::uint64_t epochs() const noexcept { return 0; }

@@ -65,10 +65,18 @@ struct release_queue {
   limbo safe;
   /// How many more blocks may be retired before some are freed; below zero: now.
   std::int64_t left = never;
-  std::uint64_t reminded = 0;  // the operations that had begun by the last reminder
-  std::uint64_t owed = 0;      // blocks to free for operations
-  bool freeing = false;
+  std::uint64_t reminded = 0;      // the operations that had begun by the last reminder
+  std::uint64_t owed = 0;          // blocks to free for operations
+  const limbo* freeing = nullptr;  // the list that is being freed
   release_meter meter;
+
+  /// f(list) for each list of blocks that wait here.
+  template <class F>
+  void lists(F&& f) {
+    f(safe);
+    // A thread that forks in a deleter has taken this one in hand.
+    if (freeing != nullptr && freeing != &safe) f(*freeing);
+  }
 
   SPOLIA_ALWAYS_INLINE void account(const retired* r) noexcept {
     meter.freed.add(1);
@@ -78,7 +86,7 @@ struct release_queue {
   /// Frees up to `most` safe blocks with `end_of(block)`; `poll()` is called after every hundredth.
   template <class End, class Poll>
   SPOLIA_ALWAYS_INLINE void free_some(std::size_t most, End&& end_of, Poll&& poll) noexcept {
-    if (!freeing) free_from(safe, most, end_of, poll);
+    if (freeing == nullptr) free_from(safe, most, end_of, poll);
   }
 
   /// The same with blocks of a list of its own. Precondition: not freeing yet.
@@ -86,7 +94,7 @@ struct release_queue {
   SPOLIA_ALWAYS_INLINE void free_from(limbo& blocks, std::size_t most, const End& end_of,
                                       Poll& poll) noexcept {
     if (blocks.empty()) return;
-    freeing = true;
+    freeing = &blocks;
     const bool timing = wants_timing((std::min)(most, blocks.count())) || trace::on();
     const std::uint64_t start = timing ? trace::ticks() : 0;
     std::size_t done = 0;
@@ -100,7 +108,7 @@ struct release_queue {
       if (++done % poll_period == 0) poll();
     }
     if (timing) record(start, done);
-    freeing = false;
+    freeing = nullptr;
   }
 
   static constexpr std::int64_t never = std::int64_t{1} << 62;
@@ -230,7 +238,7 @@ class spread_over_time {
   void take(local& me, limbo& safe, Poll&& poll) noexcept {
     if (safe.empty()) return;
     // What one step would free goes at once: to come back for it costs more than to free it.
-    if (safe.count() <= every_ && me.safe.empty() && at_once_ && !me.freeing) {
+    if (safe.count() <= every_ && me.safe.empty() && at_once_ && me.freeing == nullptr) {
       me.free_from(safe, everything, ending(me), no_poll);
       if (me.safe.empty()) return;  // deleters may have retired more
     }
@@ -264,7 +272,8 @@ class spread_over_time {
   /// The thread ends: what it owes for operations and others is for its successors to free.
   static std::uint64_t unpaid(local& me) noexcept { return std::exchange(me.owed, 0); }
   void step(local& me) noexcept {
-    if (me.freeing) return;  // in a deleter, whose guard ends: later, and nothing is forgotten
+    if (me.freeing != nullptr)
+      return;  // in a deleter, whose guard ends: later, and nothing is forgotten
     const auto late = static_cast<std::size_t>(-1 - me.left);
     me.left = std::int64_t{every_} - 1;  // first: deleters may retire
     me.free_some(every_ + late + (me.safe.count() >> shift_), ending(me), no_poll);

@@ -293,9 +293,10 @@ class pinned_blocks {
     used_ = 0;
   }
 
-  void forget() noexcept {
-    for (shelf& s : shelves_) s.blocks.forget();
-    used_ = 0;
+  /// f(list) for each list.
+  template <class F>
+  void lists(F&& f) {
+    for (shelf& s : shelves_) f(s.blocks);
   }
 
  private:
@@ -509,8 +510,12 @@ class robust_token {
   template <class Peers>
   void forked(local& lost, Peers) noexcept {
     rounds_.forked(lost);
-    lost.pinned.forget();
     if (lost.bound.load_relaxed() != 0) lift(lost);
+  }
+  template <class F>
+  static void lists(local& of, F&& f) {
+    of.bags.lists(f);
+    of.pinned.lists(f);
   }
 
   std::size_t waiting(const local& me) const noexcept {

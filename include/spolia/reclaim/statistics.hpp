@@ -7,6 +7,7 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
+#include <spolia/reclaim/detail/saturating.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
@@ -16,14 +17,20 @@ struct domain_statistics {
   std::uint64_t freed = 0;    ///< of these, blocks destroyed
   std::uint64_t retired_bytes = 0;
   std::uint64_t freed_bytes = 0;
+  /// In a fork's child: of the blocks retired, those whose lists the fork caught half written in
+  /// the hands of threads that are gone. They are never freed, and wait no more.
+  std::uint64_t lost_in_fork = 0;
+  std::uint64_t lost_in_fork_bytes = 0;
   std::uint64_t epochs = 0;   ///< epochs, rounds or scans of the scheme so far
   std::uint64_t turns = 0;    ///< times that threads gave their processor away (options::turn_us)
   std::size_t threads = 0;    ///< threads that have ever used the domain at one time
   histogram_snapshot pauses;  ///< ns spent freeing, per pause, if options ask for it
 
-  std::uint64_t garbage() const noexcept { return retired > freed ? retired - freed : 0; }
+  std::uint64_t garbage() const noexcept {
+    return detail::reclaim::rest_of(retired, freed + lost_in_fork);
+  }
   std::uint64_t garbage_bytes() const noexcept {
-    return retired_bytes > freed_bytes ? retired_bytes - freed_bytes : 0;
+    return detail::reclaim::rest_of(retired_bytes, freed_bytes + lost_in_fork_bytes);
   }
 };
 

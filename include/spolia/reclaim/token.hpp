@@ -170,7 +170,6 @@ class token_rounds {
   void forked(local& lost) noexcept {
     lost.announced.store_relaxed(0);
     lost.parked.reset();
-    lost.bags.forget();
     std::uint64_t moving = lost.number | being_moved;
     at_.cas_strong_relaxed(moving, lost.number);  // it vanished with the token in hand
   }
@@ -441,6 +440,10 @@ class token : public region_reads {
   template <class Peers>
   void forked(local& lost, Peers) noexcept {
     rounds_.forked(lost);
+  }
+  template <class F>
+  static void lists(local& of, F&& f) {
+    of.bags.lists(f);
   }
 
   std::size_t waiting(const local& me) const noexcept { return rounds_.waiting(me); }

@@ -150,8 +150,6 @@ class token_ring : public region_reads {
   template <class Peers>
   void forked(local& lost, Peers peers) noexcept {
     lost.freeing = false;
-    lost.previous.forget();
-    lost.current.forget();
     lost.present.store_relaxed(0);
     lost.here.store_relaxed(0);
     local* heir = nullptr;
@@ -164,6 +162,11 @@ class token_ring : public region_reads {
     });
     if (heir != nullptr && !somebody_has_it) heir->here.store_relaxed(1);
     parked_.store_relaxed(heir == nullptr ? 1 : 0);
+  }
+  template <class F>
+  static void lists(local& of, F&& f) {
+    f(of.previous);
+    f(of.current);
   }
 
   std::size_t waiting(const local& me) const noexcept {

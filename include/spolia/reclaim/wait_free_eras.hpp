@@ -133,7 +133,6 @@ class wait_free_eras : public detail::reclaim::era_slots<wait_free_eras> {
   void forked(local& lost, Peers peers) noexcept {
     if (lost.request.forget()) asking_.fetch_sub_relaxed(1);
     lost.rows.forget();
-    lost.bags.forget();
     lost.found.forget();
     peers.for_each([&](std::uint32_t, local& other) {
       other.request.forget_helper(lost.number);

@@ -12,6 +12,7 @@
 #include <spolia/base/counters.hpp>
 #include <spolia/reclaim/courtesy.hpp>
 #include <spolia/reclaim/detail/pins.hpp>
+#include <spolia/reclaim/detail/saturating.hpp>
 #include <spolia/reclaim/statistics.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -138,10 +139,25 @@ struct cell_sums {
   std::uint64_t made = 0;
   std::uint64_t retired = 0;
   std::uint64_t retired_bytes = 0;
+  std::uint64_t lost = 0;  // in a fork
+  std::uint64_t lost_bytes = 0;
 
-  std::uint64_t garbage() const noexcept { return retired > freed ? retired - freed : 0; }
+  std::uint64_t garbage() const noexcept { return rest_of(retired, freed + lost); }
   std::uint64_t garbage_bytes() const noexcept {
-    return retired_bytes > freed_bytes ? retired_bytes - freed_bytes : 0;
+    return rest_of(retired_bytes, freed_bytes + lost_bytes);
+  }
+  std::uint64_t existing() const noexcept { return rest_of(made, ended + lost); }
+
+  template <class Cell>
+  void add(const Cell& c) noexcept {
+    // freed before retired and made: a block counted as freed is then always counted there too.
+    const std::uint64_t now_freed = c.release.meter.freed.value();
+    freed += now_freed;
+    freed_bytes += c.release.meter.freed_bytes.value();
+    ended += now_freed + c.unmade.value();
+    made += c.made.value();
+    retired += c.retired_blocks.value();
+    retired_bytes += c.retired_bytes.value();
   }
 };
 
@@ -149,27 +165,21 @@ template <class Cells>
 cell_sums sum_of(const Cells& cells) noexcept {
   cell_sums sum;
   cells.for_each([&](std::uint32_t, const auto& c) {
-    // freed before retired and made: a block counted as freed is then always counted there too.
-    const std::uint64_t freed = c.release.meter.freed.value();
-    sum.freed += freed;
-    sum.freed_bytes += c.release.meter.freed_bytes.value();
-    sum.ended += freed + c.unmade.value();
-    sum.made += c.made.value();
-    sum.retired += c.retired_blocks.value();
-    sum.retired_bytes += c.retired_bytes.value();
+    sum.add(c);
     return true;
   });
   return sum;
 }
 
 template <class Cells>
-domain_statistics statistics_of(const Cells& cells, std::uint64_t epochs) {
-  const cell_sums all = sum_of(cells);
+domain_statistics statistics_of(const Cells& cells, const cell_sums& all, std::uint64_t epochs) {
   domain_statistics sum;
   sum.freed = all.freed;
   sum.freed_bytes = all.freed_bytes;
   sum.retired = all.retired;
   sum.retired_bytes = all.retired_bytes;
+  sum.lost_in_fork = all.lost;
+  sum.lost_in_fork_bytes = all.lost_bytes;
   cells.for_each([&](std::uint32_t, const auto& c) {
     sum.threads += c.used.load_relaxed() ? 1 : 0;
     sum.turns += c.turn.given.value();

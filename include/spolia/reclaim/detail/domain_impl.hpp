@@ -45,10 +45,7 @@ struct domain<Scheme, Release>::peers {
     return c == nullptr ? nullptr : &c->local;
   }
   std::uint32_t high_water() const noexcept { return of.cells_.occupied_end(); }
-  std::uint64_t existing() const noexcept {
-    const auto sum = detail::reclaim::sum_of(of.cells_);
-    return sum.made > sum.ended ? sum.made - sum.ended : 0;
-  }
+  std::uint64_t existing() const noexcept { return of.sums().existing(); }
 };
 
 template <class Scheme, class Release>
@@ -798,28 +795,28 @@ template <class Scheme, class Release>
 void domain<Scheme, Release>::thread_lost(std::uint32_t n) noexcept {
   barred_.store_relaxed(false);
   barriers_over_.store_relaxed(barriers_begun_.load_relaxed());
-  if (cell* const c = cells_.find(n)) {
-    forget(*c);
-    c->depth.reset();
-    c->in_tick = false;
-    c->release.freeing = false;
-    c->telling = false;
-    c->gate.reset();
-  }
-  // It may have been moving the blocks of any cell, also of the one thread that is left.
-  cells_.for_each([this](std::uint32_t, cell& other) {
-    if (other.gate.evict()) forget(other);
-    return true;
+  lost_.thread_lost<Scheme>(cells_, n, [this](cell& c) {
+    scheme_.forked(c.local, peers{*this});
+    if (c.used.load_relaxed()) {
+      retired_by_ended_.add(c.retired_blocks.value() - c.retired_at_join);
+    }
   });
 }
 
-/// In a fork's child: the lists may be half-written. The thread, if there is one, joins anew.
+/// In a fork's child, where all are gone that are: it begins to watch anew.
 template <class Scheme, class Release>
-void domain<Scheme, Release>::forget(cell& c) noexcept {
-  scheme_.forked(c.local, peers{*this});
-  c.release.safe.forget();
-  c.watch.ended.set(false);
-  c.used.store_relaxed(false);
+void domain<Scheme, Release>::alone() noexcept {
+  lost_.settle(cells_, scheme_);
+  over_.store_relaxed(false);
+  // A thread that is gone may have been about to set it, or to stop it.
+  if (alarm_.load_relaxed() != never) {
+    alarm_.store_relaxed(detail::reclaim::pin_watch::now_ns() + within_ / 4);
+  }
+  cells_.for_each([](std::uint32_t n, cell& c) {
+    if (threads::is_this(n)) c.watch.os_thread.set(threads::os_id());
+    c.wake();
+    return true;
+  });
 }
 
 template <class Scheme, class Release>
@@ -850,18 +847,19 @@ void domain<Scheme, Release>::release_everything() {
 
 template <class Scheme, class Release>
 domain_statistics domain<Scheme, Release>::stats() const {
-  return detail::reclaim::statistics_of(cells_, scheme_.epochs());
+  return detail::reclaim::statistics_of(cells_, sums(), scheme_.epochs());
 }
 
 template <class Scheme, class Release>
 inline detail::reclaim::cell_sums domain<Scheme, Release>::sums() const noexcept {
-  return detail::reclaim::sum_of(cells_);
+  return lost_.taken_from(detail::reclaim::sum_of(cells_));
 }
 template <class Scheme, class Release>
 inline std::uint64_t domain<Scheme, Release>::garbage() const noexcept {
-  return held_at_once(
+  const std::uint64_t held = held_at_once(
       cells_, [](const cell& c) { return c.retired_blocks.value(); },
       [](const cell& c) { return c.release.meter.freed.value(); });
+  return detail::reclaim::rest_of(held, lost_.blocks());
 }
 
 template <class Scheme, class Release>

@@ -204,11 +204,13 @@ class era_bags {
     all.append(undated_);
   }
 
-  void forget() noexcept {
-    undated_.forget();
-    latest_.forget();
-    fresh_.forget();
-    pinned_.forget();
+  /// f(list) for each list.
+  template <class F>
+  void lists(F&& f) {
+    f(undated_);
+    f(latest_);
+    f(fresh_);
+    f(pinned_);
   }
 
  private:
@@ -314,6 +316,7 @@ class retiring_by_era {
   void adopted(auto& me, auto peers, auto sink) noexcept { look_after(me, peers, sink); }
 
   void abandon(auto& me, limbo& all) noexcept { me.bags.abandon(all); }
+  static void lists(auto& of, auto&& f) { of.bags.lists(f); }
   void exited(auto&, auto) noexcept {}  // its guards have withdrawn what they announced
 
   /// Has this thread begun no operation for so long that the gate should be closed? Only a hint.

@@ -54,10 +54,9 @@ struct round_part {
   }
 
   /// The thread has vanished in a fork.
-  void forget() noexcept {
-    marked.forget();
+  void forget(limbo& to) noexcept {
+    cancel(to);
     readers.forget();
-    stage = round_stage::none;
   }
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// saturating.hpp: sums and products that stop at the largest number, for bounds.
+// saturating.hpp: sums and products that stop at the largest number, for bounds; and rests.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,10 @@ constexpr std::uint64_t saturating_sum(std::uint64_t a, std::uint64_t b) noexcep
 constexpr std::uint64_t saturating_product(std::uint64_t a, std::uint64_t b) noexcept {
   constexpr std::uint64_t most = ~std::uint64_t{0};
   return b != 0 && a > most / b ? most : a * b;
+}
+/// What is left of `all`. Sums that are read while threads work may be late.
+constexpr std::uint64_t rest_of(std::uint64_t all, std::uint64_t gone) noexcept {
+  return all > gone ? all - gone : 0;
 }
 
 }  // namespace detail::reclaim

@@ -65,6 +65,11 @@ class strays {
     lock_.unlock();
   }
 
+  /// f(list), in a fork's child.
+  template <class F>
+  void lists(F&& f) {
+    f(list_);
+  }
   /// In a fork's child: the list may be half-written.
   void forked() noexcept {
     if (!lock_.break_open()) return;

@@ -62,10 +62,12 @@ class tagged_bags {
     all.append(fresh_);
   }
 
-  void forget() noexcept {
-    older_.forget();
-    newer_.forget();
-    fresh_.forget();
+  /// f(list) for each list.
+  template <class F>
+  void lists(F&& f) {
+    f(older_);
+    f(newer_);
+    f(fresh_);
   }
 
   /// Blocks that no cut has tagged.
@@ -135,8 +137,11 @@ class tagged_epochs : public region_reads {
   template <class Peers>
   void forked(local& lost, Peers) noexcept {
     lost.announced.store_relaxed(nothing_announced);
-    lost.bags.forget();
     lost.room = 0;
+  }
+  template <class F>
+  static void lists(local& of, F&& f) {
+    of.bags.lists(f);
   }
 
   std::size_t waiting(const local& me) const noexcept { return me.bags.count(); }
