@@ -385,4 +385,66 @@ TEST(garbage_bound_of_others, does_not_overflow) {
   EXPECT_EQ(never.garbage_bound(0), 0U);
 }
 
+TEST(garbage_bound_of_others, falls_when_the_stalled_reader_has_gone) {
+  using block = plain_block<domain<>>;
+  domain<>::options o;
+  o.scheme.stall_after = 100;
+  o.scheme.patience = 20;
+  o.scheme.processors = 64;
+  domain<> d(o);
+  const std::uint64_t first = d.garbage_bound(2).value();
+  const auto bound_beside_a_reader = [&](int existing) {
+    std::vector<block*> all(static_cast<std::size_t>(existing));
+    for (block*& b : all) b = d.make<block>();
+    parked_thread reader([&](parking_spot& self) {
+      auto guard = d.enter();
+      self.park();
+    });
+    for (block* b : all) d.enter().retire(b);
+    const std::uint64_t bound = d.garbage_bound(2).value();
+    EXPECT_LE(d.garbage(), bound);
+    reader.release();
+    return bound;
+  };
+  EXPECT_GE(bound_beside_a_reader(20'000), first + 15'000);
+  EXPECT_GE(d.garbage_bound(2).value(), d.garbage());
+  EXPECT_TRUE(d.drain());
+  EXPECT_EQ(d.garbage_bound(2).value(), first);
+  EXPECT_LE(bound_beside_a_reader(1000), first + 2000) << "of what another reader had held";
+}
+
+/// Whatever a reader has held up. What exceeds the cap goes with each operation, also when nothing
+/// is retired any more.
+TEST(pauses, no_operation_frees_all_beyond_the_cap) {
+  using block = plain_block<domain<token>>;
+  constexpr std::uint64_t many = 50'000;
+  constexpr std::uint64_t cap = 1000;
+  domain<token>::options o;
+  o.release.cap = cap;
+  o.free_within_ms = 0;
+  domain<token> d(o);
+  {
+    const parked_thread reader([&](parking_spot& self) {
+      auto guard = d.enter();
+      self.park();
+    });
+    for (std::uint64_t i = 0; i < many; ++i) d.enter().retire(d.make<block>());
+  }
+  std::uint64_t most = 0;
+  std::uint64_t reads = 0;
+  for (int i = 0; i < 100'000 && d.garbage() > cap; ++i) {
+    const std::uint64_t before = d.garbage();
+    {
+      auto guard = d.enter();
+      // Until the domain has looked for what is safe.
+      most == 0 ? guard.retire(d.make<block>()) : void(++reads);
+    }
+    most = (std::max)(most, before - (std::min)(before, d.garbage()));
+  }
+  EXPECT_GE(most, 1000U);
+  EXPECT_LE(most, 1200U);
+  EXPECT_LE(d.garbage(), cap);
+  EXPECT_LE(reads, many / 1024 + 100);
+}
+
 }  // namespace

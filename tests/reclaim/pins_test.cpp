@@ -162,6 +162,31 @@ TEST(domain_budget, is_watched_and_names_who_passes_it) {
   EXPECT_EQ(calls, 1) << "it is over";
 }
 
+TEST(domain_budget, names_a_guard_that_no_look_has_found_before) {
+  using reclaimed = domain<token>;
+  int calls = 0;
+  std::string who;
+  reclaimed::options o;
+  o.budget_bytes = 1U << 20U;
+  o.over_budget = [&](const over_budget& now) {
+    ++calls;
+    EXPECT_EQ(now.pins.size(), 1U) << "and not the one that has looked";
+    for (const pin& p : now.pins) who = p.label;
+  };
+  reclaimed d(o);
+  const parked_thread reader([&](parking_spot& self) {
+    auto guard = d.enter("stalled");
+    self.park();
+  });
+  {
+    auto guard = d.enter();
+    for (int i = 0; i < 2000; ++i) guard.retire(d.make<domain_pins<reclaimed>::block>());
+  }
+  domain_pins<reclaimed>::churn(d, 1);
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(who, "stalled");
+}
+
 TEST(domain_budget, is_watched_anew_in_a_forked_child) {
   using reclaimed = domain<token>;
   int calls = 0;

@@ -13,6 +13,12 @@
 // Under a scheme with slots (hazard pointers, hazard eras) the object owns the slot that names its
 // block, one of the guard's eight, until it ends or something is moved into it. Under the other
 // schemes what was read stays until the guard ends, and the object is a pointer and nothing else.
+//
+// There is no copy. A copy would name the block in a second slot. A thread that frees looks at one
+// slot after the other: it may look at the second before the copy is made, and at the first after
+// that was given up, and see the block named in neither. A move takes the slot along. Where two
+// protections are wanted, read the source twice: protect() looks again whether the block is still
+// linked. A function that only reads takes `const protected_ptr&`.
 #pragma once
 
 #include <concepts>
@@ -51,8 +57,8 @@ concept leads_to_an_object = requires(const Pointer& p) {
 /// plain pointer, or a pointer with marks (base/source.hpp).
 ///
 /// Ends before its guard does, or with it: used later, it protects nothing (checked variant:
-/// reported). Belongs to the guard's thread. Move-only: a protection that has been moved from is
-/// null. A block that a protection has given up may stay until the guard ends.
+/// reported). Belongs to the guard's thread. Move-only (see above): a protection that has been
+/// moved from is null. A block that a protection has given up may stay until the guard ends.
 ///
 /// Complexity: constant. Memory: a pointer, and where slots are owned 16 bytes more.
 template <class Pointer, class Keeper>

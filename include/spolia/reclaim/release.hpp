@@ -22,11 +22,17 @@
 // `every` ahead, beginning with the end of the operation in which blocks became safe. So between
 // operations a thread's waiting and safe blocks together never exceed the scheme's bound for
 // waiting ones alone. All that an operation retires comes on top until its end, and all that the
-// deleters of a step retire until the end of the next operation. A pause is `every` frees, as many
-// as the last operation retired, and those for `spread`. `at_least` adds as many blocks less one
-// for each thread, whatever the policy. Each policy says in numbers what it adds: holds_back(),
-// which domain::garbage_bound() counts. Blocks: the memory that `pooled` keeps is no block. `cap`
-// is a second line of defence, for schemes without a bound: what exceeds it is freed at once.
+// deleters of a step retire until the end of the next operation. `at_least` adds as many blocks
+// less one for each thread, whatever the policy. Each policy says in numbers what it adds:
+// holds_back(), which domain::garbage_bound() counts. Blocks: the memory that `pooled` keeps is no
+// block.
+//
+// Pause: `every` frees, as many as the last operation retired, and 1024 more at most (those for
+// `spread`); a fraction of a millisecond, where a free takes 100 ns. `cap` is a second line of
+// defence, for schemes without a bound. There a reader that leaves may have held up as much as
+// memory holds, and steps that come with retirements alone would keep it for as long as little is
+// retired. So while more than `cap` wait, a step comes with every operation, and frees those 1024:
+// 3072 operations after a reader that held 4 million, and no operation takes longer for it.
 //
 // Heavy blocks, which own memory or are large themselves, count as one block more for each 256
 // bytes: so at least as many bytes are freed as are retired while any wait.
@@ -208,9 +214,11 @@ struct amortized_options {
   /// Blocks retired between two steps, not more than an allocator's thread cache takes at once; 1:
   /// for blocks whose destructors are slow; 0: 64 where operator new is tcmalloc's, else 16.
   std::uint32_t every = 0;
-  std::size_t spread = 4096;    ///< one more a step for so many (rounded down to 2^n) that wait
-  std::size_t cap = 1U << 20U;  ///< safe blocks of one thread; what exceeds it is freed at once
-  std::size_t pool = 4096;      ///< pooled: pieces of each size kept by a thread, 4 MiB at most
+  /// One more a step for so many (rounded down to 2^n) that wait, 1024 more at most.
+  std::size_t spread = 4096;
+  /// With more safe blocks of one thread than this each operation frees 1024 of them.
+  std::size_t cap = 1U << 20U;
+  std::size_t pool = 4096;  ///< pooled: pieces of each size kept by a thread, 4 MiB at most
   /// As few blocks as one step would free go where they are found to be safe, also at the beginning
   /// of an operation; false: at the end of one only.
   bool few_at_once = true;
@@ -235,7 +243,7 @@ class spread_over_time {
         shift_(static_cast<int>(bit_length(std::max<std::size_t>(o.spread, 1))) - 1) {}
 
   template <class Poll>
-  void take(local& me, limbo& safe, Poll&& poll) noexcept {
+  void take(local& me, limbo& safe, Poll&&) noexcept {
     if (safe.empty()) return;
     // What one step would free goes at once: to come back for it costs more than to free it.
     if (safe.count() <= every_ && me.safe.empty() && at_once_ && me.freeing == nullptr) {
@@ -244,8 +252,6 @@ class spread_over_time {
     }
     me.safe.append(safe);
     begin_if_enough(me);  // at the end of this operation
-    if (me.safe.count() > options_.cap) [[unlikely]]
-      free_down_to_cap(me, poll);
   }
   /// A block was retired. Returns whether a step is due.
   SPOLIA_ALWAYS_INLINE bool owe(local& me) noexcept {
@@ -276,8 +282,10 @@ class spread_over_time {
       return;  // in a deleter, whose guard ends: later, and nothing is forgotten
     const auto late = static_cast<std::size_t>(-1 - me.left);
     me.left = std::int64_t{every_} - 1;  // first: deleters may retire
-    me.free_some(every_ + late + (me.safe.count() >> shift_), ending(me), no_poll);
+    const std::size_t more = exceeds_cap(me) ? most_more : me.safe.count() >> shift_;
+    me.free_some(every_ + late + (std::min)(more, most_more), ending(me), no_poll);
     if (me.safe.empty()) me.left = me.never;
+    if (exceeds_cap(me)) me.left = std::min<std::int64_t>(me.left, -1);
     ask_for_owed(me);
     // Blocks with few others before them are soon freed, and in the caches still.
     if (me.safe.count() >= few) me.safe.look_from_first();
@@ -315,6 +323,7 @@ class spread_over_time {
   static constexpr std::uint64_t a_block = 4;
   static constexpr std::size_t ahead = 256;
   static constexpr std::size_t few = 64;
+  static constexpr std::size_t most_more = 1024;  // blocks that a step frees of its own accord
 
   struct end_of_block {
     local& me;
@@ -327,7 +336,7 @@ class spread_over_time {
   /// Whether safe blocks, if there are any, still pile up: no step is to come.
   static bool piles_up(const local& me) noexcept { return me.left > me.never / 2; }
   void begin_if_enough(local& me) const noexcept {
-    if (piles_up(me) && me.safe.count() < options_.at_least) return;
+    if (piles_up(me) && me.safe.count() < options_.at_least && !exceeds_cap(me)) return;
     me.left = std::min<std::int64_t>(me.left, -1);
   }
   /// One step at the end of each operation, until what is owed for operations is freed.
@@ -339,10 +348,7 @@ class spread_over_time {
       me.left = std::min<std::int64_t>(me.left, -1);
     }
   }
-  template <class Poll>
-  SPOLIA_NOINLINE void free_down_to_cap(local& me, Poll& poll) noexcept {
-    me.free_some(me.safe.count() - options_.cap, ending(me), poll);
-  }
+  bool exceeds_cap(const local& me) const noexcept { return me.safe.count() > options_.cap; }
 
   end_of_block ending(local& me) const noexcept { return {me, from_, options_.pool}; }
 

@@ -330,6 +330,44 @@ class pinned_blocks {
 
 }  // namespace detail::reclaim
 
+namespace detail::reclaim {
+
+/// The most blocks that existed when one of the era bounds was given that may still hold some. It
+/// falls when a bound is given while there is no other: what earlier readers have held, and is not
+/// freed yet, exists then, too. No other thread may have noted anything since before it was seen
+/// that there is no other bound; so each note changes the value. A figure: it orders nothing else.
+class most_existing {
+ public:
+  using seen = std::uint64_t;
+
+  seen look() const noexcept {
+    // acquire ← the release in change(): a thread that sees what was noted for a bound sees that
+    // bound counted. Without it that thread could take itself for the first that gives one.
+    return at_.load_acquire();
+  }
+  std::uint64_t value() const noexcept { return look() & most; }
+
+  void note(std::uint64_t blocks) noexcept {
+    seen was = look();
+    while (!change(was, (std::max)(was & most, blocks))) continue;
+  }
+  /// False: another thread has noted something since.
+  bool fall(seen was, std::uint64_t blocks) noexcept { return change(was, blocks); }
+
+ private:
+  static constexpr std::uint64_t most = (std::uint64_t{1} << 40U) - 1;
+
+  bool change(seen& was, std::uint64_t blocks) noexcept {
+    const seen next = (was & ~most) + most + 1 + (std::min)(blocks, most);
+    // release → the acquire in look(). acquire ← the same, when look() is repeated by this.
+    return at_.cas_strong_acq_rel(was, next);
+  }
+
+  atomic<seen> at_{0};
+};
+
+}  // namespace detail::reclaim
+
 class robust_token {
   using rounds = detail::reclaim::token_rounds;
 
@@ -521,9 +559,14 @@ class robust_token {
   std::size_t waiting(const local& me) const noexcept {
     return me.bags.count() + me.pinned.count();
   }
-  std::optional<std::uint64_t> bound(std::size_t threads) const noexcept {
+  /// While `waiting` blocks wait now. Where no reader has an era bound, what readers had held is
+  /// among these, and comes to no more.
+  std::optional<std::uint64_t> bound(std::size_t threads,
+                                     std::uint64_t waiting = ~std::uint64_t{0}) const noexcept {
+    const std::uint64_t held = existed_.value();
     return detail::reclaim::saturating_sum(
-        detail::reclaim::saturating_product(threads, limits_.limit(threads)), existed_.value());
+        detail::reclaim::saturating_product(threads, limits_.limit(threads)),
+        given_.load_relaxed() == 0 ? (std::min)(held, waiting) : held);
   }
 
  private:
@@ -590,10 +633,12 @@ class robust_token {
   void give_bounds(local& me, std::uint32_t from, Peers peers) noexcept {
     const std::uint64_t round = rounds_.round().load_relaxed();
     bool given = false;
+    bool alone = false;
+    const auto before = existed_.look();  // first: see there
     peers.for_each([&](std::uint32_t number, local& other) {
       if (number < from || rounds_.visited(number, me, peers, round)) return true;
       // First: a thread that learns of the round that this bound completes finds the count.
-      given_.fetch_add_relaxed(1);
+      alone = given_.fetch_add_relaxed(1) == 0 || alone;
       if (other.bound.give(me.number)) {
         given = true;
       } else {
@@ -601,7 +646,9 @@ class robust_token {
       }
       return true;
     });
-    if (given) existed_.note(peers.existing());
+    if (!given) return;
+    const std::uint64_t existing = peers.existing();
+    if (!alone || !existed_.fall(before, existing)) existed_.note(existing);
   }
   /// After the heavy fence: the bounds that this thread has given become rounds.
   template <class Peers>
@@ -696,7 +743,7 @@ class robust_token {
   detail::reclaim::stall_limits limits_;
   alignas(cache_line) atomic<std::uint64_t> given_{0};  // bounds given and not lifted
   atomic<std::uint64_t> lifted_{0};                     // bounds lifted so far
-  detail::reclaim::highest existed_;  // the most blocks that existed when one was given
+  detail::reclaim::most_existing existed_;              // when bounds were given, for bound()
 };
 
 static_assert(scheme<robust_token> && protects_eras<robust_token> && robust<robust_token>);

@@ -126,6 +126,8 @@ struct alignas((std::max)(cache_line, alignof(typename Scheme::local))) domain_c
     const biased_gate::word said = gate.said();
     return said % one_guard == 0 ? 0 : said / one_guard;
   }
+  /// By any thread: is a guard alive just now?
+  bool has_guard() const noexcept { return (gate.said() & guard_alive) != 0; }
   /// How many outermost guards have begun.
   std::uint64_t operations() const noexcept { return gate.own() / one_guard; }
   std::uint64_t inflow() const noexcept { return retired_blocks.value() + adopted_blocks.value(); }

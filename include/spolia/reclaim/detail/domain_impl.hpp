@@ -632,7 +632,7 @@ void domain<Scheme, Release>::watch_budget() noexcept {
   if (over_.exchange_relaxed(true)) return;
   struct over_budget said{budget_bytes_, now.garbage_bytes(), now.garbage(), {}};
   try {
-    said.pins = pins();
+    said.pins = detail::reclaim::pins_of(cells_, true);
   } catch (const std::bad_alloc&) {  // then without
   }
   over_budget_(said);
@@ -865,7 +865,12 @@ inline std::uint64_t domain<Scheme, Release>::garbage() const noexcept {
 template <class Scheme, class Release>
 inline std::optional<std::uint64_t> domain<Scheme, Release>::garbage_bound(
     std::size_t threads) const {
-  const std::optional<std::uint64_t> waiting = scheme_.bound(threads);
+  std::optional<std::uint64_t> waiting;
+  if constexpr (requires { scheme_.bound(threads, garbage()); }) {
+    waiting = scheme_.bound(threads, garbage());
+  } else {
+    waiting = scheme_.bound(threads);
+  }
   if (!waiting || unborn_.value()) return std::nullopt;
   return detail::reclaim::saturating_sum(
       *waiting, detail::reclaim::saturating_product(threads, release_.holds_back()));
@@ -873,17 +878,7 @@ inline std::optional<std::uint64_t> domain<Scheme, Release>::garbage_bound(
 
 template <class Scheme, class Release>
 std::vector<pin> domain<Scheme, Release>::pins() {
-  std::vector<pin> found;
-  const std::int64_t now = detail::reclaim::pin_watch::now_ns();
-  const std::uint64_t retired = detail::reclaim::sum_of(cells_).retired_bytes;
-  cells_.for_each_occupied([&](std::uint32_t n, cell& c) {
-    if (c.watch.look(c.guard_seen(), now, retired)) {
-      found.push_back(c.watch.describe(n, now, retired));
-    }
-    return true;
-  });
-  detail::reclaim::oldest_first(found);
-  return found;
+  return detail::reclaim::pins_of(cells_, false);
 }
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -44,7 +44,10 @@ struct over_budget {
   std::uint64_t budget_bytes;
   std::uint64_t garbage_bytes;
   std::uint64_t garbage_blocks;
-  std::vector<pin> pins;  ///< the oldest first; empty if there was no memory for it
+  /// As domain::pins() gives them; if there are none, the guards that are alive now, of age 0: one
+  /// of them, or several, hold this up. Empty: no guard does, or there was no memory for it. Then
+  /// what waits has only not been found to be safe yet, and drain() frees it.
+  std::vector<pin> pins;
 };
 
 namespace detail::reclaim {
@@ -110,10 +113,6 @@ struct pin_watch {
             ended.value()};
   }
 };
-
-inline void oldest_first(std::vector<pin>& pins) {
-  std::sort(pins.begin(), pins.end(), [](const pin& a, const pin& b) { return a.age > b.age; });
-}
 
 }  // namespace detail::reclaim
 }  // namespace spolia::inline SPOLIA_FLAVOUR

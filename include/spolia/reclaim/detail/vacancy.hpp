@@ -6,7 +6,9 @@
 // that is the same as not to be there.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include <spolia/base/cells.hpp>
 #include <spolia/base/config.hpp>
@@ -55,6 +57,26 @@ void watch_guard(const cells<Cell>& all, Cell& other) noexcept {
   if (seen == other.watch.seen.value()) return;
   const bool alive = seen != 0;
   other.watch.look(seen, alive ? pin_watch::now_ns() : 0, alive ? sum_of(all).retired_bytes : 0);
+}
+
+/// domain::pins(); `at_once`: if there are none, the guards that are alive.
+template <class Cells>
+std::vector<pin> pins_of(const Cells& cells, bool at_once) {
+  std::vector<pin> found;
+  std::vector<pin> young;
+  const std::int64_t now = pin_watch::now_ns();
+  const std::uint64_t retired = sum_of(cells).retired_bytes;
+  cells.for_each_occupied([&](std::uint32_t n, auto& c) {
+    if (c.watch.look(c.guard_seen(), now, retired)) {
+      found.push_back(c.watch.describe(n, now, retired));
+    } else if (at_once && c.has_guard()) {
+      young.push_back(c.watch.describe(n, now, retired));
+    }
+    return true;
+  });
+  if (found.empty()) return young;
+  std::sort(found.begin(), found.end(), [](const pin& a, const pin& b) { return a.age > b.age; });
+  return found;
 }
 
 }  // namespace detail::reclaim
