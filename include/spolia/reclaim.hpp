@@ -52,6 +52,7 @@
 #include <spolia/reclaim/reservations.hpp>
 #include <spolia/reclaim/robust_token.hpp>
 #include <spolia/reclaim/schemes.hpp>
+#include <spolia/reclaim/shared_budget.hpp>
 #include <spolia/reclaim/token.hpp>
 #include <spolia/reclaim/token_ring.hpp>
 #include <spolia/reclaim/wait_free_eras.hpp>

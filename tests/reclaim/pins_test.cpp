@@ -187,6 +187,54 @@ TEST(domain_budget, names_a_guard_that_no_look_has_found_before) {
   EXPECT_EQ(who, "stalled");
 }
 
+TEST(shared_budgets, are_watched_and_tell_the_shares) {
+  int calls = 0;
+  shared_budget::passed last{};
+  shared_budget all(4U << 20U, [&](const shared_budget::passed& now) {
+    ++calls;
+    last = now;
+  });
+  using regions = domain<token>;
+  regions::options o;
+  o.shared = &all;
+  o.label = "large";
+  regions large(o);
+  o.label = "idle";
+  const regions idle(o);
+  {
+    domain<hazard_pointers> small({.shared = &all, .label = "small"});
+    const auto retire = [](auto& d, int blocks) {
+      using block = typename domain_pins<std::remove_reference_t<decltype(d)>>::block;
+      auto guard = d.enter();
+      for (int i = 0; i < blocks; ++i) guard.retire(d.template make<block>());
+    };
+    parked_thread reader([&](parking_spot& self) {
+      auto guard = large.enter("stalled");
+      self.park();
+    });
+    auto held = small.enter("here");  // so that it does not look: it is asked
+    retire(small, 500);
+    retire(large, 2500);
+    retire(large, 1);
+    EXPECT_EQ(calls, 0);
+    retire(large, 2000);
+    retire(large, 1);
+    EXPECT_EQ(calls, 1);
+    EXPECT_GT(last.garbage_bytes, last.budget_bytes);
+    ASSERT_EQ(last.shares.size(), 3U);
+    EXPECT_STREQ(last.shares[0].label, "large");
+    ASSERT_EQ(last.shares[0].pins.size(), 1U);
+    EXPECT_STREQ(last.shares[0].pins[0].label, "stalled");
+    EXPECT_STREQ(last.shares[1].label, "small");
+    EXPECT_EQ(last.shares[1].garbage_blocks, 500U);
+    EXPECT_EQ(last.shares[2].garbage_bytes, 0U);
+    retire(large, 2000);
+    EXPECT_EQ(calls, 1) << "until it is over";
+  }
+  EXPECT_TRUE(large.drain());
+  EXPECT_EQ(all.garbage_bytes(), 0U) << "what is gone does not count";
+}
+
 TEST(domain_budget, is_watched_anew_in_a_forked_child) {
   using reclaimed = domain<token>;
   int calls = 0;

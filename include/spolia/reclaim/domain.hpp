@@ -37,6 +37,7 @@
 //              waiting no more; everything else goes on as before.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -65,11 +66,13 @@
 #include <spolia/reclaim/detail/fork_losses.hpp>
 #include <spolia/reclaim/detail/phases.hpp>
 #include <spolia/reclaim/detail/pins.hpp>
+#include <spolia/reclaim/detail/vacancy.hpp>
 #include <spolia/reclaim/limbo.hpp>
 #include <spolia/reclaim/numbered.hpp>
 #include <spolia/reclaim/protected_ptr.hpp>
 #include <spolia/reclaim/release.hpp>
 #include <spolia/reclaim/robust_token.hpp>
+#include <spolia/reclaim/shared_budget.hpp>
 #include <spolia/reclaim/statistics.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -91,7 +94,7 @@ inline constexpr bool keeps_time = true;
 }  // namespace detail::reclaim
 
 template <class Scheme = robust_token, class Release = amortized>
-class domain final : private threads::listener {
+class domain final : private threads::listener, private shared_budget::member {
   static_assert(scheme<Scheme>, "Scheme does not offer what concepts.hpp asks of a scheme");
   static_assert(
       protects_regions<Scheme> || protects_in_slots<Scheme> || requires {
@@ -120,6 +123,10 @@ class domain final : private threads::listener {
     /// use the domain, and drain it, must not throw, and should not take long.
     std::uint64_t budget_bytes = 0;
     std::function<void(const struct over_budget&)> over_budget{};
+    /// A budget that several domains have together (shared_budget.hpp), which outlives them; null:
+    /// none. And what its report calls this domain: the text must stay as it is.
+    shared_budget* shared = nullptr;
+    const char* label = nullptr;
     /// What was retired is freed within so many milliseconds of the moment from which no guard
     /// holds it up, by whichever thread uses the domain: one that only reads, too, and also what
     /// sleeping and ended threads have left. There is no thread for it: where no thread does
@@ -212,10 +219,16 @@ class domain final : private threads::listener {
         time_pauses_one_in_(o.time_pauses_one_in),
         budget_bytes_(o.over_budget ? o.budget_bytes : 0),
         over_budget_(std::move(o.over_budget)),
+        shared_(o.shared),
+        label_(o.label),
+        watched_bytes_(shared_ == nullptr   ? budget_bytes_
+                       : budget_bytes_ == 0 ? shared_->bytes()
+                                            : (std::min)(budget_bytes_, shared_->bytes())),
         within_(std::int64_t{o.free_within_ms} * 1'000'000),
         alarm_(detail::reclaim::keeps_time && within_ != 0 ? silent : never),
         courtesy_(o.turn_us) {
     threads::listen(*this);
+    if (shared_ != nullptr) shared_->join(*this);
   }
   domain(const domain&) = delete;
   domain& operator=(const domain&) = delete;
@@ -343,7 +356,7 @@ class domain final : private threads::listener {
   /// operations: large blocks would pass it long before the usual chores.
   std::uint32_t pace_of_chores() const noexcept {
     if constexpr (cell::scheme_keeps_pace) return cell::chores_every;
-    return budget_bytes_ == 0 ? cell::chores_every : cell::chores_every / 16;
+    return watched_bytes_ == 0 ? cell::chores_every : cell::chores_every / 16;
   }
   bool retired_much(const cell& me) const noexcept;
 
@@ -364,6 +377,11 @@ class domain final : private threads::listener {
   std::uint64_t press_after(const cell& me) const noexcept;
   void look_at_budget(cell& me) noexcept;
   void watch_budget() noexcept;
+  std::uint64_t waiting_bytes() const noexcept override { return sums().garbage_bytes(); }
+  shared_budget::share describe() override {
+    const auto now = sums();
+    return {label_, now.garbage_bytes(), now.garbage(), detail::reclaim::pins_of(cells_, true)};
+  }
 
   // Blocks of other threads.
   void visit_next_neighbour(cell& me) noexcept;
@@ -409,8 +427,11 @@ class domain final : private threads::listener {
   const std::uint32_t time_pauses_one_in_;
   const std::uint64_t budget_bytes_;
   const std::function<void(const struct over_budget&)> over_budget_;
-  atomic<bool> over_{false};   // the budget, and that has been said
-  const std::int64_t within_;  // ns in which to free; 0: that does not matter
+  shared_budget* const shared_;
+  const char* const label_;
+  const std::uint64_t watched_bytes_;  // the smaller of the two budgets; 0: none
+  atomic<bool> over_{false};           // the budget, and that has been said
+  const std::int64_t within_;          // ns in which to free; 0: that does not matter
   cells<cell> cells_;
   /// When some thread is to look at what all have left, by pin_watch::now_ns(); or one of these:
   static constexpr std::int64_t silent = 0;  // nothing waits, as far as is known

@@ -98,7 +98,7 @@ auto domain<Scheme, Release>::find_my_cell() -> cell& {
     found.chores_at =
         (std::min)(found.chores_at, (found.operations() + soon - 1) * cell::one_guard);
     found.retired_at_join = found.retired_blocks.value();
-    if (budget_bytes_ != 0) found.press_at = (std::min)(found.press_at, budget_bytes_ / 8);
+    if (watched_bytes_ != 0) found.press_at = (std::min)(found.press_at, watched_bytes_ / 8);
     found.used.store_relaxed(true);
   }
 #if !defined(SPOLIA_MODEL)
@@ -383,7 +383,7 @@ void domain<Scheme, Release>::press(cell& me) noexcept {
 template <class Scheme, class Release>
 std::uint64_t domain<Scheme, Release>::press_after(const cell& me) const noexcept {
   std::uint64_t few = cell::press_bytes;
-  if (budget_bytes_ != 0) few = (std::min)(few, budget_bytes_ / 8);
+  if (watched_bytes_ != 0) few = (std::min)(few, watched_bytes_ / 8);
   // Schemes may look at each block that waits: so much is retired for each such look.
   constexpr std::uint64_t bytes_a_look = 64;
   return (std::max)(few, bytes_a_look * scheme_.waiting(me.local));
@@ -540,7 +540,7 @@ void domain<Scheme, Release>::tick(cell& me) noexcept {
   free_when_due(me);
   // Last: the function that is told may use the domain, as between any two operations, and drain
   // it.
-  if (budget_bytes_ != 0 && (chores || retired_much(me))) look_at_budget(me);
+  if (watched_bytes_ != 0 && (chores || retired_much(me))) look_at_budget(me);
 }
 /// Only the time asks for this tick. The scheme's own come at its pace: else tokens, say, would go
 /// round as often while few blocks wait as while many do.
@@ -555,7 +555,7 @@ void domain<Scheme, Release>::tick_for_time(cell& me) noexcept {
 
 template <class Scheme, class Release>
 void domain<Scheme, Release>::look_at_budget(cell& me) noexcept {
-  if (budget_bytes_ == 0 || me.telling) return;
+  if (watched_bytes_ == 0 || me.telling) return;
   me.telling = true;
   me.retired_at_look = me.retired_bytes.value();
   watch_budget();
@@ -579,7 +579,7 @@ template <class Scheme, class Release>
 inline std::uint32_t domain<Scheme, Release>::pace_of(const typename Scheme::local& me) noexcept {
   // A budget is looked at in ticks, and few blocks may be large.
   if constexpr (requires { scheme_.pace_of(me); }) {
-    if (budget_bytes_ == 0) return scheme_.pace_of(me);
+    if (watched_bytes_ == 0) return scheme_.pace_of(me);
   }
   return scheme_.pace();
 }
@@ -588,7 +588,7 @@ inline std::uint32_t domain<Scheme, Release>::pace_of(const typename Scheme::loc
 /// threads is paid for by that many bytes.
 template <class Scheme, class Release>
 bool domain<Scheme, Release>::retired_much(const cell& me) const noexcept {
-  return me.retired_bytes.value() - me.retired_at_look >= budget_bytes_ / 8;
+  return me.retired_bytes.value() - me.retired_at_look >= watched_bytes_ / 8;
 }
 
 template <class Scheme, class Release>
@@ -625,6 +625,8 @@ void domain<Scheme, Release>::step_aside(cell& me) noexcept {
 template <class Scheme, class Release>
 void domain<Scheme, Release>::watch_budget() noexcept {
   const auto now = sums();
+  if (shared_ != nullptr) shared_->look(*this, now.garbage_bytes());
+  if (budget_bytes_ == 0) return;
   if (now.garbage_bytes() <= budget_bytes_) {
     if (now.garbage_bytes() <= budget_bytes_ / 2) over_.store_relaxed(false);
     return;
@@ -654,9 +656,11 @@ bool domain<Scheme, Release>::drain(int rounds) {
     adopt_from_others(me);
     collect(me);
     release_.drain(me.release);
-    if (sums().garbage() == 0) return true;
+    if (sums().garbage() == 0) break;
   }
-  return sums().garbage() == 0;
+  const auto left = sums();
+  if (shared_ != nullptr) shared_->say(*this, left.garbage_bytes());
+  return left.garbage() == 0;
 }
 
 /// One look at one other cell: the blocks of a thread that is gone, or has retired nothing
@@ -822,6 +826,7 @@ void domain<Scheme, Release>::alone() noexcept {
 template <class Scheme, class Release>
 inline domain<Scheme, Release>::~domain() {
   threads::unlisten(*this);
+  if (shared_ != nullptr) shared_->leave(*this);
   cells_.for_each([](std::uint32_t n, cell& c) {
     if (c.inside()) misuse::report("a guard outlives its domain", n);
     return true;
