@@ -26,14 +26,15 @@ void describe(CLI::App& app, choice& o) {
                  "parts, stream, burst or route")
       ->capture_default_str();
   app.add_option("--pointers", o.pointers,
-                 "with commas: raw, private, thin, atomic, shared, std-plain, std, std-atomic, "
-                 "boost-atomic; default: all that have the test")
+                 "with commas: raw, private, thin, walk, thin-walk, atomic, shared, std-plain, "
+                 "std, std-atomic, boost-atomic; default: all that have the test")
       ->delimiter(',');
   app.add_option("--threads", o.threads, "numbers of threads, with commas")
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--structure", o.structure,
-                 "of tests of containers: bst, btree, hash, or tree: bst with a lock in each node")
+                 "of tests of containers: bst, btree, hash; tree, btree-locked: bst, btree with a "
+                 "lock in each node")
       ->capture_default_str();
   app.add_option("--keys", o.keys,
                  "in it; of destroy: nodes of each thread's tree; of parts and burst: in a tree")

@@ -58,7 +58,8 @@ struct raw_family {
   }
 };
 
-/// Private pointers themselves; the containers walk by something simpler.
+/// Private pointers themselves, as a program has them that makes a container of its own; ours walk
+/// by something simpler.
 template <class Family>
 struct private_family : Family {
   template <class T>
@@ -73,6 +74,13 @@ struct private_family : Family {
   static void step(view<T>& at, const location<T>& to) {
     at = to;
   }
+  template <class To, class From>
+  static view<To> onward(view<From>&& at, const location<To>& to) {
+    return view<To>(std::move(at), to);
+  }
+
+ private:
+  class first_look;
 };
 using private_shared = private_family<spolia::shared_family>;
 using private_thin = private_family<spolia::thin_family>;
@@ -167,15 +175,19 @@ counted_result routing(const counted_options& o, std::uint32_t threads) {
   all.push_back({"private",
                  "spolia::private_ptr from spolia::atomic_shared_ptr",
                  {{"contention", contention<private_shared>}, {"set", looking<private_shared>}}});
-  add_tests_of_maps<spolia::shared_family>(all.back());
+  add_tests_of_maps<private_shared>(all.back());
   add_tests_of_the_collector<spolia::shared_family>(all.back());
   all.push_back({"thin",
                  "spolia::private_thin_ptr from spolia::atomic_thin_ptr",
                  {{"contention", contention<private_thin>},
                   {"set", setting<spolia::thin_family>},
                   {"allocate", allocation<spolia::thin_family>}}});
-  add_tests_of_maps<spolia::thin_family>(all.back());
+  add_tests_of_maps<private_thin>(all.back());
   add_tests_of_the_collector<spolia::thin_family>(all.back());
+  all.push_back({"walk", "the pointers of private, as Spolia's containers go by them", {}});
+  add_tests_of_keys<spolia::shared_family>(all.back());
+  all.push_back({"thin-walk", "the pointers of thin, as Spolia's containers go by them", {}});
+  add_tests_of_keys<spolia::thin_family>(all.back());
   all.push_back({"unpinned",
                  "the containers of private, read without pins",
                  {{"read", on_maps<unpinned_family>}, {"hot", on_maps<unpinned_family>}}});
@@ -214,12 +226,13 @@ void check(const counted_options& o) {
     throw usage_error(
         fmt::format("there is no test {}; there are {}", o.test, fmt::join(names, ", ")));
   }
-  const std::vector<std::string> structures = {"bst", "btree", "hash", "tree"};
+  const std::vector<std::string> structures = {"bst", "btree", "hash", "tree", "btree-locked"};
   if (std::find(structures.begin(), structures.end(), o.structure) == structures.end()) {
     throw usage_error(fmt::format("there is no structure {}; there are {}", o.structure,
                                   fmt::join(structures, ", ")));
   }
-  if (o.structure == "tree" && (o.test == "strings" || o.test == "mixed")) {
+  const bool locked = o.structure == "tree" || o.structure == "btree-locked";
+  if (locked && (o.test == "strings" || o.test == "mixed")) {
     throw usage_error("tests of strings have the structures bst, btree and hash");
   }
   for (const std::string& name : o.pointers) {

@@ -6,11 +6,13 @@
 //   hot      the same; of 100 look-ups, 99 go to the first tenth of the keys
 //   insert   the threads together fill an empty container, each with its share of the keys
 //   remove   the threads together empty it
-// The structure `tree` is `bst` with a lock in each node, where that has one for all writers.
+// The structures `tree` and `btree-locked` are `bst` and `btree` with a lock in each node, where
+// those have one for all writers.
 #pragma once
 
 #include <spolia/map/counted_bst.hpp>
 #include <spolia/map/counted_btree.hpp>
+#include <spolia/map/counted_btree_locked.hpp>
 #include <spolia/map/counted_hash.hpp>
 #include <spolia/map/counted_tree.hpp>
 
@@ -121,7 +123,17 @@ template <class Family>
 counted_result on_maps(const counted_options& o, std::uint32_t threads) {
   using key = std::uint64_t;
   if (o.structure == "tree") return on_map<spolia::counted_tree<key, key, Family>>(o, threads);
+  if (o.structure == "btree-locked") {
+    return on_map<spolia::counted_btree_locked<key, key, Family>>(o, threads);
+  }
   return with_structure<key, Family>(o, [&]<class Map>() { return on_map<Map>(o, threads); });
+}
+
+template <class Family>
+void add_tests_of_keys(counted_pointer& p) {
+  for (const char* test : {"read", "hot", "insert", "remove"}) {
+    p.tests.emplace_back(test, on_maps<Family>);
+  }
 }
 
 }  // namespace bench

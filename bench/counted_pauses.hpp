@@ -2,7 +2,8 @@
 // counted_pauses.hpp: how long a thread is held up while a large structure ends.
 //
 //   destroy   each thread gives up a tree of its own, and then goes on with small changes, each of
-//             which is timed; the tree is made anew, untimed, and so on
+//             which is timed by the clock on the wall, and by the thread's time on a processor; the
+//             tree is made anew, untimed, and so on
 #pragma once
 
 #include <spolia/base/atomic.hpp>
@@ -17,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -80,13 +82,13 @@ class destroyer {
       const auto start = steady::now();
       i == 0 ? Family::template set<node>(root_, pointer())
              : Family::template set<node>(slot_, tree(1));
-      const std::chrono::nanoseconds lasted = steady::now() - start;
-      elapsed.record(static_cast<std::uint64_t>(lasted.count()));
-      const std::uint64_t own =
-          std::min(static_cast<std::uint64_t>(lasted.count()), processor_ns() - worked);
-      pauses.record(own);
+      const auto lasted =
+          static_cast<std::uint64_t>(std::chrono::nanoseconds(steady::now() - start).count());
+      pauses.record(lasted);
+      shorter.add(lasted);
+      // The two clocks are read one after the other, and theirs differ.
+      work.record(std::min(lasted, processor_ns() - worked));
       if (i % 256 == 0) fences.record(time_of_fence());
-      shorter.add(own);
       if (i % 64 == 0) {
         const std::uint64_t in_use = i == 0 && made_ == nodes_ ? 0 : 1;
         most_left = std::max(most_left, made_ - ended_.load_relaxed() - in_use);
@@ -98,9 +100,9 @@ class destroyer {
   /// At the end; what the collector still holds ends later, and before this.
   void give_up() { Family::template set<node>(slot_, pointer()); }
 
-  magnitudes shorter;         // the pauses
-  spolia::histogram pauses;   // what the thread did itself
-  spolia::histogram elapsed;  // the same, and when the system let others run meanwhile
+  magnitudes shorter;        // the pauses
+  spolia::histogram pauses;  // by the clock on the wall, also when the system let others run
+  spolia::histogram work;    // of these, what the thread did itself
   /// Heavy fences of the same thread, between its changes. The collector makes one an epoch, and
   /// the system then waits for all other processors: if the machine is a guest, also for one that
   /// its host lets rest.
@@ -139,28 +141,26 @@ counted_result destruction(const counted_options& o, std::uint32_t threads) {
   counted_result r = run_threads(
       o, threads, [&](std::uint32_t t) { return [one = each[t].get()] { return one->round(); }; });
   spolia::histogram_snapshot pauses;
-  spolia::histogram_snapshot elapsed;
+  spolia::histogram_snapshot work;
   spolia::histogram_snapshot fences;
   magnitudes shorter;
   std::uint64_t left = 0;
   for (const auto& one : each) {
     one->give_up();
     pauses.merge(one->pauses);
-    elapsed.merge(one->elapsed);
+    work.merge(one->work);
     fences.merge(one->fences);
     left += one->most_left;
     shorter.add(one->shorter);
   }
-  for (const auto& [name, share] : {std::pair{"pause_p50_ns", 0.5},
-                                    {"pause_p99_ns", 0.99},
-                                    {"pause_p999_ns", 0.999},
-                                    {"pause_p9999_ns", 0.9999}}) {
-    r.figures[name] = pauses.quantile(share);
+  for (const auto& [name, share] :
+       {std::pair{"p50_ns", 0.5}, {"p99_ns", 0.99}, {"p999_ns", 0.999}, {"p9999_ns", 0.9999}}) {
+    r.figures[std::string("pause_") + name] = pauses.quantile(share);
+    r.figures[std::string("work_") + name] = work.quantile(share);
   }
   r.figures["pauses_below_ns"] = shorter.below_ns();
   r.figures["pause_max_ns"] = pauses.max();
-  r.figures["elapsed_p99_ns"] = elapsed.quantile(0.99);
-  r.figures["elapsed_max_ns"] = elapsed.max();
+  r.figures["work_max_ns"] = work.max();
   r.figures["fence_p50_ns"] = fences.quantile(0.5);
   r.figures["fence_max_ns"] = fences.max();
   r.figures["unreclaimed_peak"] = left;

@@ -89,9 +89,7 @@ counted_result on_string_maps(const counted_options& o, std::uint32_t threads) {
 /// All tests of a kind of pointers that containers are made of.
 template <class Family>
 void add_tests_of_maps(counted_pointer& p) {
-  for (const char* test : {"read", "hot", "insert", "remove"}) {
-    p.tests.emplace_back(test, on_maps<Family>);
-  }
+  add_tests_of_keys<Family>(p);
   for (const char* test : {"strings", "mixed"}) p.tests.emplace_back(test, on_string_maps<Family>);
 }
 

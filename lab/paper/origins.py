@@ -134,8 +134,7 @@ ORIGINS: dict[str, Origin] = {
         f"{SMALL}; partitions of constant total size; one-shot with eager pruning"),
     "pointers-object": Origin(FRC, "Figure 3", OBJECTS, COUNTED),
     "pointers-containers": Origin(FRC, "Figures 4, 5, 6, 7", CONTAINERS,
-                                  f"{COUNTED}; raw pointers in a container for one thread; "
-                                  "node locks, but for the one tree that has them"),
+                                  f"{COUNTED}; raw pointers in a container for one thread"),
     "pointers-strings": Origin(FRC, "Section 4.4", {
         "keys": "28,772,169 strings", "operations": "177,999,203 queries", "trials": "5"}, COUNTED),
     "pointers-times": Origin(FRC, "Figure 8", {"threads": "32", "trials": "5",

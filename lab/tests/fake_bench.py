@@ -350,6 +350,8 @@ def layer_records(options) -> list[dict]:
              "structure": None if options.structure == "-" else options.structure,
              **({"pause_p50_ns": 30, "pause_p99_ns": 90, "pause_p999_ns": 5000,
                  "pause_p9999_ns": 20000, "pause_max_ns": 70000, "unreclaimed_peak": 21000,
+                 "work_p50_ns": 30, "work_p99_ns": 80, "work_p999_ns": 4000,
+                 "work_p9999_ns": 9000, "work_max_ns": 10000,
                  "pauses_below_ns": [[64, 9000], [128, 700], [65536, 3]]}
                 if options.test == "destroy" else {}),
              **({"operations": 1000, "count_ns": 9e3, "make_ns": 5e4, "set_ns": 2e4,

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lab.paper.catalogue import PAGES
 from lab.paper.found import Found
 from lab.tests.conftest import trial
@@ -25,7 +27,8 @@ ENDS = [
     {"kind": "counted", "test": "destroy", "structure": None, "pointer": pointer, "threads": 1,
      "mops": 1.0, "pause_p50_ns": 30, "pause_p99_ns": 90, "pause_p999_ns": 5000,
      "pause_p9999_ns": 20000, "pause_max_ns": longest, "unreclaimed_peak": left,
-     "pauses_below_ns": [[64, 9000], [131072, 3]]}
+     "work_p50_ns": 30, "work_p99_ns": 80, "work_p999_ns": 4000, "work_p9999_ns": 9000,
+     "work_max_ns": 10_000, "pauses_below_ns": [[64, 9000], [131072, 3]]}
     for pointer, longest, left in (("thin", 70_000, 25_000), ("std-atomic", 2_000_000, 0))
 ]  # fmt: skip
 
@@ -77,13 +80,14 @@ def test_lines_of_pointers_have_their_names_in_the_legend():
             assert {line["meta"] for made in block["figures"] for line in made["data"]} == named
 
 
-def test_changes_of_a_tree_with_node_locks_are_judged():
+@pytest.mark.parametrize("structure", ["tree", "btree-locked"])
+def test_changes_of_a_tree_with_node_locks_are_judged(structure):
     containers = next(page for page in PAGES if page.key == "pointers-containers")
     read = {"raw": 30.0, "thin": 28.0, "std-atomic": 2.0}
 
     def judged(**mops: float) -> str:
         return containers.show(found([
-            {"kind": "counted", "test": test, "structure": "tree", "pointer": pointer,
+            {"kind": "counted", "test": test, "structure": structure, "pointer": pointer,
              "threads": 1, "mops": speed * (1 + trial_number / 100)}
             for test in ("read", "remove") for trial_number in range(5)
             for pointer, speed in (read if test == "read" else mops).items()
@@ -97,6 +101,9 @@ def test_changes_of_a_tree_with_node_locks_are_judged():
 def test_pauses_are_judged():
     ends = next(page for page in PAGES if page.key == "pointers-ends")
     assert ends.show(found(ENDS)).verdict == SEEN
+    wall, work = (block["rows"] for block in ends.show(found(ENDS)).blocks[1:])
+    assert (wall[0][-2], work[0][-2]) == ("70\N{NO-BREAK SPACE}µs", "10\N{NO-BREAK SPACE}µs")
+    assert ends.show(found([{**ENDS[0], "work_max_ns": 2e6}])).verdict == SEEN
     for worse in ({"pause_max_ns": 2e6}, {"unreclaimed_peak": 80_000}):
         assert ends.show(found([{**ENDS[0], **worse}])).verdict == CONTRADICTED
     assert ends.show(found(ENDS[1:])).verdict == SHOWN
