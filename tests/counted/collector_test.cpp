@@ -356,6 +356,38 @@ TEST_F(counted_ends, what_waits_goes_in_time_where_threads_only_read) {
   }
 }
 
+/// Reads help where it is time; but not before the thread may run destructors again.
+TEST_F(counted_ends, what_is_overdue_waits_while_no_destructor_may_run) {
+  const atomic_shared_ptr<node> hot(make(1));
+  std::thread([&] {
+    atomic_shared_ptr<node> strong;
+    give_up_some(strong, [&](int i) { return make(i); });
+  }).join();
+  const std::int64_t before = book.live();
+  EXPECT_GT(before, 32) << "else this test waits for nothing";
+  {
+    const counted::no_destructors quiet;
+    for (int ms = 0; ms < 600; ms += 10) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      for (int i = 0; i < 256; ++i) EXPECT_EQ(hot.load()->key(), 1);
+    }
+    EXPECT_EQ(book.live(), before);
+  }
+  EXPECT_EQ(book.live(), 1) << "it does what it owes";
+}
+
+/// No thousands follow what such a thread gives up.
+TEST_F(counted_ends, little_waits_of_a_thread_that_gives_up_something_now_and_then) {
+  atomic_shared_ptr<node> head;
+  std::int64_t most = 0;
+  for (int i = 0; i < 50; ++i) {
+    head = make(i);
+    most = std::max(most, book.live());
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  EXPECT_LE(most, 12);
+}
+
 shared_ptr<node> tree(counted_ends& in, int nodes) {
   if (nodes == 0) return {};
   shared_ptr<node> n = in.make(nodes);
