@@ -23,7 +23,7 @@
 ///              moment of the call; later changes are made to links that are in the tree.
 /// Errors:      std::bad_alloc, and what copying keys and values throws: then nothing has changed.
 /// Keys and values are copied and compared while the writer has its turn: what they do then must
-/// not change the same map.
+/// not change the same map, nor their destructors, which run there where a later copy fails.
 #pragma once
 
 #include <cstddef>

@@ -62,7 +62,8 @@
 /// Cost:        logarithmic in a tree that was filled in random order, linear in one that was
 ///              filled in ascending order.
 /// Keys and values that erasures of nodes with two children, and replacements of values, copy are
-/// copied while nodes are locked: what these copies do must not change the same map.
+/// copied while nodes are locked: what these copies do must not change the same map, nor their
+/// destructors, which run there where a later copy fails.
 #pragma once
 
 #include <cstddef>
