@@ -45,6 +45,24 @@ struct name_equal {
 [[maybe_unused]] bool operator==(const name& a, std::string_view b) { return a.text == b; }
 [[maybe_unused]] bool operator==(const name& a, const name& b) { return a.text == b.text; }
 
+/// "bag" and "limbo" are there before and afterwards.
+template <class Map>
+void updates_them(Map& m) {
+  const auto count = [](std::size_t& n) { ++n; };
+  EXPECT_EQ(m.update("token"sv, count), update_result::absent);
+  EXPECT_EQ(m.update("bag"sv, count), update_result::updated);
+  EXPECT_EQ(m.upsert("bag"sv, count, 1U), update_result::updated);
+  EXPECT_EQ(m.compare_exchange("bag"sv, 5U, 3U), update_result::updated);
+  EXPECT_EQ(m.upsert("token"sv, count, 1U), update_result::inserted);
+  EXPECT_EQ(m.extract("token"sv), 1U);
+  EXPECT_EQ(m.extract("token"sv), std::nullopt);
+  EXPECT_TRUE(m.get_or_insert("token"sv, 7U).inserted);
+  EXPECT_EQ(m.get_or_insert("token"sv, 8U).value, 7U);
+  EXPECT_EQ(m.erase_if("token"sv, [](std::size_t n) { return n == 8; }), update_result::unchanged);
+  EXPECT_EQ(m.erase_if("token"sv, [](std::size_t n) { return n == 7; }), update_result::erased);
+  EXPECT_FALSE(m.contains("token"sv));
+}
+
 template <class Map>
 void finds_them(Map&& m) {
   SCOPED_TRACE(__PRETTY_FUNCTION__);
@@ -54,6 +72,7 @@ void finds_them(Map&& m) {
   EXPECT_TRUE(m.erase("epoch"sv));
   EXPECT_FALSE(m.erase("epoch"sv));
   EXPECT_FALSE(m.contains(name("epoch")));
+  updates_them(m);
   if constexpr (requires { m.last(); }) {
     EXPECT_EQ(m.lower_bound("c"sv)->first.text, "limbo");
     EXPECT_EQ(m.last_upto("c"sv)->first.text, "bag");
@@ -91,6 +110,18 @@ TEST(other_keys, are_found_erased_and_stood_beside) {
   finds_them(rlu_hash<name, n, rlu::domain, name_hash, name_order>(8));
   finds_them_at_instants(snapshot_tree<name, n, sl_rt<>, name_order>());
   finds_them_at_instants(snapshot_hash<name, n, sl_rt<>, name_hash, name_equal>());
+}
+
+TEST(other_keys, are_text_of_any_type) {
+  snapshot_hash<std::string, int, sl_rt<>, string_hash, std::equal_to<>> m;
+  counted_hash<std::string, int, thin_family, string_hash> counted;
+  EXPECT_TRUE(m.upsert("bag"sv, [](int& n) { ++n; }, 1));
+  EXPECT_TRUE(counted.upsert("bag"sv, [](int& n) { ++n; }, 1));
+  const char* const word = "bag";
+  EXPECT_EQ(m.find(word), 1);
+  EXPECT_EQ(counted.find("bag"s), 1);
+  EXPECT_FALSE(m.compare_exchange(word, 2, 3));
+  EXPECT_TRUE(m.erase_if("bag", [](int n) { return n == 1; }));
 }
 
 TEST(other_keys, bound_ranges_and_may_be_arrays) {

@@ -28,7 +28,7 @@ namespace {
 
 using namespace spolia;
 using namespace spolia::test;
-using enum update_result;
+using enum update_result::outcome;
 
 template <class Subject>
 class updates_by_value : public testing::Test {

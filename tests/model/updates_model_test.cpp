@@ -38,7 +38,7 @@ namespace {
 
 using namespace spolia;
 using namespace spolia::test;
-using enum update_result;
+using enum update_result::outcome;
 
 /// Not copied byte by byte: a stamp tells it from others, or the block that it lies in.
 struct stamped_number {

@@ -216,7 +216,8 @@ class abtree_core {
     return true;
   }
 
-  bool look(const Key& key, seen& to) const {
+  template <class K>
+  bool look(const K& key, seen& to) const {
     guard g = home().enter();
     return search_.look(g, key, to);
   }

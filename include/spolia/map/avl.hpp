@@ -158,7 +158,8 @@ class avl_core {
     return look_up(key, [&](const content& value) { return value.read(f); });
   }
 
-  bool look(const Key& key, seen& to) const {
+  template <class K>
+  bool look(const K& key, seen& to) const {
     return look_up(key, [&](const content& value) { return value.look(to); });
   }
 

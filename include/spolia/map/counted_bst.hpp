@@ -12,7 +12,9 @@
 /// Memory:      a node that was taken out leads on to what it led to. A thread that stalls at one
 ///              also holds up all that hung below it, though that is taken out later. Where keys
 ///              ascend and the lowest ones are erased, these are all nodes. counted_tree has a
-///              bound.
+///              bound. (Were a node's links cut when it is taken out, this would have one, too; but
+///              a look-up that stands there could not tell that from a key that is absent, and
+///              would begin again as often as writers take nodes out.)
 /// Departures:
 ///   1. One lock for all writers, where the paper locks nodes: on few processors the tree is
 ///      measured for its pointers, and one lock makes each change one store.

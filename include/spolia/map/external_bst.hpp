@@ -153,7 +153,8 @@ class external_bst_core {
     return true;
   }
 
-  bool look(const Key& key, seen& to) const {
+  template <class K>
+  bool look(const K& key, seen& to) const {
     guard g = home().enter();
     const auto p = tree_.search(g, key);
     if (p.found) to.look(p.low->value, p.low->which);

@@ -5,6 +5,7 @@
 ///     default_order<Key>     std::less<Key>, and for floating-point keys a total order
 ///     default_hash<Key>      std::hash<Key>
 ///     default_equal<Key>     std::equal_to<Key>
+///     string_hash            of text, whatever type it has
 ///
 /// Floating-point keys (float, double, long double, and what else the compiler calls so and is
 /// binary): NaN is one key, whatever its sign and payload, and is above all others, infinity among
@@ -20,17 +21,19 @@
 ///              keys: nothing.
 /// Keys of other types: where the comparison says `is_transparent`, as std::less<> does, and in a
 /// hash map the hash and the equality (counted_hash has none and asks ==), find, contains, visit,
-/// erase, what finds a pair by its place in the order, and the ends of ranges take what these can
-/// compare with a key, and no key is made of it:
+/// erase, updates by the value, what finds a pair by its place in the order, and the ends of ranges
+/// take what these can compare with a key, and no key is made of it:
 ///
 ///     spolia::abtree<std::string, int, spolia::domain<>, std::less<>> ages;
 ///     ages.find(std::string_view("Ada"));
 ///
 /// It must be ordered among the keys, and hashed, as a key would be that is equivalent to it. Where
 /// a map does not take it, the compiler says so in one sentence. What is put in is a key always;
-/// updates that go by the value take keys, and so does find_all, and a range of a snapshot_tree
-/// makes keys of its ends, which it keeps. Numbers are compared as they are, but those that
-/// std::less<> or std::greater<> would turn into the map's type anyway, which is done at once.
+/// of what update, upsert, get_or_insert and compare_exchange are given a key is made when they put
+/// a value in, and by erase_if and extract none. find_all takes keys, and a range of a
+/// snapshot_tree makes keys of its ends, which it keeps. Numbers are compared as they are, but
+/// those that std::less<> or std::greater<> would turn into the map's type anyway, which is done at
+/// once.
 ///
 /// A comparison, hash or equality of the user's own that is named instead is used as it is; what
 /// maps promise if it is not consistent is said in map/concepts.hpp.
@@ -42,6 +45,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <string_view>
 #include <type_traits>
 
 #include <spolia/base/config.hpp>
@@ -53,6 +57,15 @@ struct sorted_unique_t {
   explicit sorted_unique_t() = default;
 };
 inline constexpr sorted_unique_t sorted_unique{};
+
+/// A hash of text that takes a std::string, a std::string_view and a literal alike, as the map's
+/// key and as one of another type: with std::equal_to<>, where the map takes an equality.
+struct string_hash {
+  using is_transparent = void;
+  [[nodiscard]] std::size_t operator()(std::string_view text) const noexcept {
+    return std::hash<std::string_view>()(text);
+  }
+};
 
 namespace detail::map {
 

@@ -123,7 +123,8 @@ class list_core {
     return true;
   }
 
-  bool look(const Key& key, seen& to) const {
+  template <class K>
+  bool look(const K& key, seen& to) const {
     guard g = home().enter();
     const auto* const n = chain_.locate(g, key);
     if (n != nullptr) to.look(n->value, n->which);

@@ -106,7 +106,8 @@ class rlu_bst_core {
     });
   }
 
-  bool look(const Key& key, seen& to) const {
+  template <class K>
+  bool look(const K& key, seen& to) const {
     return home_.read([&](reader& in) {
       const place p = locate(in, key);
       if (p.at) to.look(in.fixed(p.at).value, in.fixed(p.at).stamp);

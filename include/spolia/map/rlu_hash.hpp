@@ -114,7 +114,8 @@ class rlu_hash_core {
     });
   }
 
-  bool look(const Key& key, seen& to) const {
+  template <class K>
+  bool look(const K& key, seen& to) const {
     return home_.read([&](reader& in) {
       const auto p = chain::locate(in, root_of(key), key, how_.less);
       if (p.found) to.look(in.fixed(p.at).value, in.fixed(p.at).stamp);

@@ -108,10 +108,11 @@ class snapshot_hash
                 "snapshot_hash: destructors run where no caller can catch what they throw");
 
   using core_type = detail::map::snapshot_hash_core<Key, Value, Collector, Hash, Equal>;
-  using found_by = detail::map::by_hash<Key, Hash, Equal>;
-  using at_instants = detail::map::instant_reads<snapshot_hash, Key, Value, found_by>;
+  using at_instants =
+      detail::map::instant_reads<snapshot_hash, Key, Value, detail::map::by_hash<Key, Hash, Equal>>;
 
  public:
+  using found_by = detail::map::by_hash<Key, Hash, Equal>;
   using key_type = Key;
   using mapped_type = Value;
   using collector_type = Collector;
@@ -391,14 +392,20 @@ class snapshot_hash
   using seen = typename core_type::seen;
 
   static seen nothing_seen() { return {}; }
-  bool look_at(const Key& key, seen& to) const { return core_.look(key, to); }
+  template <class K>
+  bool look_at(const K& key, seen& to) const {
+    return core_.look(key, to);
+  }
   bool put_if_absent(const Key& key, Value&& value) {
     return watched(core_.template put<false>(key, std::move(value)));
   }
   bool put_for(const Key& key, Value&& value, const seen& was) {
     return watched(core_.template put<true>(key, std::move(value), was));
   }
-  bool erase_seen(const Key& key, const seen& was) { return watched(core_.erase(key, was)); }
+  template <class K>
+  bool erase_seen(const K& key, const seen& was) {
+    return watched(core_.erase(key, was));
+  }
   core_type& in_batches() noexcept { return core_; }
 
   template <class K>

@@ -138,7 +138,8 @@ class snapshot_tree_core {
   bool erase(const K& key, const Seen&... was) {
     return watched(tree_.erase(key, was...));
   }
-  bool look(const Key& key, seen& to) const {
+  template <class K>
+  bool look(const K& key, seen& to) const {
     auto here = collector_.enter();
     const auto* const found = tree_.find(here, key);
     if (found != nullptr) to.look(*found);

@@ -50,16 +50,31 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/map/detail/other_keys.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-/// What an update found and did.
-enum class update_result : std::uint8_t {
-  absent,     ///< the key is not there, and nothing has changed
-  unchanged,  ///< it is there, and its value is to stay, or not the one expected
-  updated,    ///< its value was replaced
-  inserted,   ///< it was absent, and is there now
-  erased,     ///< it was there, and is no more
+/// What an update found and did; true if it has changed something.
+class update_result {
+ public:
+  enum outcome : std::uint8_t {
+    absent,     ///< the key is not there, and nothing has changed
+    unchanged,  ///< it is there, and its value is to stay, or not the one expected
+    updated,    ///< its value was replaced
+    inserted,   ///< it was absent, and is there now
+    erased,     ///< it was there, and is no more
+  };
+
+  constexpr update_result() noexcept = default;
+  constexpr update_result(outcome is) noexcept : is_(is) {}
+
+  [[nodiscard]] constexpr explicit operator bool() const noexcept { return is_ >= updated; }
+  /// For a switch.
+  [[nodiscard]] constexpr outcome is() const noexcept { return is_; }
+  friend constexpr bool operator==(const update_result& a, const update_result& b) = default;
+
+ private:
+  outcome is_ = absent;
 };
 
 /// A copy of a key's value, and whether the call has put it there.
@@ -85,78 +100,78 @@ class value_updates {
   /// absent, unchanged or updated.
   template <class F>
   update_result update(const Key& key, F&& f) {
-    changed_by<F>();
-    auto seen = self().nothing_seen();
-    while (self().look_at(key, seen)) {
-      if (const auto done = change(key, seen, f)) return *done;
-    }
-    return update_result::absent;
+    return update_named(named(key), f);
   }
 
   /// unchanged, updated or inserted.
   template <class F, class Make>
   update_result upsert(const Key& key, F&& f, Make&& make) {
-    changed_by<F>();
-    made_by<Make>();
-    auto seen = self().nothing_seen();
-    for (;;) {
-      if (!self().look_at(key, seen)) {
-        if (self().put_if_absent(key, made(make))) return update_result::inserted;
-      } else if (const auto done = change(key, seen, f)) {
-        return *done;
-      }
-    }
+    return upsert_named(named(key), f, make);
   }
 
   template <class Make>
   value_or_inserted<Value> get_or_insert(const Key& key, Make&& make) {
-    static_assert(std::copy_constructible<Value>, "get_or_insert: it gives a copy of the value");
-    made_by<Make>();
-    auto seen = self().nothing_seen();
-    for (;;) {
-      using answer = value_or_inserted<Value>;
-      // The one that is returned, so that nothing is copied once the key is there.
-      answer result = self().look_at(key, seen) ? answer{seen.taken(), false}  //
-                                                : answer{made(make), true};
-      if (!result.inserted || self().put_if_absent(key, Value(result.value))) return result;
-    }
+    return get_or_insert_named(named(key), make);
   }
 
   /// absent, unchanged (it has another value) or updated.
-  update_result compare_exchange(const Key& key, const Value& expected, const Value& value) {
-    static_assert(std::copy_constructible<Value>,
-                  "compare_exchange: it makes copies of the new value");
-    static_assert(std::equality_comparable<Value>, "compare_exchange: values are compared by ==");
-    auto seen = self().nothing_seen();
-    while (self().look_at(key, seen)) {
-      if (!(seen.value() == expected)) return update_result::unchanged;
-      if (self().put_for(key, Value(value), seen)) return update_result::updated;
-    }
-    return update_result::absent;
+  [[nodiscard]] update_result compare_exchange(const Key& key, const Value& expected,
+                                               const Value& value) {
+    return compare_exchange_named(named(key), expected, value);
   }
 
   /// absent, unchanged or erased.
   template <class Pred>
   update_result erase_if(const Key& key, Pred&& pred) {
-    static_assert(std::predicate<Pred&, const Value&>, "erase_if: pred(const Value&) says whether");
-    auto seen = self().nothing_seen();
-    while (self().look_at(key, seen)) {
-      if (!pred(std::as_const(seen).value())) return update_result::unchanged;
-      if (self().erase_seen(key, seen)) return update_result::erased;
-    }
-    return update_result::absent;
+    return erase_if_named(named(key), pred);
   }
 
   /// A copy of the value that the key had; nothing if it was absent.
-  std::optional<Value> extract(const Key& key) {
-    static_assert(std::copy_constructible<Value>, "extract: it gives a copy of the value");
+  std::optional<Value> extract(const Key& key) { return extract_named(named(key)); }
+
+  // The same with a key of another type (map/keys.hpp). Of it a key is made to put a value in, and
+  // not before: never by erase_if and extract, nor where the value stays.
+
+  template <class K, class F>
+    requires other_key_in<K, Key, Map>
+  update_result update(const K& key, F&& f) {
+    update_result done = update_result::absent;
+    if constexpr (takes<K>()) done = update_named(other(key), f);
+    return done;
+  }
+  template <class K, class F, class Make>
+    requires other_key_in<K, Key, Map>
+  update_result upsert(const K& key, F&& f, Make&& make) {
+    update_result done = update_result::absent;
+    if constexpr (takes<K>()) done = upsert_named(other(key), f, make);
+    return done;
+  }
+  template <class K, class Make>
+    requires other_key_in<K, Key, Map>
+  value_or_inserted<Value> get_or_insert(const K& key, Make&& make) {
+    static_cast<void>(takes<K>());
+    return get_or_insert_named(other(key), make);
+  }
+  template <class K>
+    requires other_key_in<K, Key, Map>
+  [[nodiscard]] update_result compare_exchange(const K& key, const Value& expected,
+                                               const Value& value) {
+    update_result done = update_result::absent;
+    if constexpr (takes<K>()) done = compare_exchange_named(other(key), expected, value);
+    return done;
+  }
+  template <class K, class Pred>
+    requires other_key_in<K, Key, Map>
+  update_result erase_if(const K& key, Pred&& pred) {
+    update_result done = update_result::absent;
+    if constexpr (takes<K, false>()) done = erase_if_named(other(key), pred);
+    return done;
+  }
+  template <class K>
+    requires other_key_in<K, Key, Map>
+  std::optional<Value> extract(const K& key) {
     std::optional<Value> last;
-    auto seen = self().nothing_seen();
-    while (self().look_at(key, seen)) {
-      last.emplace(seen.taken());  // first: it may throw
-      if (self().erase_seen(key, seen)) return last;
-      last.reset();
-    }
+    if constexpr (takes<K, false>()) last = extract_named(other(key));
     return last;
   }
 
@@ -173,6 +188,97 @@ class value_updates {
   ~value_updates() = default;
 
  private:
+  static named_key<Key> named(const Key& key) noexcept { return named_key<Key>(key); }
+  template <class K>
+  static named_key<Key, K> other(const K& key) noexcept {
+    return named_key<Key, K>(key);
+  }
+  template <class K, bool Made = true>
+  static constexpr bool takes() {
+    static_assert(!Made || std::constructible_from<Key, const K&>,
+                  "spolia: update, upsert, get_or_insert and compare_exchange make a key to put a "
+                  "value in, and of this type none can be made");
+    return checked_key<typename found_by_in<Map>::type, K>();
+  }
+  template <class Named, class Seen>
+  bool looks_at(const Named& key, Seen& seen) const {
+    return key.told_to([&](const auto& k) { return self().look_at(k, seen); });
+  }
+  template <class Named, class Seen>
+  bool erases(const Named& key, const Seen& seen) {
+    return key.told_to([&](const auto& k) { return self().erase_seen(k, seen); });
+  }
+
+  template <class Named, class F>
+  update_result update_named(Named key, F& f) {
+    changed_by<F>();
+    auto seen = self().nothing_seen();
+    while (looks_at(key, seen)) {
+      if (const auto done = change(key, seen, f)) return *done;
+    }
+    return update_result::absent;
+  }
+  template <class Named, class F, class Make>
+  update_result upsert_named(Named key, F& f, Make& make) {
+    changed_by<F>();
+    made_by<Make>();
+    auto seen = self().nothing_seen();
+    for (;;) {
+      if (!looks_at(key, seen)) {
+        if (self().put_if_absent(key.key(), made(make))) return update_result::inserted;
+      } else if (const auto done = change(key, seen, f)) {
+        return *done;
+      }
+    }
+  }
+  template <class Named, class Make>
+  value_or_inserted<Value> get_or_insert_named(Named key, Make& make) {
+    static_assert(std::copy_constructible<Value>, "get_or_insert: it gives a copy of the value");
+    made_by<Make>();
+    auto seen = self().nothing_seen();
+    for (;;) {
+      using answer = value_or_inserted<Value>;
+      // The one that is returned, so that nothing is copied once the key is there.
+      answer result = looks_at(key, seen) ? answer{seen.taken(), false}  //
+                                          : answer{made(make), true};
+      if (!result.inserted || self().put_if_absent(key.key(), Value(result.value))) return result;
+    }
+  }
+  template <class Named>
+  update_result compare_exchange_named(Named key, const Value& expected, const Value& value) {
+    static_assert(std::copy_constructible<Value>,
+                  "compare_exchange: it makes copies of the new value");
+    static_assert(std::equality_comparable<Value>, "compare_exchange: values are compared by ==");
+    auto seen = self().nothing_seen();
+    while (looks_at(key, seen)) {
+      if (!(seen.value() == expected)) return update_result::unchanged;
+      if (self().put_for(key.key(), Value(value), seen)) return update_result::updated;
+    }
+    return update_result::absent;
+  }
+  template <class Named, class Pred>
+  update_result erase_if_named(Named key, Pred& pred) {
+    static_assert(std::predicate<Pred&, const Value&>, "erase_if: pred(const Value&) says whether");
+    auto seen = self().nothing_seen();
+    while (looks_at(key, seen)) {
+      if (!pred(std::as_const(seen).value())) return update_result::unchanged;
+      if (erases(key, seen)) return update_result::erased;
+    }
+    return update_result::absent;
+  }
+  template <class Named>
+  std::optional<Value> extract_named(Named key) {
+    static_assert(std::copy_constructible<Value>, "extract: it gives a copy of the value");
+    std::optional<Value> last;
+    auto seen = self().nothing_seen();
+    while (looks_at(key, seen)) {
+      last.emplace(seen.taken());  // first: it may throw
+      if (erases(key, seen)) return last;
+      last.reset();
+    }
+    return last;
+  }
+
   /// Whether f changes the copy that it is given; else it returns the new value.
   template <class F>
   static constexpr bool in_place = [] {
@@ -211,8 +317,8 @@ class value_updates {
   }
 
   /// Nothing: the key has another value by now.
-  template <class Seen, class F>
-  std::optional<update_result> change(const Key& key, Seen& seen, F& f) {
+  template <class Named, class Seen, class F>
+  std::optional<update_result> change(Named& key, Seen& seen, F& f) {
     if constexpr (in_place<F>) {
       Value next = seen.taken();
       if constexpr (std::is_void_v<std::invoke_result_t<F&, Value&>>) {
@@ -220,14 +326,16 @@ class value_updates {
       } else {
         if (!f(next)) return update_result::unchanged;
       }
-      if (!self().put_for(key, std::move(next), seen)) return std::nullopt;
+      if (!self().put_for(key.key(), std::move(next), seen)) return std::nullopt;
     } else {
-      if (!self().put_for(key, Value(f(std::as_const(seen).value())), seen)) return std::nullopt;
+      if (!self().put_for(key.key(), Value(f(std::as_const(seen).value())), seen))
+        return std::nullopt;
     }
     return update_result::updated;
   }
 
   Map& self() noexcept { return static_cast<Map&>(*this); }
+  const Map& self() const noexcept { return static_cast<const Map&>(*this); }
 };
 
 }  // namespace detail::map

@@ -98,8 +98,8 @@ class abtree_search {
   }
 
   /// Copies the value of `key`. False: it is absent.
-  template <class Seen>
-  bool look(guard& g, const Key& key, Seen& to) const {
+  template <class K, class Seen>
+  bool look(guard& g, const K& key, Seen& to) const {
     if constexpr (Nodes::value_in_leaf) {
       return g.read([&]() -> bool {
         const leaf* const l = steps::as_leaf(descend(g, key).low);

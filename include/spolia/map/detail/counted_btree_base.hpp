@@ -63,7 +63,8 @@ class counted_btree_base {
   explicit counted_btree_base(Compare less) : less_(std::move(less)), root_(first_root()) {}
   ~counted_btree_base() = default;
 
-  bool look(const Key& key, seen_value<Value>& to) const {
+  template <class K>
+  bool look(const K& key, seen_value<Value>& to) const {
     return seek(key, [&](const leaf& in, std::size_t i) { in.look(i, to); });
   }
 

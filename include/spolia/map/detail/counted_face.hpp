@@ -30,6 +30,11 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
 
 template <class Map, class Key, class Value>
+class counted_face;
+template <class Map, class Key, class Value>
+struct found_by_in<counted_face<Map, Key, Value>> : found_by_in<Map> {};
+
+template <class Map, class Key, class Value>
 class counted_face : public value_updates<counted_face<Map, Key, Value>, Key, Value> {
  public:
   using key_type = Key;
@@ -101,12 +106,18 @@ class counted_face : public value_updates<counted_face<Map, Key, Value>, Key, Va
   using seen = seen_value<Value>;
 
   static seen nothing_seen() { return {}; }
-  bool look_at(const Key& key, seen& to) const { return self().look(key, to); }
+  template <class K>
+  bool look_at(const K& key, seen& to) const {
+    return self().look(key, to);
+  }
   bool put_if_absent(const Key& key, const Value& value) { return insert(key, value); }
   bool put_for(const Key& key, const Value& value, const seen& was) {
     return told(self().put(key, value, true, was));
   }
-  bool erase_seen(const Key& key, const seen& was) { return told(self().remove(key, was)); }
+  template <class K>
+  bool erase_seen(const K& key, const seen& was) {
+    return told(self().remove(key, was));
+  }
 
   /// Asked in functions, where the types are complete.
   static consteval bool copies() {

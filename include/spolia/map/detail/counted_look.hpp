@@ -83,7 +83,8 @@ class counted_looks {
   ~counted_looks() = default;
 
   /// For counted_face.
-  bool look(const Key& key, seen_value<Value>& to) const {
+  template <class K>
+  bool look(const K& key, seen_value<Value>& to) const {
     return look_at<Family>(static_cast<const Map&>(*this), key,
                            [&](const auto& at) { to.look(at.value, at.which); });
   }

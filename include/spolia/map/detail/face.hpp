@@ -50,9 +50,8 @@ class map_face
     : public value_updates<map_face<Core>, typename Core::key_type, typename Core::mapped_type>,
       public ordered_reads<map_face<Core>, typename Core::key_type, typename Core::mapped_type,
                            typename found_by_of<Core>::type, is_linear<Core>> {
-  using found_by = typename found_by_of<Core>::type;
-
  public:
+  using found_by = typename found_by_of<Core>::type;
   using key_type = typename Core::key_type;
   using mapped_type = typename Core::mapped_type;
   using domain_type = typename Core::domain_type;
@@ -179,14 +178,20 @@ class map_face
 
   const Core& ordered() const noexcept { return core_; }
   static seen nothing_seen() { return {}; }
-  bool look_at(const key_type& key, seen& to) const { return core_.look(key, to); }
+  template <class K>
+  bool look_at(const K& key, seen& to) const {
+    return core_.look(key, to);
+  }
   bool put_if_absent(const key_type& key, mapped_type&& value) {
     return told(core_.template put<false>(key, std::move(value)));
   }
   bool put_for(const key_type& key, mapped_type&& value, const seen& was) {
     return told(core_.template put<true>(key, std::move(value), was));
   }
-  bool erase_seen(const key_type& key, const seen& was) { return told(core_.erase(key, was)); }
+  template <class K>
+  bool erase_seen(const K& key, const seen& was) {
+    return told(core_.erase(key, was));
+  }
 
   std::unique_ptr<domain_type> own_;
   Core core_;  // goes first: it gives its nodes back to the domain

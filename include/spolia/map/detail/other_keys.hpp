@@ -5,6 +5,7 @@
 
 #include <concepts>
 #include <functional>
+#include <optional>
 #include <type_traits>
 
 #include <spolia/base/config.hpp>
@@ -54,6 +55,49 @@ concept other_key =
 /// The first of these.
 template <class K, class Key, class How>
 concept taken_key = other_key<K, Key, How> && How::template takes<K>;
+
+/// How a map finds its keys.
+template <class Map>
+struct found_by_in {
+  using type = typename Map::found_by;
+};
+/// For the functions of a base of the map.
+template <class K, class Key, class Map>
+concept other_key_in = other_key<K, Key, typename found_by_in<Map>::type>;
+
+/// A key that was given, or of another type that the map takes, of which a key is made when it is
+/// wanted, and from then on goes by that.
+template <class Key, class K = Key>
+class named_key {
+ public:
+  explicit named_key(const K& given) noexcept : given_(given) {}
+  /// Throws what making a key throws.
+  const Key& key() {
+    if (!made_) made_.emplace(given_);
+    return *made_;
+  }
+  template <class F>
+  bool told_to(F&& f) const {
+    return made_ ? f(*made_) : f(given_);
+  }
+
+ private:
+  const K& given_;
+  std::optional<Key> made_{};
+};
+template <class Key>
+class named_key<Key, Key> {
+ public:
+  explicit named_key(const Key& given) noexcept : given_(given) {}
+  const Key& key() const noexcept { return given_; }
+  template <class F>
+  bool told_to(F&& f) const {
+    return f(given_);
+  }
+
+ private:
+  const Key& given_;
+};
 
 /// True, or the program does not compile.
 template <class How, class K>

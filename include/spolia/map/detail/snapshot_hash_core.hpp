@@ -100,7 +100,8 @@ class snapshot_hash_core {
     return pair_in(v, current(v), h, key);
   }
   /// Remembers the value as it is now. False: there is none.
-  bool look(const Key& key, seen& to) const {
+  template <class K>
+  bool look(const K& key, seen& to) const {
     session s = collector_.enter();
     const pair* const p = find(s, key);
     if (p != nullptr) to.look(*p);
