@@ -493,8 +493,8 @@ TEST(counted_btree_locked, a_writer_that_stops_holds_up_neither_readers_nor_writ
 }
 
 /// However long a thread is stopped, it holds up what it looks at, and not what was taken out after
-/// that: keys ascend, and the lowest goes, or descend, and the highest goes. In a tree each node has
-/// hung below the one before it; in a B tree nodes are replaced that led to all leaves.
+/// that: keys ascend, and the lowest goes, or descend, and the highest goes. In a tree each node
+/// has hung below the one before it; in a B tree nodes are replaced that led to all leaves.
 template <template <class...> class Map, int Many, class Stop>
 void expect_few_held_up(std::int64_t least, std::int64_t most, const Stop& stop_at_first,
                         int sign = 1) {
