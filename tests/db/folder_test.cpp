@@ -412,6 +412,35 @@ TEST_F(folders, that_lose_all_data_after_the_first_commit_are_refused) {
   EXPECT_NE(refused([] { database::open("taken", over(nullptr)); }), "");
 }
 
+/// A name that was mistyped makes no database, where the program says so.
+TEST_F(folders, are_opened_or_made_as_the_program_says) {
+  options must = over(nullptr);
+  must.open = open_mode::must_exist;
+  options fresh = over(nullptr);
+  fresh.open = open_mode::must_be_new;
+  const auto names_it = [](const options& o, const std::string& path) {
+    const std::string why = refused([&] { database::open(path, o); });
+    EXPECT_NE(why.find(path), std::string::npos) << why;
+    return why;
+  };
+  names_it(must, "bnak");
+  EXPECT_FALSE(fs::exists("bnak"));
+  fs::create_directory("empty");
+  EXPECT_NE(names_it(must, "empty").find("must_exist"), std::string::npos);
+  std::ofstream("empty/SPOLIA").flush();  // as a process leaves it that died while it made one
+  EXPECT_NE(names_it(must, "empty").find("must_exist"), std::string::npos);
+  EXPECT_EQ(content_of("empty").size(), 1U) << "nothing has changed";
+  EXPECT_EQ(refused([&] { database::open("empty", fresh); }), "");
+  EXPECT_EQ(refused([&] { database::open("bank", fresh); }), "");
+  const auto before = content_of("bank");
+  EXPECT_NE(names_it(fresh, "bank").find("must_be_new"), std::string::npos);
+  EXPECT_EQ(content_of("bank"), before);
+  EXPECT_EQ(refused([&] { database::open("bank", must); }), "");
+  fresh.read_only = true;
+  EXPECT_THROW(database::open("bank", fresh), std::invalid_argument);
+  EXPECT_THROW(database::open({.open = open_mode::must_exist}), std::invalid_argument);
+}
+
 TEST_F(folders, that_never_had_data_are_new) {
   options o = over(nullptr);
   o.durability = durability_level::none;

@@ -409,8 +409,8 @@ constexpr std::uint64_t double_word(double v) noexcept {
   return double_word(std::bit_cast<std::uint64_t>(v));
 }
 
-/// What a table is called, and was called before: former names stay where they are, so that a
-/// reference to one is good as long as this is.
+/// What a table is called, and was called before, for those who describe it: former names stay where
+/// they are, so that a reference to one is good as long as this is.
 class table_name {
  public:
   explicit table_name(std::string_view first) : first_{std::string(first), 0, nullptr} {}
@@ -428,7 +428,6 @@ class table_name {
     last_ = std::make_unique<one>(one{std::string(next), ~std::uint64_t{0}, std::move(last_)});
     return last_->since;
   }
-  [[nodiscard]] const std::string& begun() const noexcept { return last_->text; }
   void show() noexcept { now_.store_release(last_.get()); }  // → now()
   void take_back() noexcept { last_ = std::move(last_->before); }
   /// As it was after this record of the log.

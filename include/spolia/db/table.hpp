@@ -232,7 +232,11 @@ class SPOLIA_EXPORT table {
   table& operator=(const table&) = delete;
 
   /// As it is called now: database::rename_table(). The reference is good as long as the database.
-  [[nodiscard]] const std::string& name() const noexcept { return name_->now(); }
+  [[nodiscard]] const std::string& name() const noexcept {
+    // acquire ← the release in show_name(): the text.
+    const other_name* const other = other_name_.load_acquire();
+    return other == nullptr ? first_name_ : other->text;
+  }
 
   // When the table was dropped, and no snapshot sees it any more, what follows up to select()
   // throws no_result with outcome::dropped, and so does spec().
@@ -301,6 +305,12 @@ class SPOLIA_EXPORT table {
 
   static constexpr std::uint64_t first_segment = rows_per_block;
   static constexpr unsigned most_segments = 39;  // more slots than row_place::id tells apart
+
+  /// That it has got since it was made.
+  struct other_name {
+    std::string text;
+    const other_name* before = nullptr;
+  };
 
   /// What a table has until no snapshot can see it.
   struct parts {
@@ -420,6 +430,8 @@ class SPOLIA_EXPORT table {
   void unmake_indexes() noexcept;
   /// Not among them yet. What is not kept is for table_list::unmake().
   secondary& make_index(const index_spec& i);
+  /// As it is called from now on. Under the lock of the catalogue.
+  void show_name(std::unique_ptr<other_name> next) noexcept;
   /// As it was made, but without indexes.
   [[nodiscard]] table_spec bare_spec(const std::string& name) const;
   /// As it is after a record of the log. Under the lock of the catalogue, and so is the next.
@@ -460,8 +472,10 @@ class SPOLIA_EXPORT table {
   atomic<std::uint64_t> slots_end_{0};  // all slots that were ever taken are below this
   atomic<const index_set*> indexes_{nullptr};
   validity when_;
-  const std::shared_ptr<table_name> name_;
-  std::uint32_t number_ = 0;  // in the catalogue of its database
+  // These stay where they are, while what lies in the parts goes.
+  const std::string first_name_;
+  atomic<const other_name*> other_name_{nullptr};  // the newest; null: it has the first one
+  std::uint32_t number_ = 0;                       // in the catalogue of its database
   const std::uint32_t block_bytes_;
   // Threads that take entries and rows out are inside; one that frees them is alone.
   mutable visits cleaning_;

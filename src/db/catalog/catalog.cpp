@@ -376,27 +376,29 @@ status catalog::rename_table(table& t, const std::string& name) {
     put_text(to, name);
   });
   if (record.refused()) return engine_.log_refuses();
+  auto next = std::make_unique<table::other_name>(table::other_name{name});
+  table_name& described = *t.form().names();
   std::uint64_t* since = nullptr;
   {
     const std::lock_guard hold_names(engine_.catalog_lock);
     must_be_free(name);
-    since = &t.name_->begin(name);
+    since = &described.begin(name);
     try {
-      engine_.tables.add_name(t.name_->begun(), t);
+      engine_.tables.add_name(next->text, t);
     } catch (...) {
-      t.name_->take_back();
+      described.take_back();
       throw;
     }
   }
   const bool done = record.write(*since);
   const std::lock_guard hold_names(engine_.catalog_lock);
   if (!done) {
-    engine_.tables.take_name(t.name_->begun());
-    t.name_->take_back();
+    engine_.tables.take_name(next->text);
+    described.take_back();
     return engine_.log_refuses();
   }
   engine_.tables.take_name(t.name());
-  t.name_->show();
+  t.show_name(std::move(next));
   return outcome::ok;
 }
 

@@ -88,7 +88,7 @@ table::parts::~parts() = default;
 table::table(const table_spec& spec, engine& of)
     : engine_(of),
       parts_(std::make_unique<parts>(spec, slots_end_)),
-      name_(form().names()),
+      first_name_(spec.name),
       block_bytes_(static_cast<std::uint32_t>(bytes_of_block(form()))) {
   look_at_kind(spec.primary, "the primary key of table " + name());
   const std::uint32_t length = form().key_length(form().key());
@@ -181,6 +181,9 @@ const index_set& table::known_indexes() const noexcept {
 }
 
 table::~table() {
+  for (const other_name* n = other_name_.load_relaxed(); n != nullptr;) {
+    delete std::exchange(n, n->before);
+  }
   if (parts_ == nullptr) return;
   free_rows();
   unmake_indexes();
@@ -263,6 +266,12 @@ void table::say_indexes_take(std::uint64_t bytes) noexcept {
   engine_.index_bytes.fetch_add_relaxed(bytes - before);
 }
 
+void table::show_name(std::unique_ptr<other_name> next) noexcept {
+  next->before = other_name_.load_relaxed();
+  form().names()->show();
+  other_name_.store_release(next.release());  // → name()
+}
+
 table_spec table::bare_spec(const std::string& name) const {
   table_spec s{.name = name, .columns = {}};
   s.primary = parts_->primary_kind;
@@ -280,7 +289,7 @@ table_spec table::spec() const {
 }
 
 table_spec table::spec_after(std::uint64_t last) const {
-  table_spec s = bare_spec(name_->after(last));
+  table_spec s = bare_spec(form().names()->after(last));
   for (const secondary* const i : indexes_after(last)) s.indexes.push_back(i->spec());
   return s;
 }

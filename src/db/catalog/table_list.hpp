@@ -8,8 +8,8 @@
 // Going:       the cleaner, which may wait for no lock, frees rows and indexes, and puts the table
 //              into a list. A later change of the catalogue, or what counts tables, takes the list
 //              and frees the parts.
-// Memory:      of a table that was dropped, 88 bytes, 80 of its name, and that if it has more than
-//              15 bytes; 48 and the text for each former name; 40 for each index that it ever had.
+// Memory:      of a table that was dropped, 112 bytes, its name if that has more than 15 bytes, 40
+//              and the text for each other name, and 40 for each index that it ever had.
 //              Beside that, layouts.hpp.
 // Cost:        constant, but for tables by number: logarithmic.
 // Threads:     make() and unmake() take a short lock, has_gone() takes none. The rest is for a

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // replay_catalog.cpp: tables and indexes that come and go in a log that is read again.
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -121,10 +122,11 @@ void loader::rename(table& t, const std::string& name) {
   } catch (const std::invalid_argument& e) {
     throw malformed(e.what());
   }
-  t.name_->begin(name) = 0;
-  all.add_name(t.name_->begun(), t);
+  auto next = std::make_unique<table::other_name>(table::other_name{name});
+  t.form().names()->begin(name) = 0;
+  all.add_name(next->text, t);
   all.take_name(t.name());
-  t.name_->show();
+  t.show_name(std::move(next));
 }
 
 void recovery::change_table(record_kind what, decoder body) {
