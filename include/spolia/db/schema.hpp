@@ -409,8 +409,8 @@ constexpr std::uint64_t double_word(double v) noexcept {
   return double_word(std::bit_cast<std::uint64_t>(v));
 }
 
-/// What a table is called, and was called before, for those who describe it: former names stay where
-/// they are, so that a reference to one is good as long as this is.
+/// What a table is called, and was called before, for those who describe it: former names stay
+/// where they are, so that a reference to one is good as long as this is.
 class table_name {
  public:
   explicit table_name(std::string_view first) : first_{std::string(first), 0, nullptr} {}

@@ -206,7 +206,13 @@ class SPOLIA_EXPORT reader {
   class scan_note;
   static constexpr std::uint32_t newest = ~std::uint32_t{0};
   /// Throws no_result if it is ended.
-  void must_go_on(bool open) const;
+  void must_go_on(bool open) const {
+    if (!open) [[unlikely]]
+      refuse_to_go_on();
+  }
+  [[noreturn]] void refuse_to_go_on() const;
+  /// Why find() has not looked.
+  [[nodiscard]] result<row> find_nothing(const table& t, outcome why) const;
   /// Of a transaction, how it has ended, which each later call returns.
   [[nodiscard]] status how_ended() const noexcept;
   /// The table's part in it.
@@ -525,6 +531,7 @@ class SPOLIA_EXPORT transaction : public reader {
   };
   [[nodiscard]] bool goes_on() const noexcept { return bool(state_); }
   status fail(status why) noexcept;
+  status fail_by_others() noexcept;
   void roll_back(status how = {outcome::ended, cause::rolled_back}) noexcept;
   template <class F>
   auto change(F&& f) -> decltype(f());

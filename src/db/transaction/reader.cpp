@@ -329,14 +329,23 @@ void reader::must_serve(const secondary& i) const {
   }
 }
 
+SPOLIA_NOINLINE result<row> reader::find_nothing(const table& t, outcome why) const {
+  if (why == outcome::ended) return how_ended();
+  if (why == outcome::ended_by_policy) return session_->way.why();
+  return said_of(t, why);
+}
+
 result<row> reader::find(const table& t, values key, const selection& only) const try {
   if (session_ == nullptr) [[unlikely]]
-    return how_ended();
+    return find_nothing(t, outcome::ended);
   const alone now(*this);
   const step here(*this);
-  if (!here) return session_->way.why();
+  if (!here) [[unlikely]]
+    return find_nothing(t, outcome::ended_by_policy);
   if (!t.when_.serves(timestamp())) [[unlikely]] {
-    if (const outcome there = enter(t); there != outcome::ok) return said_of(t, there);
+    if (const outcome there = enter(t); there != outcome::ok) {
+      return find_nothing(t, there);
+    }
   }
   const column_set wanted_columns = columns_of(t, only);
   const key_words wanted = t.form().whole_key(key);
@@ -570,9 +579,7 @@ void reader::be_limited(std::chrono::nanoseconds deadline) {
   gated_ = true;
 }
 
-void reader::must_go_on(bool open) const {
-  if (!open) throw no_result(session_->way.why());
-}
+SPOLIA_NOINLINE void reader::refuse_to_go_on() const { throw no_result(session_->way.why()); }
 
 bool reader::ended() const noexcept {
   return session_ != nullptr && gated_ && session_->way.ended();

@@ -107,6 +107,8 @@ constexpr const char* is_another =
 
 }  // namespace
 
+SPOLIA_NOINLINE status transaction::fail_by_others() noexcept { return fail(session_->way.why()); }
+
 /// Gives up for a row that another transaction has, or has changed.
 outcome transaction::lose_row(const table& t, const char* how) noexcept {
   return fail(session_->say(outcome::conflict, "a row of table ", t.name(), how)).code();
@@ -116,11 +118,13 @@ outcome transaction::lose_row(const table& t, const char* how) noexcept {
 /// row_budget::exceeded it leaves nothing, and is run once more, if there may be room then.
 template <class F>
 auto transaction::change(F&& f) -> decltype(f()) {
-  if (!goes_on()) return state_;
+  if (!goes_on()) [[unlikely]]
+    return state_;
   no_query_runs();
   const alone now(*this);
   const step here(*this);
-  if (!here) return fail(session_->way.why());
+  if (!here) [[unlikely]]
+    return fail_by_others();
   try {
     // f has one place here, where it is inlined.
     for (bool again = false; !again || look_for_memory(); again = true) {
