@@ -518,7 +518,7 @@ TEST(snapshot_hash, passes_empty_buckets_together) {
   EXPECT_EQ(seen, 20);
 }
 
-/// Each version's block, as its domain counts those that are there.
+/// By the account of its current versions, among which those that buckets share are not.
 TEST(snapshot_hash, lets_go_of_buckets_that_are_empty) {
   constexpr int keys = 20000;
   snapshot_hash<int, int> m({.buckets = 4096, .load = 2});
