@@ -615,8 +615,9 @@ TEST(counted_tree, a_forked_child_where_an_erasure_was_under_way) {
 
 /// The thread that forks stands at a node, in the midst of an insertion below it, that another
 /// thread has taken out and still had the lock of.
-template <class Map, class Change>
-void expect_child_goes_on(Map& m, int watched, int inserted, const Change& change) {
+template <class Map, class Change, class Check>
+void expect_child_goes_on(Map& m, int watched, int inserted, const Change& change,
+                          const Check& check) {
   bool in_child = false;
   int status = -1;
   at_comparison_with(watched, [&] {
@@ -635,14 +636,15 @@ void expect_child_goes_on(Map& m, int watched, int inserted, const Change& chang
   });
   EXPECT_TRUE(m.insert(inserted, 4));
   EXPECT_EQ(m.find(inserted), 4);
+  check();
   if (in_child) _exit(testing::Test::HasFailure() ? 1 : 0);
   EXPECT_EQ(status, 0);
 }
 TEST(counted_tree, a_forked_child_goes_on_below_a_node_that_was_just_taken_out) {
   counted_tree<int, int, parking_at_link<true>, watched_order> m;
   for (int key : {1, 2, 3}) m.insert(key, key);
-  expect_child_goes_on(m, 3, 4, [&] { EXPECT_TRUE(m.erase(3)); });
-  EXPECT_FALSE(m.contains(3));
+  expect_child_goes_on(
+      m, 3, 4, [&] { EXPECT_TRUE(m.erase(3)); }, [&] { EXPECT_FALSE(m.contains(3)); });
 }
 
 /// Counts links to inner nodes that are set, and parks after that.
@@ -666,8 +668,11 @@ TEST(counted_btree_locked, a_forked_child_goes_on_below_a_node_that_was_just_tak
   --last;
   map m;
   for (int key = 0; key < last; ++key) m.insert(key, key);
-  expect_child_goes_on(m, 1'000'000, 1'000'000, [&] { EXPECT_TRUE(m.insert(last, last)); });
-  for (int key = 0; key <= last; ++key) EXPECT_EQ(m.find(key), key);
+  expect_child_goes_on(
+      m, 1'000'000, 1'000'000, [&] { EXPECT_TRUE(m.insert(last, last)); },
+      [&] {
+        for (int key = 0; key <= last; ++key) EXPECT_EQ(m.find(key), key);
+      });
 }
 
 /// The thread that forks has its turn in the child, too.
