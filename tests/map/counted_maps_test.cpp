@@ -261,35 +261,6 @@ TYPED_TEST(counted_maps, failing_allocations_change_nothing) {
   }
 }
 
-/// Whatever fails: also where the thread's log is full, and where a way is copied.
-TEST(counted_tree, an_update_that_fails_is_not_counted) {
-  counted_tree<int, int> m;
-  std::uint64_t failures = 0;
-  const auto fails_at_first = [&](const auto& change) {
-    const std::size_t before = m.size_approx();
-    for (std::uint64_t n = 1;; ++n) {
-      try {
-        const fail_after nth(n);
-        EXPECT_TRUE(change());
-        return;
-      } catch (const std::bad_alloc&) {
-        ++failures;
-      }
-      EXPECT_EQ(m.size_approx(), before);
-    }
-  };
-  for (int key : {4, 2, 8, 6, 7}) fails_at_first([&] { return m.insert(key, key); });
-  fails_at_first([&] { return m.erase(4); });
-  EXPECT_GE(failures, 1U);
-  failures = 0;
-  for (int i = 0; i < 600; ++i) {
-    fails_at_first([&] { return m.erase(7); });
-    fails_at_first([&] { return m.insert(7, i); });
-  }
-  EXPECT_GE(failures, 2U) << "the log was never full";
-  EXPECT_EQ(m.size_approx(), 4U);
-}
-
 /// Its copies are made while a writer has its turn, or is about to have it.
 struct parks {
   static inline thread_local parking_spot* at = nullptr;
@@ -412,29 +383,6 @@ void at_comparison_with(int key, std::function<void()> then) {
   watched_order::key = key;
 }
 
-/// While a thread stands at a node, another one takes that out: what hangs below it hangs elsewhere
-/// by then, and must be found, whichever way the thread goes on.
-TEST(counted_tree, what_hung_below_a_node_that_was_just_taken_out_is_there) {
-  using map = counted_tree<int, int, thin_family, watched_order>;
-  for (const int sign : {1, -1}) {
-    const int lowest = 3 * sign;
-    using look = std::function<bool(map&)>;
-    const std::vector<look> looks = {[&](map& m) { return m.contains(lowest); },
-                                     [&](map& m) { return m.lower_bound(lowest)->first == lowest; },
-                                     [&](map& m) { return m.last_upto(lowest)->first == lowest; },
-                                     [&](map& m) { return !m.insert(lowest, 1); },
-                                     [&](map& m) { return !m.insert_or_assign(lowest, 1); },
-                                     [&](map& m) { return m.erase(lowest); }};
-    for (std::size_t i = 0; i < looks.size(); ++i) {
-      map m;
-      for (const int key : {1, 2, 3}) m.insert(sign * key, 0);
-      at_comparison_with(2 * sign, [&] { std::thread([&] { m.erase(2 * sign); }).join(); });
-      EXPECT_TRUE(looks[i](m)) << i << " of " << sign;
-      EXPECT_FALSE(m.contains(2 * sign));
-    }
-  }
-}
-
 /// f() on another thread: whether it has ended while `holder` was parked.
 template <class F>
 bool ends_beside(parked_thread& holder, const F& f) {
@@ -549,7 +497,7 @@ TEST(counted_btree_locked, a_stalled_thread_holds_up_what_it_looks_at_alone) {
 TEST(counted_tree, a_stalled_thread_does_not_hold_up_what_hung_below_two_children) {
   for (const int stalled : {8, 12}) {
     ledger book;
-    counted_tree<int, booked> m;
+    counted_tree<int, booked, thin_family, watched_order> m;
     const std::vector<int> keys = {8, 4, 12, 2, 6, 10, 14};
     for (const int key : keys) m.insert(key, booked(book, 1));
     parked_thread reader([&](parking_spot& spot) {
@@ -611,6 +559,58 @@ TEST(counted_tree, a_forked_child_where_an_insertion_was_under_way) {
 TEST(counted_tree, a_forked_child_where_an_erasure_was_under_way) {
   expect_usable_where_an_erasure_was_lost<false>();
   expect_usable_where_an_erasure_was_lost<true>();
+}
+
+/// While a thread stands at a node, another one takes that out: what hangs below it hangs elsewhere
+/// by then, and must be found, whichever way the thread goes on.
+TEST(counted_tree, what_hung_below_a_node_that_was_just_taken_out_is_there) {
+  using map = counted_tree<int, int, parking_at_link<true>, watched_order>;
+  for (const int sign : {1, -1}) {
+    const int lowest = 3 * sign;
+    using look = std::function<bool(map&)>;
+    const std::vector<look> looks = {[&](map& m) { return m.contains(lowest); },
+                                     [&](map& m) { return m.lower_bound(lowest)->first == lowest; },
+                                     [&](map& m) { return m.last_upto(lowest)->first == lowest; },
+                                     [&](map& m) { return !m.insert(lowest, 1); },
+                                     [&](map& m) { return !m.insert_or_assign(lowest, 1); },
+                                     [&](map& m) { return m.erase(lowest); }};
+    for (std::size_t i = 0; i < looks.size(); ++i) {
+      map m;
+      for (const int key : {1, 2, 3}) m.insert(sign * key, 0);
+      at_comparison_with(2 * sign, [&] { std::thread([&] { m.erase(2 * sign); }).join(); });
+      EXPECT_TRUE(looks[i](m)) << i << " of " << sign;
+      EXPECT_FALSE(m.contains(2 * sign));
+    }
+  }
+}
+
+/// Whatever fails: also where the thread's log is full, and where a way is copied.
+TEST(counted_tree, an_update_that_fails_is_not_counted) {
+  counted_tree<int, int, parking_at_link<true>, watched_order> m;
+  std::uint64_t failures = 0;
+  const auto fails_at_first = [&](const auto& change) {
+    const std::size_t before = m.size_approx();
+    for (std::uint64_t n = 1;; ++n) {
+      try {
+        const fail_after nth(n);
+        EXPECT_TRUE(change());
+        return;
+      } catch (const std::bad_alloc&) {
+        ++failures;
+      }
+      EXPECT_EQ(m.size_approx(), before);
+    }
+  };
+  for (int key : {4, 2, 8, 6, 7}) fails_at_first([&] { return m.insert(key, key); });
+  fails_at_first([&] { return m.erase(4); });
+  EXPECT_GE(failures, 1U);
+  failures = 0;
+  for (int i = 0; i < 600; ++i) {
+    fails_at_first([&] { return m.erase(7); });
+    fails_at_first([&] { return m.insert(7, i); });
+  }
+  EXPECT_GE(failures, 2U) << "the log was never full";
+  EXPECT_EQ(m.size_approx(), 4U);
 }
 
 /// The thread that forks stands at a node, in the midst of an insertion below it, that another
