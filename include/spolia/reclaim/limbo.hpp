@@ -48,7 +48,7 @@ class retired {
   }
   const void* address() const noexcept { return how().address(this); }
   /// With what it owns beyond its own size, as was said when it was retired.
-  std::size_t holds_bytes() const noexcept {
+  SPOLIA_ALWAYS_INLINE std::size_t holds_bytes() const noexcept {
     return code() == 0 ? plain_bytes() : plain_bytes() + bytes_said();
   }
   /// Was anything said that it owns, or is it large itself?
