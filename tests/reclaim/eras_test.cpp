@@ -419,7 +419,7 @@ TEST(era_bags, what_is_pinned_waits_until_as_many_others_were_looked_at) {
   }
   EXPECT_EQ(bags.count(), 140U);
   EXPECT_EQ(scanned(true, true), 140U);
-  bags.forget();
+  bags.lists([](limbo& each) { each.forget(); });
 }
 
 TEST(hazard_eras, a_slot_that_moves_on_gives_up_its_era) {

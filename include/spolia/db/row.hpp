@@ -55,9 +55,10 @@ struct row_place {
     return block + first * rows_per_block + row * words;
   }
   /// Calls f(word of a row image, where it is) for the words from `i` on, of which the first is
-  /// `at`.
+  /// `at`. Inlined, like each_word(): else what f has captured is loaded again for each word.
   template <class F>
-  static void each_in(atomic<std::uint64_t>* at, std::size_t i, std::size_t end, F&& f) {
+  SPOLIA_ALWAYS_INLINE static void each_in(atomic<std::uint64_t>* at, std::size_t i,
+                                           std::size_t end, F&& f) {
     for (; i + 4 <= end; i += 4, at += 4) {
       f(i, at[0]);
       f(i + 1, at[1]);
@@ -68,7 +69,7 @@ struct row_place {
   }
   /// Calls f(word of a row image, where it is) for all words of these columns.
   template <class F>
-  void each_word(std::span<const column_run> columns, F&& f) const {
+  SPOLIA_ALWAYS_INLINE void each_word(std::span<const column_run> columns, F&& f) const {
     for (const column_run& r : columns) {
       const std::size_t width = r.width;
       std::size_t first = r.first;

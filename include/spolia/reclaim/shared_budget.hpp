@@ -68,7 +68,7 @@ class shared_budget final : private threads::listener {
     member() = default;
     member(const member&) = delete;
     member& operator=(const member&) = delete;
-    ~member() = default;
+    virtual ~member() = default;  // not that it is ended by this
 
    private:
     friend shared_budget;
