@@ -78,19 +78,22 @@ class quiet_moments : public spolia::region_reads {
   void abandon(local& me, spolia::limbo& all) noexcept { all.append(me.waiting); }
   template <class Peers>
   void exited(local&, Peers) noexcept {}
-  // A thread that the fork did not take along leaves no guard, and its list may be torn. So may
-  // what it had to say of its guard: the flag, and not yet the count. After the last such thread
-  // the count is what the flag of the one that goes on says.
+  // A thread that the fork did not take along leaves no guard. What it had to say of its guard may
+  // be half said: the flag, and not yet the count. After the last such thread the count is what the
+  // flag of the one that goes on says.
   template <class Peers>
   void forked(local& lost, Peers peers) noexcept {
     lost.inside = false;
-    lost.waiting.forget();
     std::uint64_t inside = 0;
     peers.for_each([&](std::uint32_t, const local& other) {
       inside += other.inside ? 1U : 0U;
       return true;
     });
     guards_.store_relaxed(inside);
+  }
+  template <class F>
+  static void lists(local& of, F&& f) {
+    f(of.waiting);
   }
   [[nodiscard]] std::size_t waiting(const local& me) const noexcept { return me.waiting.count(); }
   [[nodiscard]] std::uint64_t epochs() const noexcept { return moments_.load_relaxed(); }
