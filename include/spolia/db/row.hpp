@@ -55,10 +55,9 @@ struct row_place {
     return block + first * rows_per_block + row * words;
   }
   /// Calls f(word of a row image, where it is) for the words from `i` on, of which the first is
-  /// `at`. Inlined, like each_word(): else what f has captured is loaded again for each word.
+  /// `at`.
   template <class F>
-  SPOLIA_ALWAYS_INLINE static void each_in(atomic<std::uint64_t>* at, std::size_t i,
-                                           std::size_t end, F&& f) {
+  static void each_in(atomic<std::uint64_t>* at, std::size_t i, std::size_t end, F&& f) {
     for (; i + 4 <= end; i += 4, at += 4) {
       f(i, at[0]);
       f(i + 1, at[1]);
@@ -67,7 +66,8 @@ struct row_place {
     }
     for (; i != end; ++i, ++at) f(i, *at);
   }
-  /// Calls f(word of a row image, where it is) for all words of these columns.
+  /// Calls f(word of a row image, where it is) for all words of these columns. Inlined: else what f
+  /// has captured is loaded again for each word.
   template <class F>
   SPOLIA_ALWAYS_INLINE void each_word(std::span<const column_run> columns, F&& f) const {
     for (const column_run& r : columns) {
