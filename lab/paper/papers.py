@@ -46,7 +46,7 @@ TOKENS = Paper(
      "keys drawn": "uniform", "updates": "100 %, half of them inserts", "seconds": "5",
      "trials": "3", "shown": "mean; least and most", "warm-up": "until the size is stable",
      "allocator": "jemalloc 5.0.1", "bag": "what an epoch leaves"},
-    figures=29, tables=4,
+    figures=29, tables=4, preprint="2401.11347",
 )  # fmt: skip
 FRC = Paper(
     "FRC", "FRC: A High-Performance Concurrent Parallel Deferred Reference Counter for C++",
