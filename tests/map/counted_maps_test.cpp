@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -367,7 +368,7 @@ TEST(counted_maps_with_acts, run_them_without_a_lock) {
 
 /// Calls what it is told to as it compares with that key.
 struct watched_order {
-  static constexpr int none = -1000;
+  static constexpr int none = (std::numeric_limits<int>::min)();
   static inline thread_local int key = none;
   static inline thread_local std::function<void()> then;
   bool operator()(int a, int b) const {
