@@ -253,7 +253,7 @@ TEST(domain_budget, is_watched_anew_in_a_forked_child) {
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(status_of_child([&] {
               // The reader is gone, and what it held up is not freed all at once.
-              domain_pins<reclaimed>::churn(d, 200);
+              domain_pins<reclaimed>::churn(d, 1000);
               EXPECT_EQ(calls, 2) << "of the parent's and the child's";
               EXPECT_TRUE(d.drain());
               auto guard = d.enter("here");

@@ -133,7 +133,7 @@ class snapshot {
     census::ticket ticket{};
   };
   struct shared {
-    explicit shared(std::size_t n) : parts(n) {}
+    explicit shared(std::size_t n) noexcept : parts(n) {}
     const std::size_t parts;
     part first{};
     part* more = nullptr;  // after this, all but the first
@@ -154,13 +154,7 @@ class snapshot {
   }
   static shared* make(std::size_t parts) {
     auto* const room = static_cast<char*>(memory::allocate(bytes(parts), alignof(shared)));
-    shared* s = nullptr;
-    try {
-      s = ::new (room) shared(parts);
-    } catch (...) {
-      memory::deallocate(room, bytes(parts), alignof(shared));
-      throw;
-    }
+    auto* const s = ::new (room) shared(parts);
     if (parts > 1) s->more = ::new (room + sizeof(shared)) part[parts - 1];
     return s;
   }
