@@ -147,9 +147,8 @@ void journal::throw_refusal() {
 
 std::string journal::why_not() {
   const bool has_failed = failed();
-  const auto why = has_failed ? writer_.failure() : writer_.refusal();
-  if (why) return why->what();
-  return has_failed ? "the log cannot be written" : "";
+  std::string why = has_failed ? writer_.failure_in_words() : writer_.refusal_in_words();
+  return why.empty() && has_failed ? "the log cannot be written" : why;
 }
 
 /// The record of a cut, with its room.

@@ -179,6 +179,14 @@ class log_writer {
   void give_room_back(std::size_t bytes) noexcept { room_left_.give_back(bytes); }
   /// Why there was no room for the last record that asked for more than there is.
   [[nodiscard]] std::optional<storage_error> refusal();
+  /// That in words, or those of failure(); none: "". Copied under the lock under which the error
+  /// may end: copies of an error share its words, and the thread sanitizer does not see what counts
+  /// them. Throws std::bad_alloc.
+  [[nodiscard]] std::string refusal_in_words();
+  [[nodiscard]] std::string failure_in_words() const {
+    const std::lock_guard hold(failure_lock_);
+    return failure_ ? failure_->what() : "";
+  }
 
   /// Why it has failed; empty if it has not, or there was no memory. Throws std::bad_alloc.
   [[nodiscard]] std::optional<storage_error> failure() const {

@@ -572,6 +572,13 @@ std::optional<storage_error> log_writer::refusal() {
   return refusal_;
 }
 
+std::string log_writer::refusal_in_words() {
+  const auto words = [this] { return std::string(refusal_ ? refusal_->what() : ""); };
+  if (at_work::within(engine_, at_work::lengthening)) return words();  // as in refusal()
+  const std::lock_guard hold(room_lock_);
+  return words();
+}
+
 /// Memory for so many bytes, where the segment is memory: they have their room.
 void log_writer::map_for(std::size_t bytes) noexcept {
   if (!in_place() || bytes <= window_.size() + behind_.size()) return;
