@@ -179,13 +179,12 @@ class log_writer {
   void give_room_back(std::size_t bytes) noexcept { room_left_.give_back(bytes); }
   /// Why there was no room for the last record that asked for more than there is.
   [[nodiscard]] std::optional<storage_error> refusal();
-  /// That in words, or those of failure(); none: "". Copied under the lock under which the error
-  /// may end: copies of an error share its words, and the thread sanitizer does not see what counts
-  /// them. Throws std::bad_alloc.
+  /// That in words, or those of failure(); none: "". Kept apart: copies of an error share its
+  /// words, and the thread sanitizer does not see what counts them. Throws std::bad_alloc.
   [[nodiscard]] std::string refusal_in_words();
   [[nodiscard]] std::string failure_in_words() const {
     const std::lock_guard hold(failure_lock_);
-    return failure_ ? failure_->what() : "";
+    return failure_ ? failure_words_ : std::string();
   }
 
   /// Why it has failed; empty if it has not, or there was no memory. Throws std::bad_alloc.
@@ -300,6 +299,7 @@ class log_writer {
   log_entry* last_doubtful_ = nullptr;
   mutable std::mutex failure_lock_;
   std::optional<storage_error> failure_;
+  std::string failure_words_;
   atomic<bool> broken_{false};  // the segment is not touched any more
   atomic<bool> quick_{true};
   atomic<bool> in_place_{false};
@@ -323,6 +323,7 @@ class log_writer {
   std::span<std::byte> ahead_;  // what was made after those two
   bool ask_ = false;            // for ahead_
   std::optional<storage_error> refusal_;
+  std::string refusal_words_;
   atomic<bool> ahead_wanted_{false};
   reserve_file reserve_;
   // What each commit changes, also while it does not have the lead.

@@ -451,10 +451,12 @@ void log_writer::keep_failure() noexcept {
     try {
       throw;
     } catch (const storage_error& known) {
+      failure_words_ = known.what();
       failure_ = known;
     } catch (const std::exception& why) {
       failure_.emplace(folder_.path(), storage_error::nowhere,
                        std::string("cannot write the log: ") + why.what());
+      failure_words_ = failure_->what();
     }
   } catch (const std::bad_alloc&) {
     failure_.reset();
@@ -560,6 +562,7 @@ bool log_writer::lengthen(std::size_t bytes) {
 /// Under the lock of the room.
 void log_writer::refuse(const storage_error& why) noexcept {
   try {
+    refusal_words_ = why.what();
     refusal_ = why;
   } catch (const std::bad_alloc&) {
     refusal_.reset();
@@ -573,7 +576,7 @@ std::optional<storage_error> log_writer::refusal() {
 }
 
 std::string log_writer::refusal_in_words() {
-  const auto words = [this] { return std::string(refusal_ ? refusal_->what() : ""); };
+  const auto words = [this] { return refusal_ ? refusal_words_ : std::string(); };
   if (at_work::within(engine_, at_work::lengthening)) return words();  // as in refusal()
   const std::lock_guard hold(room_lock_);
   return words();
