@@ -18,6 +18,7 @@
 #include "support/linearizability.hpp"
 #include "support/recorded_operation.hpp"
 #include "support/stress.hpp"
+#include "support/within_bound.hpp"
 
 namespace spolia::test {
 
@@ -112,6 +113,10 @@ TYPED_TEST_P(map_stress, elements_end_once_whatever_happens) {
   {
     typename TestFixture::domain_type d(eager<typename TestFixture::domain_type>());
     typename TypeParam::template of<tracked, tracked> m(d);
+    // Each thread has two arguments, two nodes that are not linked yet or not unlinked yet, and what
+    // it copied for for_each. Everything else is in the map, with a router for each pair at most, or
+    // waits.
+    const std::uint64_t elements = 2 * keys + threads * (1 + 2 + keys);
     run_stress({.threads = threads, .share = 0.1}, [&](stress_thread& self) {
       while (self.running()) {
         const std::uint64_t k = self.random().below(keys);
@@ -133,15 +138,9 @@ TYPED_TEST_P(map_stress, elements_end_once_whatever_happens) {
               ASSERT_EQ(v.read(), 100 + key.read());
             });
         }
+        expect_within_bound(d, threads + 1, [&] { return book.live() / 2; }, elements);
       }
     });
-    if (const auto bound = d.garbage_bound(threads + 1); bound.has_value()) {
-      // Each thread has two arguments, two nodes that are not linked yet or not unlinked yet, and
-      // what it copied for for_each. Everything else is in the map, with a router for each pair at
-      // most, or waits.
-      const std::uint64_t elements = 2 * keys + threads * (1 + 2 + keys) + *bound;
-      EXPECT_LE(static_cast<std::uint64_t>(book.peak_live()), 2 * elements);
-    }
   }
   book.expect_empty();
 }

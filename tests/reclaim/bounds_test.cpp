@@ -20,6 +20,7 @@
 #include "support/all_domains.hpp"
 #include "support/parked_thread.hpp"
 #include "support/stress.hpp"
+#include "support/within_bound.hpp"
 
 namespace {
 
@@ -121,6 +122,10 @@ class replaced_blocks {
     auto guard = d.enter();
     guard.retire(places_[random.below(places_.size())].exchange_acq_rel(fresh));
   }
+  void replace_within_bound(rng& random, std::size_t threads) {
+    replace(random);
+    expect_within_bound(threads);
+  }
   /// Two guards, and a block held by one.
   void stall(parking_spot& spot) {
     auto outer = d.enter();
@@ -133,11 +138,10 @@ class replaced_blocks {
 
   /// With `threads` that have used it, of which each may have a fresh block in its hands.
   void expect_within_bound(std::size_t threads) {
-    const auto bound = d.garbage_bound(threads);
-    ASSERT_TRUE(bound.has_value());
-    const std::uint64_t blocks = *bound + places_.size() + threads;
-    EXPECT_LE(static_cast<std::uint64_t>(all_.most()), blocks);
-    EXPECT_LE(static_cast<std::uint64_t>(memory_.pieces.most()), blocks + threads * pool_);
+    const std::size_t beside = places_.size() + threads;
+    test::expect_within_bound(d, threads, [&] { return all_.now(); }, beside);
+    const std::size_t pooled = threads * pool_;
+    test::expect_within_bound(d, threads, [&] { return memory_.pieces.now(); }, beside + pooled);
   }
 
  private:
@@ -170,8 +174,8 @@ TYPED_TEST(garbage_bound, is_never_passed_by_one_thread) {
   for (int round = 0; round < tries(40); ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     replaced_blocks<TypeParam> blocks(any_options<TypeParam>(random));
-    for (int i = 0; i < 6000; ++i) blocks.replace(random);
-    blocks.expect_within_bound(1);
+    ASSERT_TRUE(blocks.d.garbage_bound(1).has_value());
+    for (int i = 0; i < 6000; ++i) blocks.replace_within_bound(random, 1);
   }
 }
 
@@ -185,13 +189,12 @@ TYPED_TEST(garbage_bound, is_never_passed_beside_a_stalled_reader) {
       parked_thread reader([&](parking_spot& spot) { blocks.stall(spot); });
       std::vector<std::thread> threads;
       for (unsigned t = 0; t < writers; ++t) {
-        threads.emplace_back([&blocks, mine = rng(random())]() mutable {
-          for (int i = 0; i < 5000; ++i) blocks.replace(mine);
+        threads.emplace_back([&blocks, writers, mine = rng(random())]() mutable {
+          for (int i = 0; i < 5000; ++i) blocks.replace_within_bound(mine, writers + 2);
         });
       }
       for (std::thread& t : threads) t.join();
     }
-    blocks.expect_within_bound(writers + 2);
   }
 }
 
@@ -203,11 +206,11 @@ TYPED_TEST(garbage_bound, is_not_passed_by_a_thread_that_takes_over) {
     replaced_blocks<TypeParam> blocks(any_options<TypeParam>(random));
     for (int life = 0; life < 20; ++life) {
       std::thread([&] {
-        for (int i = 0; i < 400; ++i) blocks.replace(random);
+        for (int i = 0; i < 400; ++i) blocks.replace_within_bound(random, 2);
       }).join();
       for (int i = 0; i < 5000; ++i) auto guard = blocks.d.enter();
+      blocks.expect_within_bound(2);
     }
-    blocks.expect_within_bound(2);
   }
 }
 
@@ -219,11 +222,13 @@ TEST(garbage_bound_of_batch, holds_for_a_thread_that_takes_over_safe_blocks) {
       {.scheme = {.scan_at = 64}, .release = {.at_least = 1000}});
   for (int life = 0; life < 20; ++life) {
     std::thread([&] {
-      for (int i = 0; i < 6 * 64; ++i) blocks.replace(random);
+      for (int i = 0; i < 6 * 64; ++i) blocks.replace_within_bound(random, 2);
     }).join();
-    for (int i = 0; i < 6000; ++i) auto guard = blocks.d.enter();
+    for (int i = 0; i < 6000; ++i) {
+      auto guard = blocks.d.enter();
+      blocks.expect_within_bound(2);
+    }
   }
-  blocks.expect_within_bound(2);
 }
 
 /// Most blocks freed by one operation, once the first was freed; before, `until` pile up.
@@ -235,7 +240,7 @@ std::uint64_t most_at_once(std::size_t until, int operations) {
   std::uint64_t most = 0;
   std::uint64_t before = 0;
   for (int i = 0; i < operations; ++i) {
-    blocks.replace(random);
+    blocks.replace_within_bound(random, 1);
     const std::uint64_t freed = blocks.d.stats().freed;
     if (before == 0 && freed != 0) {
       EXPECT_GE(blocks.d.stats().retired, until);
@@ -244,7 +249,6 @@ std::uint64_t most_at_once(std::size_t until, int operations) {
     before = freed;
   }
   EXPECT_GT(before, 0U);
-  blocks.expect_within_bound(1);
   return most;
 }
 

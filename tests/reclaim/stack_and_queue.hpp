@@ -11,6 +11,7 @@
 #include "support/ledger.hpp"
 #include "support/stress.hpp"
 #include "support/structures.hpp"
+#include "support/within_bound.hpp"
 
 namespace spolia::test {
 
@@ -38,16 +39,14 @@ void stress_container(typename Domain::options options, unsigned threads) {
           }
           const auto look = [](const tracked& value) { static_cast<void>(value.read()); };
           if constexpr (requires { container.walk(20, look); }) container.walk(20, look);
+          expect_within_bound(domain, threads + 1, [&] { return book.limbo(); }, threads + 1);
         }
         put += in;
         taken += out;
       });
       while (const auto value = container.take()) taken += value->read();
-      const auto bound = domain.garbage_bound(threads + 1);
-      ASSERT_NE(bound.has_value(), protects_eras<typename Domain::scheme_type>);
-      if (bound.has_value()) {
-        EXPECT_LE(static_cast<std::uint64_t>(book.peak_limbo()), *bound + threads + 1);
-      }
+      ASSERT_NE(domain.garbage_bound(threads + 1).has_value(),
+                protects_eras<typename Domain::scheme_type>);
     }
     EXPECT_TRUE(domain.drain());
   }

@@ -6,7 +6,7 @@
 ///     auto* node = new tracked(book, 42);
 ///     node->read();                       // 42; aborts if the object is gone
 ///     node->note_retired();               // before handing it to a reclamation scheme
-///     EXPECT_LE(book.peak_limbo(), bound);
+///     EXPECT_LE(book.peak_limbo(), most);
 ///     book.expect_empty();                // at the end: all that was made was destroyed, once
 ///
 /// The canary and the payload are ordinary memory on purpose: if a destructor is not ordered
