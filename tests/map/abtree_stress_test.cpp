@@ -274,17 +274,21 @@ TEST(AbtreeThreads, a_thread_stopped_anywhere_holds_no_other_up) {
   stopper signal;
   number_tree<domain<none>, 3> tree;
   std::atomic<bool> over{false};
+  std::atomic<number> of_victim{0};
   std::atomic<number> done{0};
-  const auto update = [&](number seed, std::atomic<number>* count) {
+  const auto update = [&](number seed, std::atomic<number>& count) {
     rng random(seed);
     while (!over.load(std::memory_order_relaxed)) {
       const number key = random.below(8);
       if (!tree.insert(key, key)) tree.erase(key);
-      if (count != nullptr) count->fetch_add(1, std::memory_order_relaxed);
+      count.fetch_add(1, std::memory_order_relaxed);
     }
   };
-  std::thread victim([&] { update(1, nullptr); });
-  std::thread other([&] { update(2, &done); });
+  std::thread victim([&] { update(1, of_victim); });
+  std::thread other([&] { update(2, done); });
+  // A thread's first steps take locks of the C library: for an arena, and for what is to run when
+  // the thread ends.
+  EXPECT_TRUE(test::soon([&] { return of_victim.load() > 1000 && done.load() > 1000; }));
   for (int round = 0; round < 150 && !testing::Test::HasFailure(); ++round) {
     stopper::stop.store(true, std::memory_order_release);
     pthread_kill(victim.native_handle(), SIGUSR1);
