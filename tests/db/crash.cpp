@@ -5,18 +5,19 @@
 //     spolia-crash --seconds 10 [--seed N] [--directory D]
 //
 // Each round one process opens the database and works: threads that commit rows, move money between
-// accounts, and make tables; one that makes and drops a table that all of them write to, and
-// indexes; one that takes checkpoints; and the log's own. What was attempted and what was
-// acknowledged stands in memory that all processes share. A kill -9 comes at a random moment, which
-// may be within the opening. In half of the rounds steps of files fail now and then, for want of
-// room or of descriptors or otherwise: files that cannot be made, made longer, renamed or removed,
-// and directories that cannot be synced. That is told, and tried again; nothing else may come of
-// it. Another process then opens the database, and checks that each thread's commits are there up
-// to one that is not before the last acknowledged and not after the last attempted, nothing in
-// between missing, and the sum of all accounts as ever; and that there are the table and the
-// indexes of the last change that was acknowledged, or of the next. A copy of the directory without
-// its data must be refused once the opening was over. Some rounds begin with nothing, some with a
-// directory as a program of an earlier format leaves it.
+// accounts, and make tables; one that makes, renames and drops a table that all of them write to,
+// another one that takes its names, and indexes; one that takes checkpoints; and the log's own.
+// What was attempted and what was acknowledged stands in memory that all processes share. A kill -9
+// comes at a random moment, which may be within the opening. In half of the rounds steps of files
+// fail now and then, for want of room or of descriptors or otherwise: files that cannot be made,
+// made longer, renamed or removed, and directories that cannot be synced. That is told, and tried
+// again; nothing else may come of it. Another process then opens the database, and checks that each
+// thread's commits are there up to one that is not before the last acknowledged and not after the
+// last attempted, nothing in between missing, and the sum of all accounts as ever; and that there
+// are the tables and the indexes of the last change that was acknowledged, or of the next, each
+// table by one name alone. A copy of the directory without its data must be refused once the
+// opening was over. Some rounds begin with nothing, some with a directory as a program of an
+// earlier format leaves it.
 //
 // A process that worked on after the end of the run would spoil the next one in the same directory:
 // so a child is killed when its parent ends, whatever ended that, and a directory has one run at a
@@ -329,7 +330,7 @@ int main(int argc, char** argv) {
     ::kill(worker, SIGKILL);
     int how = 0;
     ::waitpid(worker, &how, 0);
-    if (!WIFSIGNALED(how))
+    if (!WIFSIGNALED(how) || WTERMSIG(how) != SIGKILL)
       wrong("a worker has ended by itself, with seed " + std::to_string(a.seed));
     ++kills;
     if (!record->open.load_relaxed()) ++early;

@@ -541,7 +541,7 @@ std::set<std::int64_t> keys_that_are_true(const world& w, const shared_record& r
       }
     });
   }
-  if (db::table* const t = coming_table(w.base)) {
+  if (db::table* const t = coming_table(w)) {
     now.for_each(*t, [&](const db::row& r) {
       const auto k = r.get(t->column<std::int64_t>("k"));
       const std::int64_t key = k < 0 ? -k : k;
@@ -747,7 +747,7 @@ class rounds {
     ::kill(worker, SIGKILL);
     int how = 0;
     ::waitpid(worker, &how, 0);
-    if (!WIFSIGNALED(how)) fail("a process that works");
+    if (!WIFSIGNALED(how) || WTERMSIG(how) != SIGKILL) fail("a process that works");
     record_.seen.kills.fetch_add_relaxed(1);
     if (within) record_.seen.kills_in_resume.fetch_add_relaxed(1);
     if (!record_.open.load_relaxed()) record_.seen.kills_in_opening.fetch_add_relaxed(1);
@@ -788,6 +788,7 @@ class rounds {
       int how = 0;
       ::waitpid(child, &how, 0);
       if (WIFEXITED(how) && WEXITSTATUS(how) != 0) fail("salvage");
+      if (WIFSIGNALED(how) && WTERMSIG(how) != SIGKILL) fail("salvage");
       if (WIFSIGNALED(how) && record_.salvaging.load_relaxed()) {
         record_.seen.salvages_killed.fetch_add_relaxed(1);
         record_.salvage.store_relaxed(salvaged::nothing);

@@ -177,7 +177,7 @@ inline std::uint64_t sum_of_rows(const world& w) {
   };
   const db::reader now = w.base.snapshot();
   std::uint64_t number = 0;
-  for (db::table* const t : {w.rows, w.counters, w.bank, coming_table(w.base)}) {
+  for (db::table* const t : {w.rows, w.counters, w.bank, coming_table(w)}) {
     ++number;
     if (t == nullptr) continue;
     sum += number << 50U;

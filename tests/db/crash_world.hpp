@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include <spolia/base/atomic.hpp>
 #include <spolia/db.hpp>
 
 #include "db/crash_support.hpp"
@@ -24,12 +25,17 @@ inline constexpr std::int64_t threads = 4;
 inline constexpr std::int64_t kept = 50;  // rows of a thread: it erases older ones
 inline constexpr std::int64_t accounts = 16;
 inline constexpr std::int64_t money = 1000;
+inline constexpr std::array<std::string_view, 3> coming_names{"coming", "going", "aside"};
 
 struct world {
   db::database base;
   db::table* rows = nullptr;      // thread * 2^40 + n
   db::table* counters = nullptr;  // how many of each thread
   db::table* bank = nullptr;
+  // Two that come, are renamed, and go: threads write to the first while it has this and that name.
+  spolia::atomic<db::table*> coming{nullptr};
+  db::table* second = nullptr;
+  bool twice = false;  // one of them is there by two names, as salvage may leave a damaged store
 
   world(const std::filesystem::path& directory, const db::options& o)
       : base(db::database::open(directory, o)) {
@@ -37,6 +43,18 @@ struct world {
       if (t->name() == "rows") rows = t;
       if (t->name() == "counters") counters = t;
       if (t->name() == "bank") bank = t;
+      if (std::count(coming_names.begin(), coming_names.end(), t->name()) != 0) find_coming(*t);
+    }
+  }
+  // By its columns: what it is called is what is in question.
+  void find_coming(db::table& t) {
+    const auto& columns = t.layout().columns();
+    const bool is_second = columns[1].name == "w";
+    twice = twice || (is_second ? second != nullptr : coming.load_relaxed() != nullptr);
+    if (is_second) {
+      second = &t;
+    } else {
+      coming.store_relaxed(&t);
     }
   }
   void make() {
@@ -68,28 +86,31 @@ inline std::string text_of(std::int64_t n) {
   return std::string(static_cast<std::size_t>(n % 60), static_cast<char>('a' + n % 26));
 }
 
-/// The table that comes, is renamed, and goes; null: it is gone.
-inline db::table* coming_table(const db::database& base) {
-  db::table* const t = base.try_find_table("coming");
-  return t != nullptr ? t : base.try_find_table("going");
-}
+/// The first of the tables that come, are renamed, and go; null: it is gone.
+inline db::table* coming_table(const world& w) { return w.coming.load_relaxed(); }
 
 /// What there is after so many changes of the catalogue.
 struct catalog_state {
-  bool table = false;
+  std::string_view first{};  // what it is called; empty: it is not there
+  std::string_view second{};
   bool index_of_it = false;
   bool index_of_rows = false;
-  bool renamed = false;
   bool operator==(const catalog_state&) const = default;
 };
 constexpr catalog_state state_after(std::uint64_t changes) {
-  constexpr std::array<catalog_state, 7> states{{{false, false, false, false},
-                                                 {true, false, false, false},
-                                                 {true, true, false, false},
-                                                 {true, true, true, false},
-                                                 {true, true, true, true},
-                                                 {true, false, true, true},
-                                                 {false, false, true, false}}};
+  constexpr std::array<catalog_state, 13> states{{{},
+                                                  {"coming", "", false, false},
+                                                  {"coming", "", true, false},
+                                                  {"going", "", true, false},
+                                                  {"going", "", true, true},
+                                                  {"going", "coming", true, true},
+                                                  {"aside", "coming", true, true},
+                                                  {"aside", "going", true, true},
+                                                  {"coming", "going", true, true},
+                                                  {"coming", "going", false, true},
+                                                  {"coming", "", false, true},
+                                                  {"aside", "", false, true},
+                                                  {"", "", false, true}}};
   return states[changes % states.size()];
 }
 inline bool has_index(const db::table& t, const char* name) {
@@ -97,32 +118,75 @@ inline bool has_index(const db::table& t, const char* name) {
   return std::any_of(s.indexes.begin(), s.indexes.end(),
                      [&](const db::index_spec& i) { return i.name == name; });
 }
+/// A table has one name, is found by that, and by no other one.
+inline std::string_view only_name(const world& w, const db::table* t) {
+  if (t == nullptr) return {};
+  std::string_view is;
+  for (const std::string_view name : coming_names) {
+    if (w.base.try_find_table(name) != t) continue;
+    if (!is.empty()) wrong("a table is found by two names");
+    is = name;
+  }
+  if (is.empty() || is != t->name()) wrong("a table is not found by its name");
+  return is;
+}
 inline catalog_state state_of(const world& w) {
-  const db::table* const t = coming_table(w.base);
-  return {t != nullptr, t != nullptr && has_index(*t, "one"), has_index(*w.rows, "more"),
-          t != nullptr && t->name() == "going"};
+  if (w.twice) wrong("a table is there by its former name and by the new one");
+  const db::table* const t = coming_table(w);
+  const catalog_state is{.first = only_name(w, t),
+                         .second = only_name(w, w.second),
+                         .index_of_it = t != nullptr && has_index(*t, "one"),
+                         .index_of_rows = has_index(*w.rows, "more")};
+  for (const std::string_view name : coming_names) {
+    if (name != is.first && name != is.second && w.base.try_find_table(name) != nullptr) {
+      wrong("a former name leads to a table");
+    }
+  }
+  return is;
+}
+
+/// Another name; or a table comes or goes.
+inline db::status change_second(world& w, std::string_view now, std::string_view next) {
+  if (now.empty()) {
+    w.second = &w.base.create_table({.name = std::string(next),
+                                     .columns = {{"k", db::int64, db::primary_key},
+                                                 {"w", db::int64},
+                                                 {"text", db::text(60), db::nullable}}});
+    return {};
+  }
+  if (!next.empty()) return w.base.rename_table(now, next);
+  const db::status s = w.base.drop_table(*w.second);
+  if (s) w.second = nullptr;
+  return s;
+}
+inline db::status change_first(world& w, std::string_view now, std::string_view next) {
+  if (now.empty()) {
+    w.coming.store_relaxed(
+        &w.base.create_table({.name = std::string(next),
+                              .columns = {{"k", db::int64, db::primary_key}, {"v", db::int64}}}));
+    return {};
+  }
+  if (!next.empty()) return w.base.rename_table(*coming_table(w), next);
+  const db::status s = w.base.drop_table(*coming_table(w));
+  if (s) w.coming.store_relaxed(nullptr);
+  return s;
 }
 
 /// The change that follows so many.
 inline db::status change_catalog(world& w, std::uint64_t changes) {
   const catalog_state now = state_after(changes);
   const catalog_state next = state_after(changes + 1);
-  db::table* const t = coming_table(w.base);
-  if (next.table && !now.table) {
-    w.base.create_table(
-        {.name = "coming", .columns = {{"k", db::int64, db::primary_key}, {"v", db::int64}}});
-    return {};
-  }
-  if (now.table && !next.table) return w.base.drop_table(*t);
-  if (next.renamed && !now.renamed) return w.base.rename_table(*t, "going");
+  if (next.first != now.first) return change_first(w, now.first, next.first);
+  if (next.second != now.second) return change_second(w, now.second, next.second);
   if (next.index_of_it && !now.index_of_it) {
     return w.base.create_index(
-        *t, {.name = "one",
-             .columns = {"v"},
-             .unique = true,
-             .kind = changes % 4 < 2 ? db::index_kind::hash : db::index_kind::ordered});
+        *coming_table(w),
+        {.name = "one",
+         .columns = {"v"},
+         .unique = true,
+         .kind = changes % 4 < 2 ? db::index_kind::hash : db::index_kind::ordered});
   }
-  if (now.index_of_it && !next.index_of_it) return w.base.drop_index(*t, "one");
+  if (now.index_of_it && !next.index_of_it) return w.base.drop_index(*coming_table(w), "one");
   if (next.index_of_rows)
     return w.base.create_index(*w.rows, {.name = "more", .columns = {"v", "k"}});
   return w.base.drop_index(*w.rows, "more");
@@ -139,7 +203,7 @@ inline db::status change_catalog_once(world& w, std::uint64_t changes) {
 
 /// Two rows for the table that comes and goes, if it is there.
 inline db::status write_to_coming(world& w, db::transaction& tx, std::int64_t key) {
-  db::table* const t = coming_table(w.base);
+  db::table* const t = coming_table(w);
   if (t == nullptr) return {};
   if (auto s = tx.insert(*t, {key, key}); !s) return s;
   return tx.insert(*t, {-key, -key});
@@ -210,11 +274,13 @@ inline bool check_bank(const world& w, const db::reader& now) {
   return true;
 }
 
-/// The rows of a thread in the table that comes and goes: all since the first, in pairs.
+/// The rows of a thread in the table that comes and goes, whatever it is called: all since the
+/// first, in pairs; and each has its entry in the index.
 inline void check_coming(const world& w, const db::reader& now, std::int64_t thread,
                          std::int64_t last) {
-  const db::table* const t = coming_table(w.base);
+  const db::table* const t = coming_table(w);
   if (t == nullptr) return;
+  const bool indexed = has_index(*t, "one");
   const auto name = "thread " + std::to_string(thread) + ": ";
   const auto k = t->column<std::int64_t>("k");
   std::int64_t first = last + 1;
@@ -222,6 +288,15 @@ inline void check_coming(const world& w, const db::reader& now, std::int64_t thr
   now.for_each(*t, [&](const db::row& r) {
     if (r.get(k) < 0 || r.get(k) >> 40 != thread) return;
     if (!now.find(*t, {-r.get(k)})) wrong(name + "half of a commit");
+    int entries = 0;
+    if (indexed) {
+      now.scan(t->index("one"), {r.get(k)}, {r.get(k)}, [&](const db::row& by_it) {
+        if (by_it.get(k) == r.get(k)) ++entries;
+      });
+    }
+    if (entries != (indexed ? 1 : 0)) {
+      wrong(name + "a row of the table that comes and goes has no entry, or two");
+    }
     first = std::min(first, r.get(k) - key_of(thread, 0));
     ++found;
   });
