@@ -666,6 +666,43 @@ TEST(catalog, a_rename_without_memory_changes_nothing) {
   EXPECT_EQ(base.try_find_table(longer), &t);
 }
 
+/// They lead to its rows by whichever name, and in each database that has the table.
+TEST(catalog_of_files, a_renamed_table_keeps_its_columns) {
+  const disk files = new_disk();
+  const auto spec = [](const char* name) {
+    return table_spec{.name = name, .columns = {{"k", int64, primary_key}, {"v", int64}}};
+  };
+  column<std::int64_t> v;
+  selection only;
+  const auto are_good = [&](database& base, table& t) {
+    ASSERT_TRUE(base.transact([&](transaction& tx) -> status {
+      if (const status done = tx.put(t, {1, 1}); !done) return done;
+      return tx.edit(t, {1})->set(v, 2);
+    }));
+    const reader now = base.snapshot();
+    EXPECT_EQ(now.find(t, {1}, only)->get(v), 2);
+    const auto found = now.query(t).where(v, equal, 2).aggregate(count()).run();
+    EXPECT_EQ(found->get<std::int64_t>(0, 0), 1);
+    EXPECT_EQ(t.column<std::int64_t>("v").of, v.of);
+  };
+  {
+    database base = database::open(place, over(files));
+    table& t = base.create_table(spec("t"));
+    v = t.column<std::int64_t>("v");
+    only = t.select({"v"});
+    ASSERT_TRUE(base.rename_table(t, "u"));
+    are_good(base, t);
+    are_good(base, base.create_table(spec("t")));
+  }
+  database other = database::open();
+  are_good(other, other.create_table(spec("u")));
+  for (const bool checkpoint : {false, true}) {  // read from the log, and from a checkpoint
+    database base = database::open(place, over(files));
+    are_good(base, base.find_table("u"));
+    if (!checkpoint) base.checkpoint();
+  }
+}
+
 TEST(catalog_of_files, changes_are_refused_to_who_reads) {
   const disk files = new_disk();
   {

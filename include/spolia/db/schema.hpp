@@ -486,9 +486,9 @@ class SPOLIA_EXPORT schema {
 
   [[nodiscard]] const std::string& name() const noexcept { return name_->now(); }
   [[nodiscard]] const std::shared_ptr<table_name>& names() const noexcept { return name_; }
-  /// What its columns say that they belong to: another number for another name or other columns,
-  /// and the same for a table that is the same, also of another database. The name is that with
-  /// which the table was made, or found when the database was opened.
+  /// What its columns say that they belong to: another number for other columns, and the same for
+  /// tables with the same ones, also of another database. The name is no part of it: a table that
+  /// is renamed keeps its columns.
   [[nodiscard]] std::uint32_t tag() const noexcept { return tag_; }
   [[nodiscard]] const std::vector<column_layout>& columns() const noexcept { return columns_; }
   [[nodiscard]] const std::vector<std::uint32_t>& key() const noexcept { return key_; }

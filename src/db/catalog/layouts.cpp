@@ -112,7 +112,6 @@ std::string written_down(const table_spec& spec) {
     put(name.size());
     all += name;
   };
-  put_name(spec.name);
   for (const column_spec& c : spec.columns) {
     put_name(c.name);
     put(static_cast<std::uint64_t>(c.type.base));

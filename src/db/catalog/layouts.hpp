@@ -9,10 +9,10 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// The same for tables of one name with the same columns, in all databases of the process, and
-/// another one for each other: what a column says that it belongs to can be trusted. It remembers
-/// each that it was asked about until the process ends, in 48 bytes. Lock-free; throws
-/// std::bad_alloc, and std::length_error after four billion of them.
+/// The same for tables with the same columns, in all databases of the process, and another one for
+/// each other: what a column says that it belongs to can be trusted. Names of tables are no part of
+/// it, since they change. It remembers each that it was asked about until the process ends, in 48
+/// bytes. Lock-free; throws std::bad_alloc, and std::length_error after four billion of them.
 std::uint32_t layout_number(const table_spec& spec);
 
 }  // namespace db
