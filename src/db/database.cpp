@@ -174,7 +174,7 @@ status database::rename_table(table& t, std::string_view name) {
   return catalog(used()).rename_table(t, std::string(name));
 }
 status database::rename_table(std::string_view old_name, std::string_view new_name) {
-  return rename_table(find_table(old_name), new_name);
+  return catalog(used()).rename_table(find_table(old_name), std::string(new_name), old_name);
 }
 status database::drop_table(table& t) { return catalog(used()).drop_table(t); }
 
@@ -186,8 +186,7 @@ table* database::try_find_table(std::string_view name) const {
 }
 table& database::find_table(std::string_view name) const {
   if (table* const t = try_find_table(name)) return *t;
-  throw std::invalid_argument("spolia::db: there is no table " + std::string(name) +
-                              ": tables() has all that there are");
+  catalog::refuse_unknown(name);
 }
 
 // Openings, checkpoints and backups are no cancellation points: they have threads and files to end

@@ -365,11 +365,17 @@ status catalog::drop_table(table& t) {
   return outcome::ok;
 }
 
-status catalog::rename_table(table& t, const std::string& name) {
+void catalog::refuse_unknown(std::string_view name) {
+  throw std::invalid_argument("spolia::db: there is no table " + std::string(name) +
+                              ": tables() has all that there are");
+}
+
+status catalog::rename_table(table& t, const std::string& name, std::string_view is) {
   refuse_to_change(t, "rename_table()");
   look_at_table_name(name);
   const std::lock_guard hold(engine_.changing);
   if (t.indexes().closed) return is_gone(t);
+  if (!is.empty() && is != t.name()) refuse_unknown(is);
   if (name == t.name()) return outcome::ok;
   catalog_record record(engine_, record_kind::rename_table, [&](byte_buffer& to) {
     put_number(to, t.number_);

@@ -88,7 +88,11 @@ class catalog {
   status create_index(table& t, const index_spec& spec);
   status drop_index(table& t, std::string_view name);
   status drop_table(table& t);
-  status rename_table(table& t, const std::string& name);
+  /// `is`: the name by which the caller has found it; empty: by none. Throws std::invalid_argument
+  /// also where it has another one by now.
+  status rename_table(table& t, const std::string& name, std::string_view is = {});
+  /// Throws std::invalid_argument.
+  [[noreturn]] static void refuse_unknown(std::string_view name);
 
  private:
   struct building;
