@@ -59,6 +59,12 @@ void say_of_table(const db::salvaged_table& t) {
         "  its rows may be those of another table with such columns, of which the "
         "definition is lost\n");
   }
+  if (!t.former_name.empty()) {
+    fmt::print(
+        "  it was called {}, which is another table now: it was renamed or dropped since, and its "
+        "name here is made up\n",
+        printable(t.former_name));
+  }
   for (const std::string& i : t.not_unique) {
     fmt::print("  index {} is not unique any more: some rows have the same key\n", printable(i));
   }
@@ -109,6 +115,7 @@ json json_of(const db::salvaged_table& t) {
               {"in_part_file", t.in_part_file.filename().string()},
               {"incomplete", t.incomplete},
               {"doubtful", t.doubtful},
+              {"former_name", t.former_name},
               {"not_unique", t.not_unique},
               {"lost_indexes", t.lost_indexes}};
   for (const db::older_rows& o : t.older) {

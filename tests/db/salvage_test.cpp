@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -455,6 +456,93 @@ TEST(salvage, blocks_of_a_newer_checkpoint_lie_over_an_older_one) {
   std::uint64_t older = 0;
   for (const older_rows& o : r.tables[0].older) older += o.rows;
   EXPECT_EQ(older, hit->keys.size()) << "the others are as the newer one has them";
+}
+
+/// A lost record has renamed or dropped a table whose name another one takes in a record that is
+/// whole: each row that a whole record has comes out.
+class lost_names : public testing::Test {
+ protected:
+  table& make(const char* name, std::int64_t first) {
+    table& t = base_->create_table({.name = name, .columns = {{"k", int64, primary_key}}});
+    put(t, first);
+    return t;
+  }
+  void put(table& t, std::int64_t first) {
+    EXPECT_TRUE(base_->transact([&](transaction& tx) -> status {
+      if (const status done = tx.insert(t, {first}); !done) return done;
+      return tx.insert(t, {first + 1});
+    }));
+  }
+  /// Damages what `lost` has written, and brings out the rest: the rows of each table by its name.
+  std::map<std::string, std::vector<std::int64_t>> without(const std::function<void()>& lost,
+                                                           const std::function<void()>& after) {
+    const std::uint64_t first = base_->stats().log.sequence + 1;
+    lost();
+    const std::uint64_t last = base_->stats().log.sequence;
+    after();
+    base_.reset();
+    bytes& log = files_->content(log_name(1));
+    for (const record_place& r : records_of(log)) {
+      if (first <= r.number && r.number <= last) log[r.end - 1] ^= std::byte{1};
+    }
+    report_ = db::salvage(place, "new", into(files_));
+    const database made = database::open("new", over(files_));
+    std::map<std::string, std::vector<std::int64_t>> all;
+    for (const table* const t : made.tables()) {
+      std::vector<std::int64_t>& keys = all[t->name()];
+      const auto k = t->column<std::int64_t>("k");
+      made.snapshot().for_each(*t, [&](const row& r) { keys.push_back(r.get(k)); });
+      std::sort(keys.begin(), keys.end());
+    }
+    return all;
+  }
+  std::string former_name(const std::string& name) const {
+    for (const salvaged_table& t : report_.tables) {
+      if (t.name == name) return t.former_name;
+    }
+    return "no such table";
+  }
+
+  using found = std::map<std::string, std::vector<std::int64_t>>;
+  const disk files_ = new_disk();
+  std::optional<database> base_{database::open(place, over(files_))};
+  salvage_report report_;
+};
+
+TEST_F(lost_names, of_a_table_that_was_renamed) {
+  table& a = make("a", 1);
+  table& b = make("b", 11);
+  make("a 2", 21);  // that name is taken
+  const found all = without([&] { ASSERT_TRUE(base_->rename_table(a, "c")); },
+                            [&] {
+                              ASSERT_TRUE(base_->rename_table(b, "a"));
+                              put(a, 3);
+                              put(b, 13);
+                            });
+  EXPECT_EQ(all, (found{{"a", {11, 12, 13, 14}}, {"a 2", {21, 22}}, {"a 3", {1, 2, 3, 4}}}));
+  EXPECT_EQ(former_name("a 3"), "a");
+  EXPECT_EQ(former_name("a"), "");
+  EXPECT_FALSE(report_.complete());
+}
+
+TEST_F(lost_names, of_a_table_that_was_dropped) {
+  table& a = make("a", 1);
+  const found all = without([&] { ASSERT_TRUE(base_->drop_table(a)); }, [&] { make("a", 11); });
+  EXPECT_EQ(all, (found{{"a", {11, 12}}, {"a 2", {1, 2}}}));
+  EXPECT_EQ(former_name("a 2"), "a");
+}
+
+/// It has the name that a whole record gives it in the end.
+TEST_F(lost_names, of_two_that_were_exchanged) {
+  table& a = make("a", 1);
+  table& b = make("b", 11);
+  const found all = without([&] { ASSERT_TRUE(base_->rename_table(a, "aside")); },
+                            [&] {
+                              ASSERT_TRUE(base_->rename_table(b, "a"));
+                              ASSERT_TRUE(base_->rename_table(a, "b"));
+                            });
+  EXPECT_EQ(all, (found{{"a", {11, 12}}, {"b", {1, 2}}}));
+  EXPECT_EQ(former_name("b"), "");
 }
 
 TEST(salvage, older_formats_are_read) {

@@ -73,6 +73,9 @@ struct salvaged_table {
   /// Which table rows belong to could not be told for certain: another one, whose definition is
   /// lost, may have been meant, if it had the same columns.
   bool doubtful = false;
+  /// Not empty: the name that it had. Another table has that now, as a record that is lost has
+  /// renamed or dropped this one; `name` was made up.
+  std::string former_name{};
   /// Unique indexes that are not unique any more, as some rows have the same key.
   std::vector<std::string> not_unique{};
   std::vector<std::string> lost_indexes{};  ///< that could not be made

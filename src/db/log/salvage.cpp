@@ -341,7 +341,7 @@ void fill(const salvage_history& from, database& to, const salvage_options& o,
 bool salvage_report::complete() const noexcept {
   const auto whole = [](const salvaged_table& t) {
     return t.older.empty() && t.in_part == 0 && !t.incomplete && !t.doubtful &&
-           t.not_unique.empty() && t.lost_indexes.empty();
+           t.former_name.empty() && t.not_unique.empty() && t.lost_indexes.empty();
   };
   return missing.empty() && lost_tables.empty() && lost_rows == 0 && !more_rows_lost &&
          unused_records == 0 && std::all_of(tables.begin(), tables.end(), whole);

@@ -304,6 +304,7 @@ class salvaged_tables {
     table_spec spec;
     bool doubtful = false;
     bool incomplete = false;
+    std::string former_name;                      // its name was made up
     bool begun_empty = false;                     // by the checkpoint that is read
     std::unordered_map<std::string, mark> marks;  // by the bytes of the key
     std::map<std::string, part> parts;            // the same
@@ -317,7 +318,9 @@ class salvaged_tables {
   one& make(std::uint32_t number, const table_spec& spec);
   static void take_indexes(one& t, const table_spec& spec);
   void remove(std::unique_ptr<one>& t);
+  [[nodiscard]] one* called(const std::string& name) const noexcept;
   void make_room_for(const std::string& name);
+  void give_name(one& t, const std::string& name);
   void rename(one& t, const std::string& name);
   void begin_change(std::size_t bytes);
   void change(one& t, const change_header& c, bytes_view row, bool from_block);

@@ -165,20 +165,40 @@ salvaged_tables::one& salvaged_tables::make(std::uint32_t number, const table_sp
   return *tables_[number];
 }
 
-/// A table that is to have the name has it alone. Another one that has it was dropped, or renamed,
-/// by a record that is lost.
-void salvaged_tables::make_room_for(const std::string& name) {
+salvaged_tables::one* salvaged_tables::called(const std::string& name) const noexcept {
   const auto same = std::find_if(tables_.begin(), tables_.end(), [&](const auto& t) {
     return t != nullptr && t->spec.name == name;
   });
-  if (same == tables_.end()) return;
+  return same == tables_.end() ? nullptr : same->get();
+}
+
+/// A table that is to have the name has it alone. Another one that has it was dropped, or renamed,
+/// by a record that is lost: which of the two is not known, so it keeps its rows by a name that is
+/// made up.
+void salvaged_tables::make_room_for(const std::string& name) {
+  one* const other = called(name);
+  if (other == nullptr) return;
   if (sound_) throw malformed("two tables have one name");
-  remove(*same);
+  constexpr std::size_t longest = 65'000;  // a number follows
+  std::string made_up;
+  for (std::uint32_t n = 2; made_up.empty() || called(made_up) != nullptr; ++n) {
+    made_up = name.substr(0, longest) + ' ' + std::to_string(n);
+  }
+  std::string former = other->former_name.empty() ? name : other->former_name;
+  give_name(*other, made_up);
+  other->former_name = std::move(former);
 }
 
 void salvaged_tables::rename(one& t, const std::string& name) {
-  if (t.spec.name == name) return;
-  make_room_for(name);
+  if (t.spec.name != name) {
+    make_room_for(name);
+    give_name(t, name);
+  }
+  t.former_name.clear();
+}
+
+/// No other table has it.
+void salvaged_tables::give_name(one& t, const std::string& name) {
   flush();
   try {
     put_it(base_.rename_table(*t.of, name));
@@ -459,6 +479,7 @@ void salvaged_tables::report(salvage_report& to, const line_writer& write) const
     told.in_part = t->parts.size();
     told.incomplete = t->incomplete;
     told.doubtful = t->doubtful;
+    told.former_name = t->former_name;
     told.not_unique = t->not_unique;
     told.lost_indexes = t->lost_indexes;
     std::string lines;
