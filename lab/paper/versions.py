@@ -41,8 +41,9 @@ LARGE = Keys(times=100, theta=0.99)
 
 
 def _separate(scale: Scale, structure: str) -> list[tuple[str, ...]]:
+    # The paper prints these for Zipf's distribution, and says that uniform keys tell the same.
     return [
-        ("snapshots", "--structure", structure, *UNIFORM.arguments(scale), "--threads", "1",
+        ("snapshots", "--structure", structure, *ZIPF.arguments(scale), "--threads", "1",
          "--update", "100", "--rtx-share", "0", "--small-readers", "1", "--readers", "1",
          "--rtx", str(SMALL), "--rtx-most", str(most))
         for most in SIZES

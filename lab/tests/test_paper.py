@@ -318,6 +318,12 @@ def test_a_page_tells_all_that_its_records_were_made_with():
     assert skewed["keys drawn"] == "Zipf 0.99, uniform"
 
 
+def test_separate_work_draws_keys_as_the_paper_prints_it():
+    for entry in (entry for entry in PAGES if entry.key in ("snapshots-tree", "snapshots-hash")):
+        for words in entry.commands(SCALE):
+            assert words[words.index("--theta") + 1] == "0.99"
+
+
 def test_pages_are_found_by_paper_and_figure_and_say_how_they_differ(tmp_path):
     keys = {entry.key for entry in PAGES}
     assert set(origins.ORIGINS) <= keys
