@@ -92,10 +92,14 @@ def _sleeper_commands(scale: Scale) -> list[tuple[str, ...]]:
     ]
 
 
+def _buckets(structure: str, keys: int) -> tuple[str, ...]:
+    return ("--buckets", str(keys // 2 // LOADS[keys])) if structure == "hash" else ()
+
+
 def _size_commands(scale: Scale) -> list[tuple[str, ...]]:
     return [
         command(scale, structure, sync, scale.full, SIZE_UPDATE, "--keys", str(keys),
-                 "--buckets", str(keys // 2 // LOADS[keys]))
+                 *_buckets(structure, keys))
         for structure, sizes in SIZES.items()
         for keys in sizes
         for sync in WAYS[structure]
