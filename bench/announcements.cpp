@@ -7,6 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "record.hpp"
+
 namespace bench {
 namespace {
 
@@ -73,13 +75,12 @@ class replacing {
     leave_.store_release(true);
     for (std::thread& w : workers) w.join();
     const double all = static_cast<double>(operations) * threads;
-    return {{"kind", "announcements"},
-            {"scheme", std::string(Scheme::info.name)},
-            {"threads", threads},
-            {"operations", operations},
-            {"announcements_per_op", static_cast<double>(looked_.load_relaxed()) / all},
-            {"epochs", stats.epochs - epochs},
-            {"retired", stats.retired}};
+    return make_record("announcements", {},
+                       {.threads = threads, .seconds = nullptr, .warm_up_s = nullptr},
+                       {{"scheme", std::string(Scheme::info.name)}, {"operations", operations}},
+                       {{"announcements_per_op", static_cast<double>(looked_.load_relaxed()) / all},
+                        {"epochs", stats.epochs - epochs},
+                        {"retired", stats.retired}});
   }
 
  private:

@@ -9,14 +9,22 @@
 
 namespace bench {
 
-/// Adds one whose options `describe` puts on the command line, and that `run` runs with them.
+/// Adds one whose options `describe` puts on the command line, and that `run` runs with them. What
+/// was given goes to Options::given, if there is such a member.
 template <class Options>
 void add_command(CLI::App& app, const char* name, const char* help,
                  void (*describe)(CLI::App&, Options&), void (*run)(const Options&)) {
   CLI::App& command = *app.add_subcommand(name, help);
   const auto chosen = std::make_shared<Options>();
   describe(command, *chosen);
-  command.callback([chosen, run] { run(*chosen); });
+  command.callback([&command, chosen, run] {
+    if constexpr (requires { chosen->given; }) {
+      for (const CLI::Option* const o : command.get_options()) {
+        if (o->count() != 0) chosen->given.insert(o->get_name());
+      }
+    }
+    run(*chosen);
+  });
 }
 
 void add_announcements(CLI::App&);

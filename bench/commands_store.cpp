@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
+#include <optional>
+
 #include "commands.hpp"
 #include "held.hpp"
 #include "record.hpp"
@@ -37,8 +39,16 @@ void add_changes(CLI::App& app, bool& to) {
                "versions have the changed columns only, where the storage can do so");
 }
 
-void ycsb(const ycsb_options& o) {
-  check(o);
+void add_warm_up(CLI::App& app, std::optional<double>& to) {
+  app.add_option("--warm-up", to,
+                 "seconds of the same work before the measured time; with --transactions there are "
+                 "none")
+      ->default_str(fmt::format("{}", usual_warm_up));
+}
+
+void ycsb(const ycsb_options& given) {
+  ycsb_options o = given;
+  settle(o);
   line_file out(o.json);
   run_ycsb(o, [&](const nlohmann::json& r) { out.write(r); });
 }
@@ -86,6 +96,10 @@ void describe(CLI::App& app, ycsb_options& o) {
   app.add_flag("--checkpoint", o.checkpoint, "take a checkpoint in the midst of each trial");
   app.add_option("--seconds", o.seconds, "length of a trial, after the filling")
       ->capture_default_str();
+  add_warm_up(app, o.warm_up);
+  app.add_flag(
+      "--paper-size", o.paper_size,
+      "as large as in the paper, where nothing else is given: 1000 rows of each of 28 threads");
   app.add_option("--transactions", o.transactions, "of each thread, instead of a time");
   app.add_option("--trials", o.trials, "trials of each storage and engine, which take turns")
       ->capture_default_str();
@@ -94,8 +108,9 @@ void describe(CLI::App& app, ycsb_options& o) {
       ->capture_default_str();
 }
 
-void tpcc(const tpcc_options& o) {
-  check(o);
+void tpcc(const tpcc_options& given) {
+  tpcc_options o = given;
+  settle(o);
   line_file out(o.json);
   run_tpcc(o, [&](const nlohmann::json& r) { out.write(r); });
 }
@@ -128,6 +143,10 @@ void describe(CLI::App& app, tpcc_options& o) {
   app.add_option("--budget", o.budget, "bytes of old versions; 0: no limit")->capture_default_str();
   app.add_option("--seconds", o.seconds, "length of a trial, after the loading")
       ->capture_default_str();
+  add_warm_up(app, o.warm_up);
+  app.add_flag("--paper-size", o.paper_size,
+               "as large as in the paper, where nothing else is given: 100000 items, 3000 "
+               "customers, 28 threads with a warehouse each");
   app.add_option("--transactions", o.transactions, "of each thread, instead of a time");
   app.add_option("--trials", o.trials, "trials of each storage")->capture_default_str();
   app.add_option("--seed", o.seed, "of rows and inputs")->capture_default_str();

@@ -35,13 +35,16 @@ void sets(const set_options& given) {
   }
 }
 
-void snapshots(const snapshot_options& o) {
-  check(o);
+void snapshots(const snapshot_options& given) {
+  snapshot_options o = given;
+  settle(o);
   line_file out(o.json);
   measure_snapshots(o, [&](const nlohmann::json& record) { out.write(record); });
 }
 
-void rlu(const rlu_options& o) {
+void rlu(const rlu_options& given) {
+  rlu_options o = given;
+  settle(o);
   line_file out(o.json);
   for (std::uint32_t trial = 0; trial < o.trials; ++trial) out.write(run_rlu(o, trial));
 }
@@ -49,6 +52,11 @@ void rlu(const rlu_options& o) {
 void describe_warm_up(CLI::App& app, set_options& o) {
   app.add_option("--warm-up", o.warm_up, "seconds of the same work before the measured time")
       ->capture_default_str();
+}
+
+void describe_paper_size(CLI::App& app, bool& to, const char* sizes) {
+  app.add_flag("--paper-size", to,
+               fmt::format("as large as in the paper, where nothing else is given: {}", sizes));
 }
 
 /// What all of them are asked.
@@ -87,6 +95,8 @@ void describe(CLI::App& app, set_options& o) {
          "microseconds after which threads that are many give their processor away; 0: never")
       ->default_str("the domain's own");
   describe_warm_up(app, o);
+  describe_paper_size(app, o.paper_size,
+                      "20000000 keys, or 2000000 in external_bst, and 192 threads");
   app.add_option("--time-frees", o.time_frees, "measure one in so many pauses; 1: all; 0: none")
       ->capture_default_str();
   app.add_flag("--stall", o.stall, "park one more thread inside a guard for the whole run");
@@ -112,6 +122,11 @@ void describe(CLI::App& app, snapshot_options& o) {
   app.add_option("--small-readers", o.small_readers,
                  "and more, whose read transactions look up 16 keys")
       ->capture_default_str();
+  app.add_option("--warm-up", o.warm_up,
+                 "seconds of the same work before the measured time; with --updates there are none")
+      ->default_str(fmt::format("{}", usual_warm_up));
+  describe_paper_size(app, o.paper_size,
+                      "200000 keys and 120 threads; with --readers or --small-readers 40 of each");
   app.add_option("--theta", o.theta, "of Zipf's distribution of keys; 0: uniform")
       ->capture_default_str();
   app.add_option("--rtx-share", o.rtx_share, "per cent of read transactions; the rest looks up")
@@ -172,6 +187,7 @@ void describe(CLI::App& app, rlu_options& o) {
                  "sections of a thread that rlu-deferred writes back together, at most")
       ->capture_default_str();
   app.add_flag("--detector", o.detector, "a thread looks after the logs of mvrlu");
+  describe_paper_size(app, o.paper_size, "20000 keys, 1000 buckets, 448 threads");
 }
 
 }  // namespace

@@ -16,8 +16,8 @@
 #include "counted_inside.hpp"
 #include "counted_pauses.hpp"
 #include "counted_strings.hpp"
-#include "machine.hpp"
 #include "options.hpp"
+#include "record.hpp"
 
 namespace bench {
 namespace {
@@ -218,6 +218,41 @@ const auto* test_of(const counted_pointer& p, const std::string& name) {
   return at == p.tests.end() ? nullptr : &at->second;
 }
 
+bool is_one_of(const std::string& test, std::initializer_list<const char*> tests) {
+  return std::find(tests.begin(), tests.end(), test) != tests.end();
+}
+/// Tests of a number of keys, but not in a container that one can choose.
+bool of_keys(const std::string& test) { return is_one_of(test, {"destroy", "parts", "burst"}); }
+bool of_strings(const std::string& test) { return is_one_of(test, {"strings", "mixed"}); }
+bool of_map(const std::string& test) {
+  return !of_keys(test) && !is_one_of(test, {"contention", "set", "allocate", "stream", "route"});
+}
+
+bool wanted(const counted_options& o, const counted_pointer& p) {
+  return o.pointers.empty() || std::ranges::find(o.pointers, p.name) != o.pointers.end();
+}
+
+/// What the test cannot honour.
+void check_words(const counted_options& o) {
+  const std::string test = "--test " + o.test;
+  if (!of_map(o.test)) {
+    refuse(o.given, {"--structure"}, test, "the tests of containers");
+    if (!of_keys(o.test)) refuse(o.given, {"--keys"}, test, "the tests of containers and of trees");
+  }
+  if (!of_strings(o.test)) refuse(o.given, {"--strings"}, test, "--test strings and mixed");
+  std::vector<std::string> able;
+  bool some = false;
+  for (const counted_pointer& p : counted_pointers()) {
+    if (test_of(p, o.test) == nullptr) continue;
+    able.push_back(p.name);
+    some = some || wanted(o, p);
+  }
+  if (!some) {
+    throw usage_error(fmt::format("--pointers {} with {}: these have it: {}",
+                                  fmt::join(o.pointers, ","), test, fmt::join(able, ", ")));
+  }
+}
+
 void check(const counted_options& o) {
   const std::vector<std::string> names = {"contention", "set",    "allocate", "read",  "hot",
                                           "insert",     "remove", "strings",  "mixed", "destroy",
@@ -241,6 +276,7 @@ void check(const counted_options& o) {
       throw usage_error("there is no pointer " + name + ", or its library is absent");
     }
   }
+  check_words(o);
   for (const std::uint32_t n : o.threads) {
     if (n < 1 || n > 1024) {
       throw usage_error(fmt::format("--threads has {}, but must be from 1 to 1024", n));
@@ -258,41 +294,58 @@ std::vector<counted_pointer>& counted_pointers() {
   return all;
 }
 
-void measure_counted(const counted_options& o, const std::function<void(nlohmann::json)>& write) {
-  check(o);
-  const auto is_one_of = [&](std::initializer_list<const char*> tests) {
-    return std::find(tests.begin(), tests.end(), o.test) != tests.end();
+namespace {
+
+/// Of how many keys the paper has a container. (ISMM 2018, sections 4.3 to 4.6: N threads, M = 100
+/// 000 operations of each)
+std::uint64_t paper_keys(const std::string& test, std::uint32_t threads) {
+  constexpr std::uint64_t each = 100000;
+  if (test == "insert") return each * threads;
+  if (test == "remove" || test == "burst") return 10000 * std::uint64_t{threads};
+  if (test == "strings" || test == "mixed" || test == "parts") return 28772169;
+  return each;
+}
+
+nlohmann::json record_of(const counted_options& o, const std::string& pointer,
+                         std::uint32_t threads, std::uint32_t trial, const counted_result& r) {
+  const auto known = [](bool there, const auto& value) {
+    return there ? nlohmann::json(value) : nlohmann::json(nullptr);
   };
-  const bool of_keys = is_one_of({"destroy", "parts", "burst"});
-  const bool of_map = !of_keys && !is_one_of({"contention", "set", "allocate", "stream", "route"});
+  nlohmann::json results = {{"operations", r.operations},
+                            {"elapsed_s", r.elapsed_s},
+                            {"mops", static_cast<double>(r.operations) / r.elapsed_s / 1e6},
+                            {"ns_per_op", r.thread_ns / static_cast<double>(r.operations)}};
+  results.update(r.figures);
+  return make_record("counted", trial,
+                     {.threads = threads, .seconds = o.seconds, .warm_up_s = nullptr},
+                     {{"test", o.test},
+                      {"pointer", pointer},
+                      {"structure", known(of_map(o.test), o.structure)},
+                      {"keys", known(of_map(o.test) || of_keys(o.test), o.keys)},
+                      {"strings", known(of_strings(o.test), o.strings)},
+                      {"paper_size", o.paper_size},
+                      {"trials", o.trials}},
+                     results);
+}
+
+}  // namespace
+
+void measure_counted(const counted_options& given,
+                     const std::function<void(nlohmann::json)>& write) {
+  counted_options o = given;
+  check(o);
+  if (o.paper_size && !o.given.contains("--threads")) o.threads = {32};
   for (const std::uint32_t threads : o.threads) {
+    if (o.paper_size && !o.given.contains("--keys")) o.keys = paper_keys(o.test, threads);
     for (std::uint32_t trial = 0; trial < o.trials; ++trial) {
       for (const counted_pointer& p : counted_pointers()) {
-        const bool wanted = o.pointers.empty() || std::find(o.pointers.begin(), o.pointers.end(),
-                                                            p.name) != o.pointers.end();
         const auto* const test = test_of(p, o.test);
-        if (!wanted || test == nullptr) continue;
+        if (!wanted(o, p) || test == nullptr) continue;
         const counted_result r = (*test)(o, threads);
         spolia::counted::drain();
         // Each trial begins with new memory: raw pointers, which free nothing, do so anyway.
         spolia::counted::trim();
-        nlohmann::json record = {
-            {"kind", "counted"},
-            {"test", o.test},
-            {"pointer", p.name},
-            {"threads", threads},
-            {"trial", trial},
-            {"structure", of_map ? nlohmann::json(o.structure) : nlohmann::json()},
-            {"keys", of_map || of_keys ? nlohmann::json(o.keys) : nlohmann::json()},
-            {"operations", r.operations},
-            {"elapsed_s", r.elapsed_s},
-            {"mops", static_cast<double>(r.operations) / r.elapsed_s / 1e6},
-            {"ns_per_op", r.thread_ns / static_cast<double>(r.operations)},
-            {"machine", machine()},
-            {"allocator", allocator()},
-            {"compiler", compiler()}};
-        record.update(r.figures);
-        write(std::move(record));
+        write(record_of(o, p.name, threads, trial, r));
       }
     }
   }

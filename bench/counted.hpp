@@ -9,9 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "options.hpp"
+
 namespace bench {
 
 struct counted_options {
+  option_names given;
   std::string test = "contention";
   std::vector<std::string> pointers;  ///< empty: all that have the test
   std::vector<std::uint32_t> threads = {1, 2};
@@ -20,6 +23,7 @@ struct counted_options {
   std::string strings = "/usr/share/dict/polish";  ///< of strings and mixed: one a line
   double seconds = 0.2;
   std::uint32_t trials = 3;
+  bool paper_size = false;  ///< keys and threads as the paper has them, unless they are given
 };
 
 struct counted_result {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "probe.hpp"
+#include "record.hpp"
 
 namespace bench {
 namespace {
@@ -173,13 +174,10 @@ std::vector<nlohmann::json> measure_guards(std::uint32_t rounds) {
   std::vector<nlohmann::json> records;
   for (probe& p : all) {
     std::sort(p.ns.begin(), p.ns.end());
-    records.push_back({{"kind", "guards"},
-                       {"scheme", p.scheme},
-                       {"operation", p.operation},
-                       {"ns", p.ns[p.ns.size() / 2]},
-                       {"ns_min", p.ns.front()},
-                       {"ns_max", p.ns.back()},
-                       {"rounds", rounds}});
+    records.push_back(make_record(
+        "guards", {}, {.threads = 1, .seconds = nullptr, .warm_up_s = nullptr},
+        {{"scheme", p.scheme}, {"operation", p.operation}, {"rounds", rounds}},
+        {{"ns", p.ns[p.ns.size() / 2]}, {"ns_min", p.ns.front()}, {"ns_max", p.ns.back()}}));
   }
   return records;
 }

@@ -372,49 +372,56 @@ class trial {
     for (const auto& w : workers_) ticks.merge(w->ticks);
     const nlohmann::json ns = latencies(ticks);
     const auto done = static_cast<double>(measured_.transactions);
-    nlohmann::json made = configuration();
-    made.update({{"elapsed_s", measured_.seconds},
-                 {"transactions", measured_.transactions},
-                 {"tx_per_s", done / measured_.seconds},
-                 {"tx_per_cpu_s", done / measured_.cpu_seconds},
-                 {"conflicts", end_.conflicts},
-                 {"latency_ns_p50", ns["p50"]},
-                 {"latency_ns_p99", ns["p99"]},
-                 {"latency_ns_p999", ns["p999"]},
-                 {"latency_ns_max", ns["max"]},
-                 {"samples", first_row_.count()},
-                 {"first_row_ns_p50", first_row_.quantile(0.5)},
-                 {"first_row_ns_max", first_row_.quantile(1)},
-                 {"old_read_ns_p50", old_read_.quantile(0.5)},
-                 {"old_read_ns_max", old_read_.quantile(1)},
-                 {"old_scan_ns_p50", old_scan_.quantile(0.5)},
-                 {"old_scan_ns_max", old_scan_.quantile(1)},
-                 {"rss_filled_bytes", rss_filled_},
-                 {"rss_growth_bytes", static_cast<std::int64_t>(rss_end_ - rss_filled_)},
-                 {"report_age", reported_age_ ? nlohmann::json(*reported_age_) : nullptr},
-                 {"waiting_end", end_.cleaning},
-                 {"waiting_peak", waiting_peak_},
-                 {"over_time", over_time_},
-                 {"version_bytes_peak", version_bytes_peak_},
-                 {"table_bytes", end_.table_bytes},
-                 {"checkpoints", checkpoints_.value()},
-                 {"log_bytes", folder_ ? nlohmann::json(end_.log.bytes) : nullptr},
-                 {"peak_rss_bytes", peak_rss_bytes()}});
-    made.update(report_ ? report_->record() : held_report::no_record());
-    made.update(version_figures(end_.versions));
-    made.update(circumstances());
-    return made;
+    nlohmann::json results = {
+        {"elapsed_s", measured_.seconds},
+        {"transactions", measured_.transactions},
+        {"tx_per_s", done / measured_.seconds},
+        {"tx_per_cpu_s", done / measured_.cpu_seconds},
+        {"conflicts", end_.conflicts},
+        {"latency_ns_p50", ns["p50"]},
+        {"latency_ns_p99", ns["p99"]},
+        {"latency_ns_p999", ns["p999"]},
+        {"latency_ns_max", ns["max"]},
+        {"samples", first_row_.count()},
+        {"first_row_ns_p50", first_row_.quantile(0.5)},
+        {"first_row_ns_max", first_row_.quantile(1)},
+        {"old_read_ns_p50", old_read_.quantile(0.5)},
+        {"old_read_ns_max", old_read_.quantile(1)},
+        {"old_scan_ns_p50", old_scan_.quantile(0.5)},
+        {"old_scan_ns_max", old_scan_.quantile(1)},
+        {"rss_filled_bytes", rss_filled_},
+        {"rss_growth_bytes", static_cast<std::int64_t>(rss_end_ - rss_filled_)},
+        {"report_age", reported_age_ ? nlohmann::json(*reported_age_) : nullptr},
+        {"waiting_end", end_.cleaning},
+        {"waiting_peak", waiting_peak_},
+        {"over_time", over_time_},
+        {"version_bytes_peak", version_bytes_peak_},
+        {"table_bytes", end_.table_bytes},
+        {"checkpoints", checkpoints_.value()},
+        {"log_bytes", folder_ ? nlohmann::json(end_.log.bytes) : nullptr},
+        {"peak_rss_bytes", peak_rss_bytes()}};
+    results.update(report_ ? report_->record() : held_report::no_record());
+    results.update(version_figures(end_.versions));
+    return make_record("held", with_.number,
+                       {.threads = o_.threads, .seconds = o_.seconds, .warm_up_s = o_.warm_up},
+                       configuration(), results);
   }
 
   [[nodiscard]] nlohmann::json configuration() const {
-    return {{"kind", "held"},        {"workload", with_.workload},
-            {"index", with_.index},  {"versions", with_.versions},
-            {"hold", with_.hold},    {"threads", o_.threads},
-            {"rows", o_.rows},       {"durability", with_.durability},
-            {"warm_up", o_.warm_up}, {"checkpoint", o_.checkpoint},
-            {"ballast", o_.ballast}, {"age", o_.age},
-            {"seconds", o_.seconds}, {"seed", o_.seed},
-            {"trial", with_.number}, {"trials", o_.trials}};
+    const bool lasts = with_.durability != "memory";
+    return {{"workload", with_.workload},
+            {"index", with_.index},
+            {"versions", with_.versions},
+            {"hold", with_.hold},
+            {"rows", o_.rows},
+            {"durability", with_.durability},
+            {"directory", lasts ? nlohmann::json(scratch_folder::place(o_.directory).string())
+                                : nlohmann::json(nullptr)},
+            {"checkpoint", o_.checkpoint},
+            {"ballast", o_.ballast},
+            {"age", shape_.reports() ? nlohmann::json(o_.age) : nlohmann::json(nullptr)},
+            {"seed", o_.seed},
+            {"trials", o_.trials}};
   }
 
   const held_options& o_;
@@ -494,6 +501,13 @@ void check(const held_options& o) {
   within<std::uint32_t>("age", o.age, 0, 1000000);
   within("seconds", o.seconds, 0.01, 86400.0);
   within<std::uint32_t>("trials", o.trials, 1, 10000);
+  if (std::ranges::find(o.workloads, "report") == o.workloads.end()) {
+    refuse(o.given, {"--age"}, fmt::format("--workload {}", fmt::join(o.workloads, ",")),
+           "--workload report");
+  }
+  if (std::ranges::all_of(o.durability, [](const auto& d) { return d == "memory"; })) {
+    refuse(o.given, {"--directory"}, "--durability memory", "--durability none, async and sync");
+  }
   if (o.spoil && std::find(o.holds.begin(), o.holds.end(), 0) != o.holds.end()) {
     throw usage_error("--spoil is for readers that are held: not for --hold 0");
   }

@@ -14,9 +14,12 @@
 #include <string>
 #include <vector>
 
+#include "options.hpp"
+
 namespace bench {
 
 struct held_options {
+  option_names given;
   std::vector<std::string> workloads = {"queue", "touched", "churn"};  ///< or report
   std::vector<std::string> indexes = {"ordered", "hash"};              ///< or cuckoo
   std::vector<std::string> versions;                                   ///< none given: all

@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 
@@ -25,7 +27,36 @@ void within(const char* option, T value, T low, T high) {
   }
 }
 
+/// Names of options that were given on the command line, with their dashes.
+using option_names = std::set<std::string>;
+
+/// Throws usage_error if one of `options` was given, which what was `chosen` cannot honour:
+/// `for_what` could.
+inline void refuse(const option_names& given, std::initializer_list<const char*> options,
+                   const std::string& chosen, const std::string& for_what) {
+  for (const char* const one : options) {
+    if (given.contains(one)) {
+      throw usage_error(fmt::format("{} with {}: it is for {}", one, chosen, for_what));
+    }
+  }
+}
+
+/// Seconds of the same work before the measured time, where nothing else was asked.
+inline constexpr double usual_warm_up = 0.1;
+
+/// --warm-up of what can also end after so much work, by the option `amount`. That has none, so
+/// that a seed does the same again. Throws usage_error.
+inline double warm_up_of(const std::optional<double>& asked, bool by_time, const char* amount) {
+  if (asked && !by_time) {
+    throw usage_error(fmt::format("--warm-up with {}: it is for --seconds", amount));
+  }
+  const double seconds = asked.value_or(by_time ? usual_warm_up : 0);
+  within("warm-up", seconds, 0.0, 86400.0);
+  return seconds;
+}
+
 struct set_options {
+  option_names given;
   std::string structure = "abtree";
   std::string scheme;   ///< empty: token, or a rival's first
   std::string release;  ///< empty: amortized, or a rival's own
@@ -34,16 +65,17 @@ struct set_options {
   double theta = 0;            ///< of Zipf's distribution of keys; 0: uniform
   std::uint32_t update = 100;  ///< per cent of operations that update, half of them erasing
   double seconds = 1;
-  double warm_up = 0.1;  ///< seconds of the same work before the measured time
+  double warm_up = usual_warm_up;
   std::uint32_t trials = 1;
   std::uint64_t seed = 1;
   std::uint64_t batch = 0;               ///< 0: the scheme's own
   std::optional<std::uint32_t> turn_us;  ///< domain::options::turn_us; none: the domain's own
   std::uint32_t time_frees = 8;          ///< measure one in so many pauses; 1: all; 0: none
   bool stall = false;
-  bool check = false;      ///< compare answers with std::set's before the trial
-  bool count = false;      ///< count and time each free; figures of speed then mean nothing
-  bool over_time = false;  ///< rlu: look at what is inside again and again, too
+  bool check = false;       ///< compare answers with std::set's before the trial
+  bool count = false;       ///< count and time each free; figures of speed then mean nothing
+  bool over_time = false;   ///< rlu: look at what is inside again and again, too
+  bool paper_size = false;  ///< keys and threads as the paper has them, unless they are given
   std::string json = "-";
   std::string trace;
 };

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <stdexcept>
 #include <utility>
 
 #include "machine.hpp"
@@ -75,57 +76,70 @@ const char* word(spolia::protection p) {
 
 }  // namespace
 
-nlohmann::json circumstances() {
-  return {{"allocator", allocator()},
-          {"compiler", compiler()},
-          {"machine", machine()},
-          {"revision", SPOLIA_REVISION},
-          {"time", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))}};
+nlohmann::json make_record(const char* kind, std::optional<std::uint32_t> trial,
+                           const trial_basics& basics, const nlohmann::json& options,
+                           const nlohmann::json& results) {
+  nlohmann::json made = {{"threads", basics.threads},     {"seconds", basics.seconds},
+                         {"warm_up_s", basics.warm_up_s}, {"allocator", allocator()},
+                         {"compiler", compiler()},        {"flags", SPOLIA_FLAGS},
+                         {"machine", machine()},          {"revision", SPOLIA_REVISION}};
+  const auto add = [&](const std::string& name, const nlohmann::json& value) {
+    if (!made.emplace(name, value).second) {
+      throw std::logic_error(fmt::format("a record of {} has {} twice", kind, name));
+    }
+  };
+  for (const auto& [name, value] : options.items()) add(name, value);
+  nlohmann::json conditions = nlohmann::json::array();
+  for (const auto& [name, value] : made.items()) conditions.push_back(name);
+  for (const auto& [name, value] : results.items()) add(name, value);
+  add("kind", kind);
+  if (trial) add("trial", *trial);
+  add("time", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))));
+  add("conditions", conditions);
+  return made;
 }
 
 nlohmann::json record_of(const set_options& o, std::uint32_t trial, const trial_result& r) {
   const bool timed = o.time_frees != 0 && r.pauses.value_or(0) != 0;
   const auto pause = [&](std::uint64_t ns) { return timed ? nlohmann::json(ns) : nullptr; };
-  nlohmann::json made = {
-      {"kind", "sets"},
+  const nlohmann::json options = {
       {"structure", o.structure},
       {"scheme", o.scheme},
       {"release", o.release},
-      {"threads", o.threads},
       {"keys", o.keys},
       {"update", o.update},
-      {"seconds", o.seconds},
-      {"trial", trial},
       {"trials", o.trials},
       {"seed", o.seed},
-      {"warm_up_s", o.warm_up},
       {"bag", maybe(r.bag)},
       {"turn_us", o.turn_us ? nlohmann::json(*o.turn_us) : nlohmann::json(nullptr)},
       {"stall", o.stall},
       {"time_frees", r.pauses ? nlohmann::json(o.time_frees) : nlohmann::json(nullptr)},
-      {"elapsed_s", r.elapsed_s},
-      {"operations", r.operations},
-      {"ops_per_s", static_cast<double>(r.operations) / r.elapsed_s},
-      {"peak_rss_bytes", r.peak_rss_bytes},
-      {"garbage_peak", maybe(r.garbage_peak)},
-      {"garbage_bound", maybe(r.garbage_bound)},
-      {"pauses", maybe(r.pauses)},
-      {"free_ns_p50", pause(r.free_ns_p50)},
-      {"free_ns_p999", pause(r.free_ns_p999)},
-      {"free_ns_max", pause(r.free_ns_max)},
-      {"retired", maybe(r.retired)},
-      {"freed", maybe(r.freed)},
-      {"epochs", maybe(r.epochs)},
-      {"page_faults", r.page_faults},
-      {"size_end", r.size_end},
-      {"garbage_over_time", pairs(r.garbage_over_time)},
-      {"garbage_per_epoch", pairs(r.garbage_per_epoch)},
-      {"count", o.count}};
-  made.update(circumstances());
-  if (!o.trace.empty()) made["trace_offset_ms"] = 0;  // the trace begins with the measured part
-  made.update(counts_of(o, r));
-  made.update(circumstances());
-  return made;
+      {"check", o.check},
+      {"paper_size", o.paper_size},
+      {"count", o.count},
+      {"traced", !o.trace.empty()}};
+  nlohmann::json results = {{"elapsed_s", r.elapsed_s},
+                            {"operations", r.operations},
+                            {"ops_per_s", static_cast<double>(r.operations) / r.elapsed_s},
+                            {"peak_rss_bytes", r.peak_rss_bytes},
+                            {"garbage_peak", maybe(r.garbage_peak)},
+                            {"garbage_bound", maybe(r.garbage_bound)},
+                            {"pauses", maybe(r.pauses)},
+                            {"free_ns_p50", pause(r.free_ns_p50)},
+                            {"free_ns_p999", pause(r.free_ns_p999)},
+                            {"free_ns_max", pause(r.free_ns_max)},
+                            {"retired", maybe(r.retired)},
+                            {"freed", maybe(r.freed)},
+                            {"epochs", maybe(r.epochs)},
+                            {"page_faults", r.page_faults},
+                            {"size_end", r.size_end},
+                            {"garbage_over_time", pairs(r.garbage_over_time)},
+                            {"garbage_per_epoch", pairs(r.garbage_per_epoch)}};
+  if (!o.trace.empty()) results["trace_offset_ms"] = 0;  // it begins with the measured part
+  results.update(counts_of(o, r));
+  return make_record("sets", trial,
+                     {.threads = o.threads, .seconds = o.seconds, .warm_up_s = o.warm_up}, options,
+                     results);
 }
 
 nlohmann::json rival_listing() {

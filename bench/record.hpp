@@ -6,15 +6,28 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 
 #include "registry.hpp"
 
 namespace bench {
 
-/// With what, where and when: the part that all records have.
-nlohmann::json circumstances();
-/// The record of one trial. The names of its fields are a contract (docs/bench.md).
+/// What each trial has, whatever it measures. Null: it has no such thing.
+struct trial_basics {
+  nlohmann::json threads;    ///< that work
+  nlohmann::json seconds;    ///< of the measured part; null: it lasts until so much is done
+  nlohmann::json warm_up_s;  ///< of the same work before it
+};
+
+/// A record: `kind`, `trial`, `time`; what it was measured under, which is the basics, the options
+/// in force, the program and the machine; and what came of it. All stand side by side, and the
+/// field `conditions` has the names of what it was measured under. So none is both. The names of
+/// the fields are a contract (docs/bench.md).
+nlohmann::json make_record(const char* kind, std::optional<std::uint32_t> trial,
+                           const trial_basics&, const nlohmann::json& options,
+                           const nlohmann::json& results);
+/// The record of one trial of a set.
 nlohmann::json record_of(const set_options&, std::uint32_t trial, const trial_result&);
 /// What `spolia-bench list` says: our own, and under "rivals" the other libraries'.
 nlohmann::json listing();

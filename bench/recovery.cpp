@@ -14,6 +14,7 @@
 #include <memory>
 #include <new>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "machine.hpp"
@@ -170,31 +171,31 @@ nlohmann::json one_opening(const recovery_options& o, const std::filesystem::pat
   const db::database base = db::database::open(directory, chosen);
   const double open = seconds_since(start);
   const db::recovery_report& found = base.recovered();
-  nlohmann::json made = {{"kind", "recovery"},
-                         {"from", o.from},
-                         {"records", o.records},
-                         {"changes", o.from == "log" ? o.changes : 0},
-                         {"columns", o.columns},
-                         {"width", o.width},
-                         {"operations", o.operations},
-                         {"recovery_threads", o.threads},
-                         {"ordered", o.ordered},
-                         {"index", o.ordered ? nlohmann::json(nullptr) : nlohmann::json(index)},
-                         {"cold", o.cold},
-                         {"own_memory", o.own_memory},
-                         {"trial", trial},
-                         {"trials", o.trials},
-                         {"seed", o.seed},
-                         {"bytes", bytes},
-                         {"read_s", read},
-                         {"open_s", open},
-                         {"speed_of_reading", read / open},
-                         {"log_records", found.log_records},
-                         {"checkpoint_rows", found.checkpoint_rows},
-                         {"table_bytes", base.stats().table_bytes},
-                         {"peak_rss_bytes", peak_rss_bytes()}};
-  made.update(circumstances());
-  return made;
+  const std::uint32_t threads =
+      o.threads == 0 ? std::max(1U, std::thread::hardware_concurrency()) : o.threads;
+  return make_record("recovery", trial, {.threads = threads, .seconds = nullptr, .warm_up_s = 0},
+                     {{"from", o.from},
+                      {"records", o.records},
+                      {"changes", o.from == "log" ? o.changes : 0},
+                      {"columns", o.columns},
+                      {"width", o.width},
+                      {"operations", o.operations},
+                      {"recovery_threads", o.threads},
+                      {"ordered", o.ordered},
+                      {"index", o.ordered ? nlohmann::json(nullptr) : nlohmann::json(index)},
+                      {"cold", o.cold},
+                      {"own_memory", o.own_memory},
+                      {"directory", scratch_folder::place(o.directory).string()},
+                      {"trials", o.trials},
+                      {"seed", o.seed}},
+                     {{"bytes", bytes},
+                      {"read_s", read},
+                      {"open_s", open},
+                      {"speed_of_reading", read / open},
+                      {"log_records", found.log_records},
+                      {"checkpoint_rows", found.checkpoint_rows},
+                      {"table_bytes", base.stats().table_bytes},
+                      {"peak_rss_bytes", peak_rss_bytes()}});
 }
 
 }  // namespace
@@ -204,6 +205,8 @@ void check(const recovery_options& o) {
   if (o.from != "log" && o.from != "checkpoint") {
     throw usage_error(fmt::format("--from is {}, but must be log or checkpoint", o.from));
   }
+  if (o.from == "checkpoint") refuse(o.given, {"--changes"}, "--from checkpoint", "--from log");
+  if (o.ordered) refuse(o.given, {"--index"}, "--ordered", "tables whose key is not ordered");
   within<std::uint32_t>("operations", o.operations, 1, 1000);
   within<std::uint64_t>("records", o.records, o.operations, 1000000000);
   within<std::uint64_t>("changes", o.changes, 1, 10000000000);

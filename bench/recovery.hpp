@@ -9,9 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "options.hpp"
+
 namespace bench {
 
 struct recovery_options {
+  option_names given;
   std::string from = "log";  ///< or checkpoint
   std::uint64_t records = 100000;
   std::uint64_t changes = 1000000;  ///< of log: rows that are put, in all

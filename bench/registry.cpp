@@ -49,6 +49,18 @@ void not_of_a_rival(const set_options& o) {
                                 o.scheme, fmt::join(with, ", ")));
 }
 
+/// As large as in the paper. (Kim, Brown, Singh, PPoPP 2024, section 3; of DGT's tree appendix A)
+void enlarge(set_options& o) {
+  if (o.structure.ends_with("list")) {
+    throw usage_error(fmt::format(
+        "--paper-size with --structure {}: the paper has trees, and no list gets anywhere with "
+        "so many keys",
+        o.structure));
+  }
+  if (!o.given.contains("--keys")) o.keys = o.structure == "external_bst" ? 2000000 : 20000000;
+  if (!o.given.contains("--threads")) o.threads = 192;
+}
+
 runner settle_own(set_options& o) {
   if (o.scheme.empty()) o.scheme = "token";
   if (o.release.empty()) o.release = "amortized";
@@ -98,6 +110,7 @@ runner settle_rival(const rival& r, set_options& o) {
   if (o.release != own_release) refuse("--release", "it frees in its own way; leave it out");
   if (o.batch != 0) refuse("--batch", "it has batches of its own, or none");
   if (o.turn_us) refuse("--turn-us", "only Spolia's domains know of turns");
+  if (o.given.contains("--time-frees")) refuse("--time-frees", "only Spolia's domains time pauses");
   if (o.count) refuse("--count", "only Spolia's domains count calls of free");
   if (!o.trace.empty()) refuse("--trace", "only Spolia's structures write traces");
   if (o.stall && !r.stalls) refuse("--stall", "no thread could go on beside one that reads");
@@ -120,6 +133,7 @@ const library& library_of(const rival& r) {
 }
 
 runner settle(set_options& o) {
+  if (o.paper_size) enlarge(o);
   const rival* const other = find_rival(o.structure);
   return other == nullptr ? settle_own(o) : settle_rival(*other, o);
 }

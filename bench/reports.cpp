@@ -200,13 +200,7 @@ class trial {
   }
 
   [[nodiscard]] nlohmann::json record() const {
-    nlohmann::json made = {{"kind", "reports"},     {"engine", "spolia"},
-                           {"versions", versions_}, {"rows", o_.rows},
-                           {"age", o_.age},         {"threads", o_.threads},
-                           {"seconds", o_.seconds}, {"load", o_.load},
-                           {"parts", o_.parts},     {"seed", o_.seed},
-                           {"trial", number_},      {"trials", o_.trials},
-                           {"report_age", age_},    {"transactions", transactions()}};
+    nlohmann::json made = {{"report_age", age_}, {"transactions", transactions()}};
     for (std::size_t way = 0; way < ways; ++way) {
       made[fmt::format("old_{}_ns", name_of(way))] = median(old_[way]);
       made[fmt::format("new_{}_ns", name_of(way))] = median(new_[way]);
@@ -220,8 +214,18 @@ class trial {
     }
     made["peak_rss_bytes"] = peak_rss_bytes();
     made.update(version_figures(base_.stats().versions));
-    made.update(circumstances());
-    return made;
+    const bool beside = o_.load > 0;
+    return make_record("reports", number_,
+                       {.threads = o_.threads, .seconds = o_.seconds, .warm_up_s = 0},
+                       {{"engine", "spolia"},
+                        {"versions", versions_},
+                        {"rows", o_.rows},
+                        {"age", o_.age},
+                        {"load", o_.load},
+                        {"parts", beside ? nlohmann::json(o_.parts) : nlohmann::json(nullptr)},
+                        {"seed", o_.seed},
+                        {"trials", o_.trials}},
+                       made);
   }
 
   const reports_options& o_;
@@ -249,6 +253,7 @@ void check(const reports_options& o) {
   within("seconds", o.seconds, 0.01, 86400.0);
   within("load", o.load, 0.0, 86400.0);
   within<std::uint32_t>("parts", o.parts, 1, 10000);
+  if (o.load == 0) refuse(o.given, {"--parts"}, "no --load", "--load");
   within<std::uint32_t>("trials", o.trials, 1, 10000);
 }
 

@@ -11,9 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "options.hpp"
+
 namespace bench {
 
 struct reports_options {
+  option_names given;
   std::vector<std::string> versions;  ///< none given: all
   std::uint32_t threads = 2;          ///< that update rows
   std::uint64_t rows = 100000;

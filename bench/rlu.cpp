@@ -21,6 +21,7 @@
 #include "numbered_cache.hpp"
 #include "plain_sets.hpp"
 #include "plain_subject.hpp"
+#include "record.hpp"
 #include "rlu_single.hpp"
 #include "trial.hpp"
 
@@ -192,63 +193,106 @@ std::vector<std::string> rlu_ways(const std::string& structure) {
   return found;
 }
 
-nlohmann::json run_rlu(const rlu_options& o, std::uint32_t trial) {
-  const runner run = find(o);
-  check(o);
-  if (o.buckets < 1 || o.buckets > 100000000) {
-    throw usage_error(fmt::format("--buckets is {}, but must be from 1 to 100000000", o.buckets));
+namespace {
+
+bool has_versions(const rlu_options& o) { return o.sync.starts_with("mvrlu"); }
+
+void check_words(const rlu_options& o) {
+  const std::string sync = "--sync " + o.sync;
+  const std::string structure = "--structure " + o.structure;
+  if (!has_versions(o)) {
+    refuse(o.given,
+           {"--segment", "--low", "--high", "--walks", "--turn-us", "--in-place", "--detector"},
+           sync, "--sync mvrlu and mvrlu-hardware");
   }
-  within<std::uint32_t>("together", o.together, 1, 1000000);
-  const bool logs = o.sync.starts_with("mvrlu") || o.sync.starts_with("rlu");
-  if (o.over_time && !logs) throw usage_error("--over-time is for read-log-update");
+  if (o.sync != deferred) refuse(o.given, {"--together"}, sync, "--sync rlu-deferred");
+  if (!has_buckets(o)) {
+    refuse(o.given, {"--buckets"}, structure, "--structure hash and cache");
+  } else if (o.structure == "cache") {
+    refuse(o.given, {"--paper-size"}, structure,
+           "--structure list, hash and tree: of the cache the paper has the bytes, not the keys");
+  }
+  if (o.over_time && !has_versions(o) && !o.sync.starts_with("rlu")) {
+    throw usage_error("--over-time with " + sync + ": it is for read-log-update");
+  }
   if (o.stall && (o.sync == "rwlock" || o.sync == "kyotocabinet")) {
-    throw usage_error("--stall with --sync " + o.sync +
-                      ": no thread could go on beside one that reads");
+    throw usage_error("--stall with " + sync + ": no thread could go on beside one that reads");
   }
-  const trial_result r = run(o, trial);
-  nlohmann::json record = {{"kind", "rlu"},
-                           {"structure", o.structure},
-                           {"sync", o.sync},
-                           {"threads", o.threads},
-                           {"keys", o.keys},
-                           {"buckets", buckets_of(o)},
-                           {"update", o.update},
-                           {"theta", o.theta},
-                           {"together", o.sync == deferred ? o.together : 1},
-                           {"stall", o.stall},
-                           {"detector", o.detector},
-                           {"low_watermark", o.domain.low_watermark},
-                           {"high_watermark", o.domain.high_watermark},
-                           {"walk_watermark", o.domain.walk_watermark},
-                           {"segment_bytes", o.domain.segment_bytes},
-                           {"turn_us", o.domain.turn_us},
-                           {"in_place", o.domain.in_place},
-                           {"trial", trial},
-                           {"elapsed_s", r.elapsed_s},
-                           {"operations", r.operations},
-                           {"mops", static_cast<double>(r.operations) / r.elapsed_s / 1e6},
-                           {"size_end", r.size_end},
-                           {"peak_rss_bytes", r.peak_rss_bytes}};
+}
+
+nlohmann::json options_in_force(const rlu_options& o) {
+  const auto of_logs = [&](const auto& value) {
+    return has_versions(o) ? nlohmann::json(value) : nlohmann::json(nullptr);
+  };
+  return {{"structure", o.structure},
+          {"sync", o.sync},
+          {"keys", o.keys},
+          {"buckets", buckets_of(o)},
+          {"update", o.update},
+          {"theta", o.theta},
+          {"together", o.sync == deferred ? o.together : 1},
+          {"stall", o.stall},
+          {"check", o.check},
+          {"over_time_asked", o.over_time},
+          {"paper_size", o.paper_size},
+          {"detector", o.detector},
+          {"low_watermark", of_logs(o.domain.low_watermark)},
+          {"high_watermark", of_logs(o.domain.high_watermark)},
+          {"walk_watermark", of_logs(o.domain.walk_watermark)},
+          {"segment_bytes", of_logs(o.domain.segment_bytes)},
+          {"turn_us", of_logs(o.domain.turn_us)},
+          {"in_place", of_logs(o.domain.in_place)},
+          {"trials", o.trials},
+          {"seed", o.seed}};
+}
+
+nlohmann::json results_of(const rlu_options& o, const trial_result& r) {
+  nlohmann::json made = {{"elapsed_s", r.elapsed_s},
+                         {"operations", r.operations},
+                         {"mops", static_cast<double>(r.operations) / r.elapsed_s / 1e6},
+                         {"size_end", r.size_end},
+                         {"peak_rss_bytes", r.peak_rss_bytes}};
   // Bytes in logs with mvrlu, else blocks that wait to be freed.
-  if (r.garbage_peak) {
-    record[o.sync.starts_with("mvrlu") ? "log_bytes_peak" : "garbage_peak"] = *r.garbage_peak;
-  }
+  if (r.garbage_peak) made[has_versions(o) ? "log_bytes_peak" : "garbage_peak"] = *r.garbage_peak;
   if (r.commits && r.conflicts) {
     const std::uint64_t tries = *r.commits + *r.conflicts;
-    record["commits"] = *r.commits;
-    record["conflicts"] = *r.conflicts;
-    record["abort_ratio"] =
+    made["commits"] = *r.commits;
+    made["conflicts"] = *r.conflicts;
+    made["abort_ratio"] =
         tries == 0 ? 0.0 : static_cast<double>(*r.conflicts) / static_cast<double>(tries);
   }
   if (o.over_time) {
-    if (o.sync.starts_with("mvrlu")) {
-      record["over_time_columns"] = many_looks;
+    if (has_versions(o)) {
+      made["over_time_columns"] = many_looks;
     } else {
-      record["over_time_columns"] = single_looks;
+      made["over_time_columns"] = single_looks;
     }
-    record["over_time"] = r.looks;
+    made["over_time"] = r.looks;
   }
-  return record;
+  return made;
+}
+
+}  // namespace
+
+void settle(rlu_options& o) {
+  if (o.paper_size) {
+    // Half of the keys are there: its 10 000 items, in 1000 buckets. (ASPLOS 2019, section 6)
+    if (!o.given.contains("--keys")) o.keys = 20000;
+    if (!o.given.contains("--buckets")) o.buckets = 1000;
+    if (!o.given.contains("--threads")) o.threads = 448;
+  }
+  find(o);
+  check(o);
+  within<std::uint64_t>("buckets", o.buckets, 1, 100000000);
+  within<std::uint32_t>("together", o.together, 1, 1000000);
+  check_words(o);
+}
+
+nlohmann::json run_rlu(const rlu_options& o, std::uint32_t trial) {
+  const trial_result r = find(o)(o, trial);
+  return make_record("rlu", trial,
+                     {.threads = o.threads, .seconds = o.seconds, .warm_up_s = o.warm_up},
+                     options_in_force(o), results_of(o, r));
 }
 
 }  // namespace bench

@@ -27,10 +27,11 @@ struct rlu_options : set_options {
   std::uint32_t together = 10;   ///< of rlu-deferred: sections that are written back together
 };
 
-/// Those that the structure has.
-inline std::uint64_t buckets_of(const rlu_options& o) {
-  return o.structure == "hash" || o.structure == "cache" ? o.buckets : 1;
+inline bool has_buckets(const rlu_options& o) {
+  return o.structure == "hash" || o.structure == "cache";
 }
+/// Those that the structure has.
+inline std::uint64_t buckets_of(const rlu_options& o) { return has_buckets(o) ? o.buckets : 1; }
 
 /// A structure and a way to synchronise it. Those of other libraries put themselves here before
 /// main.
@@ -44,7 +45,11 @@ std::vector<rlu_way>& all_rlu_ways();
 /// The ways to synchronise that `structure` can have here; empty if there is no such structure.
 std::vector<std::string> rlu_ways(const std::string& structure);
 
-/// Throws usage_error with what is allowed if there is no such combination.
+/// Completes the options. Throws usage_error with what is allowed if there is no such combination,
+/// or if it cannot honour what was given.
+void settle(rlu_options&);
+
+/// The record of one trial. Precondition: settle() has been called.
 nlohmann::json run_rlu(const rlu_options&, std::uint32_t trial);
 
 }  // namespace bench

@@ -13,11 +13,15 @@ namespace bench {
 
 class scratch_folder {
  public:
-  /// In `above`; empty: in memory, if there is such a place.
-  explicit scratch_folder(const std::string& above = {}) {
+  /// `above`; empty: in memory, if there is such a place.
+  static std::filesystem::path place(const std::string& above) {
+    if (!above.empty()) return above;
     const bool memory = std::filesystem::is_directory("/dev/shm");
-    std::filesystem::path in = memory ? "/dev/shm" : std::filesystem::temp_directory_path();
-    if (!above.empty()) in = above;
+    return memory ? "/dev/shm" : std::filesystem::temp_directory_path();
+  }
+  /// There.
+  explicit scratch_folder(const std::string& above = {}) {
+    const std::filesystem::path in = place(above);
     path_ = in / "spolia-bench-XXXXXX";
     if (::mkdtemp(path_.data()) == nullptr) {
       throw std::runtime_error("cannot make a folder in " + in.string());

@@ -181,6 +181,26 @@ std::vector<snapshot_contender> chosen(const snapshot_options& o) {
   return some;
 }
 
+nlohmann::json options_in_force(const snapshot_options& o, const snapshot_contender& c) {
+  return {{"structure", c.structure},
+          {"collector", c.collector},
+          {"keys", o.keys},
+          {"update", o.update},
+          {"rtx", o.rtx},
+          {"rtx_most", o.rtx_most == 0 ? o.rtx : o.rtx_most},
+          {"rtx_share", o.rtx_share},
+          {"batch", o.batch},
+          {"readers", o.readers},
+          {"small_readers", o.small_readers},
+          {"theta", o.theta},
+          {"hold", o.hold},
+          {"still_every", o.still_every},
+          {"updates_asked", o.updates == 0 ? nlohmann::json(nullptr) : nlohmann::json(o.updates)},
+          {"paper_size", o.paper_size},
+          {"trials", o.trials},
+          {"seed", o.seed}};
+}
+
 nlohmann::json record_of(const snapshot_options& o, const snapshot_contender& c,
                          std::uint32_t trial, const snapshot_result& r) {
   const auto told = [&](std::uint64_t n) {
@@ -194,25 +214,7 @@ nlohmann::json record_of(const snapshot_options& o, const snapshot_contender& c,
   for (std::size_t i = 0; i < r.bytes_over_time.size(); i += every) {
     over_time.push_back({r.bytes_over_time[i].first, r.bytes_over_time[i].second});
   }
-  nlohmann::json made = {
-      {"kind", "snapshots"},
-      {"structure", c.structure},
-      {"collector", c.collector},
-      {"threads", o.threads},
-      {"keys", o.keys},
-      {"update", o.update},
-      {"rtx", o.rtx},
-      {"rtx_most", o.rtx_most == 0 ? o.rtx : o.rtx_most},
-      {"rtx_share", o.rtx_share},
-      {"batch", o.batch},
-      {"readers", o.readers},
-      {"small_readers", o.small_readers},
-      {"theta", o.theta},
-      {"hold", o.hold},
-      {"seconds", o.seconds},
-      {"trial", trial},
-      {"trials", o.trials},
-      {"seed", o.seed},
+  const nlohmann::json results = {
       {"elapsed_s", r.elapsed_s},
       {"operations", r.operations},
       {"ops_per_s", static_cast<double>(r.operations) / r.elapsed_s},
@@ -241,15 +243,47 @@ nlohmann::json record_of(const snapshot_options& o, const snapshot_contender& c,
       {"bytes_waiting", told(r.bytes_waiting)},
       {"peak_rss_bytes", r.peak_rss_bytes},
       {"bytes_over_time", std::move(over_time)}};
-  made.update(circumstances());
-  return made;
+  const nlohmann::json seconds =
+      o.updates == 0 ? nlohmann::json(o.seconds) : nlohmann::json(nullptr);
+  return make_record("snapshots", trial,
+                     {.threads = o.threads, .seconds = seconds, .warm_up_s = *o.warm_up},
+                     options_in_force(o, c), results);
+}
+
+/// What was chosen is measured in turn; an option is refused where none of it could honour it.
+void check_words(const snapshot_options& o) {
+  const auto some = chosen(o);
+  const std::string structures = fmt::format("--structure {}", fmt::join(o.structures, ","));
+  if (std::ranges::none_of(some, &snapshot_contender::has_versions)) {
+    refuse(o.given, {"--collector", "--still-every"}, structures, "--structure hash and tree");
+  }
+  if (o.batch != 0 && !std::ranges::all_of(some, &snapshot_contender::has_versions)) {
+    throw usage_error(fmt::format("--batch with {}: --batch is for hash and tree", structures));
+  }
+  if (o.updates != 0) refuse(o.given, {"--seconds"}, "--updates", "trials that end by time");
+}
+
+/// As large as in the paper: 40 threads that update, beside 40 and 40 that read, or as many that do
+/// all. (Wei et al., PPoPP 2023, section 6)
+void enlarge(snapshot_options& o) {
+  const auto unless_given = [&](const char* option, auto& field, auto value) {
+    if (!o.given.contains(option)) field = value;
+  };
+  const bool apart = o.readers != 0 || o.small_readers != 0;
+  unless_given("--keys", o.keys, 200000U);  // half of them are there
+  unless_given("--threads", o.threads, apart ? 40U : 120U);
+  if (!apart) return;
+  unless_given("--readers", o.readers, 40U);
+  unless_given("--small-readers", o.small_readers, 40U);
 }
 
 }  // namespace
 
 std::vector<std::string> collector_names() { return collectors::names(); }
 
-void check(const snapshot_options& o) {
+void settle(snapshot_options& o) {
+  if (o.paper_size) enlarge(o);
+  o.warm_up = warm_up_of(o.warm_up, o.updates == 0, "--updates");
   const auto wrong = [](const std::string& why) { throw usage_error(why); };
   const auto known = [&](const char* what, const std::vector<std::string>& names,
                          const char* snapshot_contender::* field) {
@@ -268,10 +302,7 @@ void check(const snapshot_options& o) {
   known("collector", o.collectors, &snapshot_contender::collector);
   if (chosen(o).empty()) wrong("no such structure with such a collector");
   if (o.batch > 65536) wrong("--batch must be at most 65536");
-  const auto some = chosen(o);
-  if (o.batch != 0 && !std::ranges::all_of(some, &snapshot_contender::has_versions)) {
-    wrong("--batch is for hash and tree");
-  }
+  check_words(o);
   if (o.threads < 1 || o.threads > 4096) wrong("--threads must be from 1 to 4096");
   if (o.keys < 2 || o.keys > 4294967296) wrong("--keys must be from 2 to 2^32");
   if (o.update < 0 || o.rtx_share < 0 || !(o.update + o.rtx_share <= 100)) {

@@ -7,8 +7,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "options.hpp"
 
 namespace bench {
 
@@ -16,6 +19,7 @@ namespace bench {
 std::vector<std::string> collector_names();
 
 struct snapshot_options {
+  option_names given;
   std::vector<std::string> structures = {"hash"};
   std::vector<std::string> collectors = collector_names();
   std::uint32_t threads = 2;
@@ -30,6 +34,8 @@ struct snapshot_options {
   std::uint32_t batch = 0;     ///< if not 0: an update is a batch of so many changes, in two maps
   bool hold = false;           ///< one snapshot through the whole run
   double seconds = 1;
+  std::optional<double> warm_up;  ///< seconds of the same work before the measured time
+  bool paper_size = false;        ///< keys and threads as the paper has them, unless given
   std::uint64_t updates = 0;      ///< successful ones to make in all, instead of a time; 0: by time
   std::uint32_t still_every = 0;  ///< ms of work between two accounts of versions; 0: none
   std::uint32_t trials = 1;
@@ -48,10 +54,11 @@ struct snapshot_contender {
 /// For rivals that are there if their library is.
 bool add_snapshot_rival(const snapshot_contender&);
 
-/// Throws usage_error if the words or numbers make no sense.
-void check(const snapshot_options&);
+/// Completes the options. Throws usage_error if the words or numbers make no sense.
+void settle(snapshot_options&);
 
 /// Runs the trials of each structure and collector, interleaved, and gives each record.
+/// Precondition: settle() has been called.
 void measure_snapshots(const snapshot_options&,
                        const std::function<void(const nlohmann::json&)>& write);
 

@@ -123,9 +123,11 @@ class snapshot_trial {
     std::optional<typename Subject::instant> held;
     if (options_.hold) held.emplace(subject_.snapshot("held"));
     while (ready_.load_acquire() < workers.size()) std::this_thread::yield();
+    go_.store_release(true);
+    if (warm_up() > 0) std::this_thread::sleep_for(std::chrono::duration<double>(warm_up()));
     const spolia::collector_stats before = subject_.stats();
     const auto start = steady::now();
-    go_.store_release(true);
+    warm_.store_relaxed(true);
     watch(start);
     stop_.store_release(true);
     while (done_.load_acquire() < workers.size()) std::this_thread::yield();
@@ -155,6 +157,15 @@ class snapshot_trial {
   }
 
  private:
+  [[nodiscard]] double warm_up() const { return options_.warm_up.value_or(0); }
+
+  /// What a thread did before the measured time, but for the keys that it has added, is forgotten.
+  static void forget(snapshot_result& done) {
+    const std::uint64_t grown = done.size_end;
+    done = {};
+    done.size_end = grown;
+  }
+
   void prefill() {
     random_source random(seed_);
     while (result_.size_end < options_.keys / 2) {
@@ -203,7 +214,12 @@ class snapshot_trial {
     const std::uint64_t enough = options_.updates / options_.threads;
     std::uint64_t seen = 0;
     begin();
+    bool cold = warm_up() > 0;
     while (!stop_.load_relaxed() && (enough == 0 || done.updates < enough)) {
+      if (cold && warm_.load_relaxed()) [[unlikely]] {
+        cold = false;
+        forget(done);
+      }
       stills_.step();
       const std::uint64_t dice = random.next();
       ++done.operations;
@@ -225,6 +241,7 @@ class snapshot_trial {
         ++done.lookups;
       }
     }
+    if (cold) forget(done);         // it had no processor in the measured time
     sink_.fetch_add_relaxed(seen);  // keeps the look-ups from being optimised away
     working_.fetch_sub_relaxed(1);
     return done;
@@ -235,11 +252,17 @@ class snapshot_trial {
     snapshot_result done;
     std::uint64_t seen = 0;
     begin();
+    bool cold = warm_up() > 0;
     while (!stop_.load_relaxed()) {
+      if (cold && warm_.load_relaxed()) [[unlikely]] {
+        cold = false;
+        forget(done);
+      }
       (small ? done.small_rtx_keys : done.rtx_keys) += transact(random, small, seen);
       ++done.rtxs;
       ++done.operations;
     }
+    if (cold) forget(done);
     sink_.fetch_add_relaxed(seen);
     return done;
   }
@@ -286,6 +309,7 @@ class snapshot_trial {
   spolia::atomic<std::uint64_t> sink_{0};
   spolia::atomic<std::uint64_t> working_{options_.threads};
   alignas(spolia::cache_line) spolia::atomic<bool> go_{false};
+  spolia::atomic<bool> warm_{false};
   spolia::atomic<bool> stop_{false};
   spolia::atomic<bool> leave_{false};
 };

@@ -59,6 +59,21 @@ void check_versions(const std::vector<std::string>& names, bool old_are_read) {
   }
 }
 
+bool keeps_changes(const std::string& name) {
+  db::options o;
+  choose_versions(o, name, true);
+  return o.changes_only;
+}
+
+std::vector<std::string> versions_or_all(const std::vector<std::string>& names) {
+  return names.empty() ? version_storage_names() : names;
+}
+
+bool any_one_shot(const std::vector<std::string>& names) {
+  const auto all = versions_or_all(names);
+  return std::ranges::any_of(all, [](const auto& name) { return name.starts_with("one-shot"); });
+}
+
 db::hash_kind hash_kind_of(const std::string& name) {
   if (name == "probing") return db::hash_kind::probing;
   if (name == "cuckoo") return db::hash_kind::cuckoo;
@@ -88,9 +103,21 @@ void worker_pool::add(std::function<void()> work) {
   });
 }
 
-void worker_pool::begin() {
-  start_ = steady::now();
+void worker_pool::begin(double warm_up, const std::function<void()>& measured) {
+  const auto count_from_now = [&] {
+    if (measured) measured();
+    start_ = steady::now();
+    warm_.store_relaxed(true);
+  };
+  if (warm_up <= 0) count_from_now();  // so the first thing that a thread does counts, too
+  const auto until = steady::now() + std::chrono::duration<double>(warm_up);
   go_.store_release(true);  // → the acquire in add()
+  if (warm_up <= 0) return;
+  while (!stopped() && steady::now() < until) {
+    std::this_thread::sleep_for(std::min(std::chrono::duration<double>(until - steady::now()),
+                                         std::chrono::duration<double>(0.01)));
+  }
+  count_from_now();
 }
 
 void worker_pool::end() noexcept {
@@ -158,25 +185,26 @@ nlohmann::json latencies(const spolia::histogram_snapshot& ticks) {
           {"distribution", curve}};
 }
 
-nlohmann::json version_figures(const db::delta_stats& now) {
+nlohmann::json version_figures(const db::delta_stats& now, const db::delta_stats& before) {
   std::uint64_t reads = 0;
   nlohmann::json lengths = nlohmann::json::array();
   for (std::size_t i = 0; i < now.reads.size(); ++i) {
-    reads += now.reads[i];
-    if (now.reads[i] != 0) lengths.push_back({std::uint64_t{1} << i, now.reads[i]});
+    const std::uint64_t some = now.reads[i] - before.reads[i];
+    reads += some;
+    if (some != 0) lengths.push_back({std::uint64_t{1} << i, some});
   }
-  const double looked_at = static_cast<double>(now.versions_looked_at);
-  return {{"versions_made", now.versions_made},
-          {"versions_dropped", now.versions_dropped},
-          {"versions_dropped_between", now.dropped_between},
+  const auto looked_at = static_cast<double>(now.versions_looked_at - before.versions_looked_at);
+  return {{"versions_made", now.versions_made - before.versions_made},
+          {"versions_dropped", now.versions_dropped - before.versions_dropped},
+          {"versions_dropped_between", now.dropped_between - before.dropped_between},
           {"version_reads", reads},
           {"chain_length_mean", reads == 0 ? 0.0 : looked_at / static_cast<double>(reads)},
           {"chain_lengths", lengths},
           {"versions_alive", now.versions_made - std::min(now.versions_made, now.versions_dropped)},
           {"version_bytes_end", now.bytes},
           {"partitions", now.partitions},
-          {"partition_drops", now.drops},
-          {"census_looks", now.looks}};
+          {"partition_drops", now.drops - before.drops},
+          {"census_looks", now.looks - before.looks}};
 }
 
 }  // namespace bench

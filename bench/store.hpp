@@ -30,6 +30,12 @@ inline constexpr const char* floor_name = "floor";
 void choose_versions(spolia::db::options& o, const std::string& name, bool changes);
 /// Throws usage_error. `old_are_read`: by a reader that cannot begin anew.
 void check_versions(const std::vector<std::string>& names, bool old_are_read);
+/// Whether versions can have the changed columns only.
+bool keeps_changes(const std::string& name);
+/// All, if none was given.
+std::vector<std::string> versions_or_all(const std::vector<std::string>& names);
+/// Whether one of these has partitions.
+bool any_one_shot(const std::vector<std::string>& names);
 
 /// f, for transact(): a scan that has no result is tried again after a conflict, too.
 template <class F>
@@ -57,13 +63,17 @@ class worker_pool {
 
   /// `work` runs on a thread of its own once begin() is called. What it throws comes out of end().
   void add(std::function<void()> work);
-  void begin();
+  /// What they do in the first `warm_up` seconds, for which it waits, is not to count. Then it
+  /// calls `measured`, and seconds() begins anew.
+  void begin(double warm_up = 0, const std::function<void()>& measured = {});
+  /// Whether what begins now counts.
+  [[nodiscard]] bool warm() const noexcept { return warm_.load_relaxed(); }
   [[nodiscard]] bool stopped() const noexcept { return stop_.load_relaxed(); }
   /// Asks them to end, and waits until they have.
   void stop();
   /// Waits until they are done by themselves.
   void wait();
-  /// Since begin().
+  /// Since what they do counts.
   [[nodiscard]] double seconds() const noexcept;
   /// How many have not returned yet.
   [[nodiscard]] std::uint32_t working() const noexcept { return working_.load_relaxed(); }
@@ -75,6 +85,7 @@ class worker_pool {
   std::exception_ptr failed_;
   spolia::atomic<bool> failing_{false};
   spolia::atomic<bool> go_{false};
+  spolia::atomic<bool> warm_{false};
   spolia::atomic<bool> stop_{false};
   spolia::atomic<std::uint32_t> working_{0};
   std::chrono::steady_clock::time_point start_;
@@ -104,7 +115,9 @@ class history {
 /// Quantiles in nanoseconds of what was recorded in ticks: {p50, p99, p999, max, distribution}, the
 /// last pairs of a share and the nanoseconds that it did not pass.
 nlohmann::json latencies(const spolia::histogram_snapshot& ticks);
-/// What all records say of a version storage.
-nlohmann::json version_figures(const spolia::db::delta_stats& now);
+/// What all records say of a version storage: of what has happened since it was as in `before`, and
+/// of what there is.
+nlohmann::json version_figures(const spolia::db::delta_stats& now,
+                               const spolia::db::delta_stats& before = {});
 
 }  // namespace bench

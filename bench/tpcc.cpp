@@ -2,6 +2,7 @@
 #include "tpcc.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 #include <spolia/base/ticks.hpp>
 
@@ -64,17 +65,20 @@ class trial {
 
   nlohmann::json run() {
     load();
-    reset_peak_rss();
     std::vector<std::unique_ptr<db::reader>> held;
     for (std::uint32_t i = 0; i < o_.hold; ++i) {
       held.emplace_back(new db::reader(base_.snapshot("held")));
     }
-    worker_pool scanners;
-    for (std::uint32_t i = 0; i < o_.scanners; ++i) scanners.add([&] { scan(scanners); });
     worker_pool workers;
+    working_ = &workers;
+    worker_pool scanners;  // ends first, since its threads ask the workers
+    for (std::uint32_t i = 0; i < o_.scanners; ++i) scanners.add([&] { scan(scanners); });
     for (const auto& c : clients_) workers.add([&, mine = c.get()] { work(workers, *mine); });
     scanners.begin();
-    workers.begin();
+    workers.begin(*o_.warm_up, [&] {
+      reset_peak_rss();
+      before_ = base_.stats();
+    });
     over_time_.watch(
         workers, o_.transactions == 0 ? o_.seconds : 0, 50, [&] { return committed(); },
         [&] { return base_.stats().versions; });
@@ -121,12 +125,12 @@ class trial {
     load_tpcc(base_, world_.tables, world_.scale, o_.seed, threads, show_progress);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     load_s_ = took.count();
-    loaded_ = base_.stats();
   }
 
   void work(const worker_pool& working, tpcc_client& mine) {
     for (std::uint64_t n = 0; !working.stopped(); ++n) {
       if (o_.transactions != 0 && n == o_.transactions) return;
+      if (working.warm()) mine.count();
       mine.run(draw_kind(mine.random(), o_.mix));
     }
   }
@@ -136,6 +140,7 @@ class trial {
     const tpcc_stock& t = world_.tables.stock;
     std::int64_t sum = 0;
     while (!scanning.stopped()) {
+      const bool warm = working_->warm();
       const db::reader now = base_.snapshot("scan");
       std::uint64_t rows = 0;
       const auto add = [&](const db::row& r) {
@@ -144,7 +149,7 @@ class trial {
         return !scanning.stopped();
       };
       now.for_each(t.rows, add, t.counts);
-      scanned_.fetch_add_relaxed(rows);
+      if (warm) scanned_.fetch_add_relaxed(rows);
     }
     sum_.fetch_add_relaxed(static_cast<std::uint64_t>(sum));
   }
@@ -191,46 +196,55 @@ class trial {
     return made;
   }
 
+  [[nodiscard]] nlohmann::json configuration() const {
+    const auto told = [](bool there, const auto& value) {
+      return there ? nlohmann::json(value) : nlohmann::json(nullptr);
+    };
+    const bool one_shot = any_one_shot({versions_});
+    return {{"versions", versions_},
+            {"index", index_},
+            {"warehouses", world_.scale.warehouses},
+            {"items", o_.items},
+            {"customers", o_.customers},
+            {"mix", o_.mix},
+            {"serializable", o_.serializable},
+            {"delivery_hint", o_.delivery_hint},
+            {"hold", o_.hold},
+            {"scanners", o_.scanners},
+            {"partition", told(one_shot, o_.partition)},
+            {"partition_cache", told(one_shot, o_.partition_cache)},
+            {"partitions_most", told(one_shot, o_.partitions)},
+            {"changes_only", o_.changes && keeps_changes(versions_)},
+            {"budget", o_.budget},
+            {"transactions_asked", told(o_.transactions != 0, o_.transactions)},
+            {"paper_size", o_.paper_size},
+            {"seed", o_.seed},
+            {"trials", o_.trials}};
+  }
+
   nlohmann::json record(double elapsed, const db::statistics& end) {
     const std::uint64_t all = committed();
-    nlohmann::json made = {
-        {"kind", "tpcc"},
-        {"versions", versions_},
-        {"index", index_},
-        {"warehouses", world_.scale.warehouses},
-        {"items", o_.items},
-        {"customers", o_.customers},
-        {"threads", o_.threads},
-        {"mix", o_.mix},
-        {"serializable", o_.serializable},
-        {"delivery_hint", o_.delivery_hint},
-        {"hold", o_.hold},
-        {"scanners", o_.scanners},
-        {"partition", o_.partition},
-        {"partition_cache", o_.partition_cache},
-        {"partitions_most", o_.partitions},
-        {"changes_only", o_.changes},
-        {"budget", o_.budget},
-        {"seconds", o_.seconds},
-        {"seed", o_.seed},
-        {"trial", number_},
-        {"trials", o_.trials},
+    nlohmann::json results = {
         {"elapsed_s", elapsed},
         {"load_s", load_s_},
         {"transactions", all},
         {"tx_per_s", static_cast<double>(all) / elapsed},
         {"by_kind", kinds()},
-        {"conflicts", end.conflicts - loaded_.conflicts},
-        {"limits", end.limits - loaded_.limits},
+        {"conflicts", end.conflicts - before_.conflicts},
+        {"limits", end.limits - before_.limits},
         {"rows_scanned_per_s", std::round(static_cast<double>(scanned_.load_relaxed()) / elapsed)},
         {"version_bytes_peak", over_time_.most_bytes()},
         {"over_time", over_time_.points()},
         {"table_bytes", end.table_bytes},
         {"peak_rss_bytes", peak_rss_bytes()},
         {"conditions_held", tpcc_conditions - (world_.work.inserts ? 0 : 1)}};
-    made.update(version_figures(end.versions));
-    made.update(circumstances());
-    return made;
+    results.update(version_figures(end.versions, before_.versions));
+    const bool by_time = o_.transactions == 0;
+    return make_record("tpcc", number_,
+                       {.threads = o_.threads,
+                        .seconds = by_time ? nlohmann::json(o_.seconds) : nlohmann::json(nullptr),
+                        .warm_up_s = *o_.warm_up},
+                       configuration(), results);
   }
 
   const tpcc_options& o_;
@@ -240,7 +254,8 @@ class trial {
   db::database base_;
   tpcc_world world_;
   std::vector<std::unique_ptr<tpcc_client>> clients_;
-  db::statistics loaded_;
+  const worker_pool* working_ = nullptr;  // while run() lasts
+  db::statistics before_;                 // when the measured time began
   double load_s_ = 0;
   history over_time_;
   spolia::atomic<std::uint64_t> scanned_{0};
@@ -249,7 +264,18 @@ class trial {
 
 }  // namespace
 
-void check(const tpcc_options& o) {
+void settle(tpcc_options& o) {
+  if (o.paper_size) {
+    // SIGMOD 2023, section 7.1: the specification's sizes, and a warehouse for each thread.
+    const auto unless_given = [&](const char* option, std::uint32_t& field, std::uint32_t value) {
+      if (!o.given.contains(option)) field = value;
+    };
+    unless_given("--items", o.items, 100000);
+    unless_given("--customers", o.customers, 3000);
+    unless_given("--threads", o.threads, 28);
+    unless_given("--warehouses", o.warehouses, 0);
+  }
+  o.warm_up = warm_up_of(o.warm_up, o.transactions == 0, "--transactions");
   check_versions(o.versions, o.hold != 0 || o.scanners != 0 || o.mix == "full");
   for (const std::string& i : o.indexes) hash_kind_of(i);
   within<std::uint64_t>("threads", o.threads, 1, 1024);
@@ -267,10 +293,18 @@ void check(const tpcc_options& o) {
     throw usage_error(
         fmt::format("--mix is {}, but must be full, neworder-payment or dbx1000", o.mix));
   }
+  if (o.mix != "full") refuse(o.given, {"--delivery-hint"}, "--mix " + o.mix, "--mix full");
+  if (!any_one_shot(o.versions)) {
+    refuse(o.given, {"--partition", "--partition-cache", "--partitions"},
+           fmt::format("--versions {}", fmt::join(o.versions, ",")), "the one-shot storages");
+  }
+  if (o.transactions != 0) {
+    refuse(o.given, {"--seconds"}, "--transactions", "trials that end by time");
+  }
 }
 
 void run_tpcc(const tpcc_options& o, const std::function<void(const nlohmann::json&)>& take) {
-  const auto storages = o.versions.empty() ? version_storage_names() : o.versions;
+  const auto storages = versions_or_all(o.versions);
   for (std::uint32_t n = 0; n < o.trials; ++n) {
     for (const std::string& v : storages) {
       for (const std::string& i : o.indexes) take(trial(o, v, i, n).run());

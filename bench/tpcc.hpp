@@ -12,12 +12,16 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "options.hpp"
 
 namespace bench {
 
 struct tpcc_options {
+  option_names given;
   std::vector<std::string> versions;               ///< none given: all
   std::vector<std::string> indexes = {"probing"};  ///< kinds of its hash index
   std::uint32_t warehouses = 0;                    ///< 0: as many as threads
@@ -35,6 +39,8 @@ struct tpcc_options {
   bool delivery_hint = false;  ///< tpcc_work::delivery_hint
   std::uint64_t budget = 0;    ///< bytes of old versions; 0: no limit
   double seconds = 5;
+  std::optional<double> warm_up;   ///< seconds of the same work before the measured time
+  bool paper_size = false;         ///< rows and threads as the paper has them, unless given
   std::uint64_t transactions = 0;  ///< of each thread, instead of a time
   std::uint32_t trials = 1;
   std::uint64_t seed = 1;
@@ -42,11 +48,13 @@ struct tpcc_options {
   std::string json = "-";
 };
 
-/// Throws usage_error if the numbers make no sense.
-void check(const tpcc_options&);
+/// Completes the options. Throws usage_error if the numbers make no sense, or nothing that was
+/// chosen can honour what was given.
+void settle(tpcc_options&);
 
 /// Runs each trial over each storage in turn, and gives each record to `take`. Throws
-/// std::runtime_error if a condition of consistency does not hold afterwards.
+/// std::runtime_error if a condition of consistency does not hold afterwards. Precondition:
+/// settle() has been called.
 void run_tpcc(const tpcc_options&, const std::function<void(const nlohmann::json&)>& take);
 
 }  // namespace bench

@@ -57,7 +57,7 @@ void tpcc_client::run(tpcc_kind kind) {
 /// Runs f as a transaction until it does not end in a conflict, and counts how it went.
 template <class F>
 status tpcc_client::attempt(tpcc_kind kind, F&& f) {
-  tpcc_tally& t = tallies_[static_cast<std::size_t>(kind)];
+  tpcc_tally& t = tally(kind);
   std::uint64_t tries = 0;
   const std::uint64_t begin = spolia::ticks::read();
   const auto counted = [&](db::transaction& tx) {
@@ -261,7 +261,7 @@ status tpcc_client::charge(db::editor& customer, std::int64_t c_id, std::int64_t
 void tpcc_client::order_status() {
   const std::int64_t d = random_.uniform(1, tpcc_districts);
   const customer_choice who = choose_customer(home_, d);
-  tpcc_tally& t = tallies_[static_cast<std::size_t>(tpcc_kind::order_status)];
+  tpcc_tally& t = tally(tpcc_kind::order_status);
   const std::uint64_t begin = spolia::ticks::read();
   const db::reader now = world_.base.snapshot("order status");
   const auto c_id = number_of(now, who);
@@ -351,7 +351,7 @@ status tpcc_client::deliver_order(db::transaction& tx, std::int64_t d, std::int6
 void tpcc_client::stock_level() {
   const std::int64_t d = random_.uniform(1, tpcc_districts);
   const std::int64_t threshold = random_.uniform(10, 20);
-  tpcc_tally& t = tallies_[static_cast<std::size_t>(tpcc_kind::stock_level)];
+  tpcc_tally& t = tally(tpcc_kind::stock_level);
   const std::uint64_t begin = spolia::ticks::read();
   const db::reader now = world_.base.snapshot("stock level");
   const auto district = now.find(tables_.district.rows, {home_, d});

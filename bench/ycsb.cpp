@@ -20,6 +20,7 @@
 #include "machine.hpp"
 #include "options.hpp"
 #include "record.hpp"
+#include "scratch_folder.hpp"
 #include "store.hpp"
 #include "ycsb_engine.hpp"
 #include "zipf.hpp"
@@ -200,14 +201,16 @@ class trial {
     const auto begin = std::chrono::steady_clock::now();
     fill();
     fill_s_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    reset_peak_rss();
     for (std::uint32_t i = 0; i < o_.hold; ++i) engine_->hold();
     for (std::uint32_t n = 0; n < o_.threads; ++n) workers_.push_back(std::make_unique<worker>());
     worker_pool working;
     for (std::uint32_t n = 0; n < o_.threads; ++n) working.add([&, n] { work(working, n); });
     if (o_.checkpoint) working.add([&] { take_checkpoint(working); });
     if (!o_.scan.empty()) working.add([&] { scan(working); });
-    working.begin();
+    working.begin(*o_.warm_up, [&] {
+      reset_peak_rss();
+      before_ = engine_->versions().value_or(spolia::db::delta_stats{});
+    });
     over_time_.watch(
         working, o_.transactions == 0 ? o_.seconds : 0, 50, [&] { return done(); },
         [&] { return engine_->versions(); });
@@ -220,10 +223,24 @@ class trial {
   }
 
  private:
+  struct sums {
+    std::uint64_t conflict = 0;
+    std::uint64_t limit = 0;
+    std::uint64_t no_history = 0;
+    std::uint64_t given_up = 0;
+    std::uint64_t missed = 0;
+  };
   struct worker {
     spolia::histogram ticks;
     spolia::tally transactions;
     std::unique_ptr<ycsb_session> session;
+    sums before;  ///< of its session, when it was warm
+
+    [[nodiscard]] sums now() const {
+      const ycsb_aborts& a = session->aborts;
+      return {a.conflict.value(), a.limit.value(), a.no_history.value(), a.given_up.value(),
+              session->missed.value()};
+    }
   };
 
   void fill() {
@@ -251,30 +268,41 @@ class trial {
     mine.session = engine_->open();
     chooser choose(plan_, ranks_, ranges_[n % ranges_.size()],
                    o_.seed + 7919 * number_ + 104729 * (n + 1));
+    bool warm = false;
     for (std::uint64_t i = 0; !working.stopped(); ++i) {
       if (o_.transactions != 0 && i == o_.transactions) return;
+      if (!warm && working.warm()) {
+        warm = true;
+        mine.before = mine.now();
+      }
       const auto& ops = choose.next();
       const std::uint64_t begin = spolia::ticks::read();
       if (!mine.session->run(ops)) continue;
+      if (plan_.of.insert != 0) choose.committed();
+      if (!warm) continue;
       mine.ticks.record(spolia::ticks::read() - begin);
       mine.transactions.add();
-      if (plan_.of.insert != 0) choose.committed();
     }
+    if (!warm) mine.before = mine.now();  // it had no processor in the measured time
   }
 
   void scan(const worker_pool& working) {
     const std::uint32_t threads = o_.scan == "query" ? o_.scan_threads : 0;
     while (!working.stopped()) {
+      const bool warm = working.warm();
       const auto rows = engine_->scan(threads);
-      if (!rows) throw usage_error("--scan is for the engine spolia");
+      if (!warm) continue;
       scanned_.add(*rows);
       scans_.add();
     }
   }
 
-  /// After a quarter of the time.
+  /// After a quarter of the measured time.
   void take_checkpoint(const worker_pool& working) {
     using clock = std::chrono::steady_clock;
+    while (!working.warm() && !working.stopped()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     const auto then = clock::now() + std::chrono::duration<double>(o_.seconds / 4);
     while (clock::now() < then && !working.stopped()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -294,54 +322,57 @@ class trial {
   }
 
   nlohmann::json record(double elapsed) const {
+    const bool by_time = o_.transactions == 0;
+    return make_record("ycsb", number_,
+                       {.threads = o_.threads,
+                        .seconds = by_time ? nlohmann::json(o_.seconds) : nlohmann::json(nullptr),
+                        .warm_up_s = *o_.warm_up},
+                       configuration(), results(elapsed));
+  }
+
+  [[nodiscard]] nlohmann::json results(double elapsed) const {
     spolia::histogram_snapshot ticks;
-    std::uint64_t conflict = 0;
-    std::uint64_t limit = 0;
-    std::uint64_t no_history = 0;
-    std::uint64_t given_up = 0;
-    std::uint64_t missed = 0;
+    sums all;
     for (const auto& w : workers_) {
       ticks.merge(w->ticks);
-      conflict += w->session->aborts.conflict.value();
-      limit += w->session->aborts.limit.value();
-      no_history += w->session->aborts.no_history.value();
-      given_up += w->session->aborts.given_up.value();
-      missed += w->session->missed.value();
+      const sums end = w->now();
+      for (const auto field :
+           {&sums::conflict, &sums::limit, &sums::no_history, &sums::given_up, &sums::missed}) {
+        all.*field += end.*field - w->before.*field;
+      }
     }
     const nlohmann::json ns = latencies(ticks);
-    nlohmann::json made = configuration();
-    made.update(
-        {{"fill_s", fill_s_},
-         {"elapsed_s", elapsed},
-         {"transactions", done()},
-         {"tx_per_s", static_cast<double>(done()) / elapsed},
-         {"conflicts", conflict},
-         {"aborts",
-          {{"conflict", conflict},
-           {"limit", limit},
-           {"no_history", no_history},
-           {"given_up", given_up}}},
-         {"missed", missed},
-         {"scans", scans_.value()},
-         {"rows_scanned_per_s", std::round(static_cast<double>(scanned_.value()) / elapsed)},
-         {"latency_ns_p50", ns["p50"]},
-         {"latency_ns_p99", ns["p99"]},
-         {"latency_ns_p999", ns["p999"]},
-         {"latency_ns_max", ns["max"]},
-         {"latency_ns_distribution", ns["distribution"]},
-         {"over_time", over_time_.points()},
-         {"table_bytes", nullptr},
-         {"peak_rss_bytes", peak_rss_bytes()}});
+    nlohmann::json made = {
+        {"fill_s", fill_s_},
+        {"elapsed_s", elapsed},
+        {"transactions", done()},
+        {"tx_per_s", static_cast<double>(done()) / elapsed},
+        {"conflicts", all.conflict},
+        {"aborts",
+         {{"conflict", all.conflict},
+          {"limit", all.limit},
+          {"no_history", all.no_history},
+          {"given_up", all.given_up}}},
+        {"missed", all.missed},
+        {"scans", scans_.value()},
+        {"rows_scanned_per_s", std::round(static_cast<double>(scanned_.value()) / elapsed)},
+        {"latency_ns_p50", ns["p50"]},
+        {"latency_ns_p99", ns["p99"]},
+        {"latency_ns_p999", ns["p999"]},
+        {"latency_ns_max", ns["max"]},
+        {"latency_ns_distribution", ns["distribution"]},
+        {"over_time", over_time_.points()},
+        {"table_bytes", nullptr},
+        {"peak_rss_bytes", peak_rss_bytes()}};
     if (const auto bytes = engine_->table_bytes()) made["table_bytes"] = *bytes;
     const auto versions = engine_->versions();
-    nlohmann::json figures = version_figures(versions.value_or(spolia::db::delta_stats{}));
+    nlohmann::json figures = version_figures(versions.value_or(spolia::db::delta_stats{}), before_);
     figures["version_bytes_peak"] = over_time_.most_bytes();
     figures["version_bytes_over_time"] = over_time_.bytes();
     for (const auto& [field, value] : figures.items()) {
       made[field] = versions ? value : nlohmann::json(nullptr);
     }
     made.update(log_figures(elapsed));
-    made.update(circumstances());
     return made;
   }
 
@@ -368,33 +399,38 @@ class trial {
     return made;
   }
 
+  /// Null: the engine, the storage or the workload has no such thing.
   [[nodiscard]] nlohmann::json configuration() const {
-    return {{"kind", "ycsb"},
-            {"engine", name_},
-            {"versions",
-             shape_.versions.empty() ? nlohmann::json(nullptr) : nlohmann::json(shape_.versions)},
-            {"index", shape_.index.empty() || shape_.ordered ? nlohmann::json(nullptr)
-                                                             : nlohmann::json(shape_.index)},
+    const auto told = [](bool there, const auto& value) {
+      return there ? nlohmann::json(value) : nlohmann::json(nullptr);
+    };
+    const bool ours = !shape_.versions.empty();
+    const bool one_shot = ours && any_one_shot({shape_.versions});
+    return {{"engine", name_},
+            {"versions", told(ours, shape_.versions)},
+            {"index", told(ours && !shape_.ordered, shape_.index)},
             {"durability", shape_.durability},
+            {"directory",
+             told(shape_.durability != "memory", scratch_folder::place(o_.directory).string())},
+            {"checkpoint", o_.checkpoint},
             {"workload", o_.workload},
-            {"threads", o_.threads},
             {"writes", plan_.of.update},
             {"theta", plan_.theta},
             {"columns", shape_.columns},
             {"width", shape_.width},
             {"touch", shape_.touched()},
-            {"changes_only", shape_.changes},
+            {"changes_only", shape_.changes && ours && keeps_changes(shape_.versions)},
             {"operations", plan_.operations},
             {"records", plan_.records},
             {"shared", plan_.shared},
             {"hold", o_.hold},
-            {"scan", o_.scan.empty() ? nlohmann::json(nullptr) : nlohmann::json(o_.scan)},
-            {"scan_threads", o_.scan_threads},
-            {"partition", o_.partition},
-            {"partition_cache", o_.partition_cache},
-            {"seconds", o_.seconds},
+            {"scan", told(!o_.scan.empty(), o_.scan)},
+            {"scan_threads", told(o_.scan == "query", o_.scan_threads)},
+            {"partition", told(one_shot, o_.partition)},
+            {"partition_cache", told(one_shot, o_.partition_cache)},
+            {"transactions_asked", told(o_.transactions != 0, o_.transactions)},
+            {"paper_size", o_.paper_size},
             {"seed", o_.seed},
-            {"trial", number_},
             {"trials", o_.trials}};
   }
 
@@ -413,6 +449,7 @@ class trial {
   std::uint64_t inside_ = 0;  // transactions then
   bool whole_ = false;
   history over_time_;
+  spolia::db::delta_stats before_;  // when the measured time began
   spolia::tally scans_;
   spolia::tally scanned_;  // rows
 };
@@ -430,6 +467,33 @@ const ycsb_choice& engine_of(const std::string& name) {
       fmt::format("--engine has {}; there are {}", name, fmt::join(ycsb_engine_names(), ", ")));
 }
 
+/// What nothing of what was chosen could honour.
+void check_words(const ycsb_options& o) {
+  const std::string engines = fmt::format("--engine {}", fmt::join(o.engines, ","));
+  if (std::ranges::find(o.engines, "spolia") == o.engines.end()) {
+    refuse(o.given, {"--versions", "--index", "--changes", "--partition", "--partition-cache"},
+           engines, "--engine spolia");
+  }
+  if (!any_one_shot(o.versions)) {
+    refuse(o.given, {"--partition", "--partition-cache"},
+           fmt::format("--versions {}", fmt::join(o.versions, ",")), "the one-shot storages");
+  }
+  if (std::ranges::all_of(o.durability, [](const auto& d) { return d == "memory"; })) {
+    refuse(o.given, {"--directory", "--checkpoint"}, "--durability memory",
+           "--durability none, async and sync");
+  }
+  if (o.scan != "query") {
+    refuse(o.given, {"--scan-threads"}, o.scan.empty() ? "no --scan" : "--scan " + o.scan,
+           "--scan query");
+  }
+  if (o.transactions != 0) {
+    refuse(o.given, {"--seconds"}, "--transactions", "trials that end by time");
+  }
+  if (o.workload != "paper") {
+    refuse(o.given, {"--paper-size"}, "--workload " + o.workload, "--workload paper");
+  }
+}
+
 void check_scan(const ycsb_options& o) {
   if (o.scan.empty()) return;
   if (std::find(ycsb_scans.begin(), ycsb_scans.end(), o.scan) == ycsb_scans.end()) {
@@ -437,6 +501,9 @@ void check_scan(const ycsb_options& o) {
         fmt::format("--scan has {}; there are {}", o.scan, fmt::join(ycsb_scans, ", ")));
   }
   if (o.transactions != 0) throw usage_error("--scan goes on for --seconds, not --transactions");
+  for (const std::string& e : o.engines) {
+    if (e != "spolia") refuse(o.given, {"--scan"}, "--engine " + e, "--engine spolia");
+  }
   within<std::uint32_t>("scan-threads", o.scan_threads, 1, 1024);
 }
 
@@ -448,7 +515,10 @@ std::vector<std::string> ycsb_engine_names() {
   return names;
 }
 
-void check(const ycsb_options& o) {
+void settle(ycsb_options& o) {
+  // SIGMOD 2023, section 7.1; its rows, columns and operations are the workload's own.
+  if (o.paper_size && !o.given.contains("--threads")) o.threads = 28;
+  o.warm_up = warm_up_of(o.warm_up, o.transactions == 0, "--transactions");
   check_versions(o.versions, o.hold != 0 || !o.scan.empty());
   for (const std::string& i : o.indexes) hash_kind_of(i);
   for (const std::string& d : o.durability) {
@@ -477,6 +547,7 @@ void check(const ycsb_options& o) {
     }
   }
   if (o.shared && o.own) throw usage_error("--shared and --own: one of them");
+  check_words(o);
   check_scan(o);
   const plan p(o);
   within<std::uint32_t>("threads", o.threads, o.scan.empty() ? 1 : 0, 1024);
@@ -495,7 +566,7 @@ void check(const ycsb_options& o) {
 
 void run_ycsb(const ycsb_options& o, const std::function<void(const nlohmann::json&)>& take) {
   const plan p(o);
-  const auto storages = o.versions.empty() ? version_storage_names() : o.versions;
+  const auto storages = versions_or_all(o.versions);
   for (std::uint32_t n = 0; n < o.trials; ++n) {
     for (const std::string& name : o.engines) {
       const ycsb_choice& engine = engine_of(name);

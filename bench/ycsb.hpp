@@ -12,10 +12,13 @@
 #include <string>
 #include <vector>
 
+#include "options.hpp"
+
 namespace bench {
 
 /// What is not given is as the workload has it.
 struct ycsb_options {
+  option_names given;
   std::vector<std::string> engines = {"spolia"};
   std::vector<std::string> versions;               ///< of the store; none given: all
   std::vector<std::string> indexes = {"probing"};  ///< of the store: kinds of its hash index
@@ -41,6 +44,8 @@ struct ycsb_options {
   std::string directory;                             ///< empty: in memory, if there is such a place
   bool checkpoint = false;                           ///< one is taken in the midst of the trial
   double seconds = 1;
+  std::optional<double> warm_up;   ///< seconds of the same work before the measured time
+  bool paper_size = false;         ///< rows and threads as the paper has them, unless given
   std::uint64_t transactions = 0;  ///< of each thread, instead of a time
   std::uint32_t trials = 1;
   std::uint64_t seed = 1;
@@ -53,11 +58,12 @@ std::vector<std::string> ycsb_engine_names();
 /// What --scan may be.
 inline constexpr std::array<const char*, 2> ycsb_scans = {"rows", "query"};
 
-/// Throws usage_error if the numbers make no sense.
-void check(const ycsb_options&);
+/// Completes the options. Throws usage_error if the numbers make no sense, or nothing that was
+/// chosen can honour what was given.
+void settle(ycsb_options&);
 
 /// Runs each trial over each storage, engine and level of durability in turn, and gives each record
-/// to `take`.
+/// to `take`. Precondition: settle() has been called.
 void run_ycsb(const ycsb_options&, const std::function<void(const nlohmann::json&)>& take);
 
 }  // namespace bench

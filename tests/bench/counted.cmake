@@ -5,8 +5,15 @@ set(strings "${CMAKE_CURRENT_BINARY_DIR}/counted_strings.txt")
 string(REPEAT "a\nbe\nsea\ndeed\n" 30 text)
 file(WRITE "${strings}" "${text}")
 foreach(test IN ITEMS contention set allocate read hot insert remove strings mixed destroy parts stream burst)
+  set(more)
+  if(NOT test MATCHES "contention|set|allocate|stream")
+    list(APPEND more --keys 100)
+  endif()
+  if(test MATCHES "strings|mixed")
+    list(APPEND more --strings "${strings}")
+  endif()
   execute_process(COMMAND "${BENCH}" counted --test ${test} --pointers private,atomic,std-atomic
-                          --threads 1,2 --seconds 0.01 --trials 1 --keys 100 --strings "${strings}"
+                          --threads 1,2 --seconds 0.01 --trials 1 ${more}
                   RESULT_VARIABLE code OUTPUT_VARIABLE out ERROR_VARIABLE complaint)
   if(NOT code EQUAL 0)
     message(FATAL_ERROR "exit code ${code}: ${complaint}")

@@ -10,7 +10,7 @@ include("${CMAKE_CURRENT_LIST_DIR}/run.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/contract.cmake")
 
 function(check_fields line)
-  take_fields("${line}" kind workload index versions hold threads rows durability warm_up checkpoint ballast
+  take_fields("${line}" kind workload index versions hold threads rows durability warm_up_s checkpoint ballast
                 age seconds seed trial trials elapsed_s transactions tx_per_s tx_per_cpu_s conflicts latency_ns_p50
                 latency_ns_p99 latency_ns_p999 latency_ns_max samples first_row_ns_p50 first_row_ns_max
                 old_read_ns_p50 old_read_ns_max old_scan_ns_p50 old_scan_ns_max
