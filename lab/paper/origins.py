@@ -32,7 +32,7 @@ WHOLE = {**MOST, "drawn": "all of 5 s"}
 # ---- MV-RLU
 
 STMS = "RLU with ORDO, versioned programming, SwissTM"
-LISTS = f"the list has 500 items in place of 10,000; {STMS}"
+LISTS = f"the list has 500 items in place of 10,000, but with --full; {STMS}"
 TABLES = "versioned programming, SwissTM, the HP-Harris hash table"
 HASHES = {"structures": "hash table", "buckets": "1,000"}
 
@@ -54,8 +54,7 @@ YCSB = {"rows of each thread": "1,000", "columns": "10", "bytes a column": "8",
 TPCC = {"warehouses": "one of each thread", "items": "100,000",
         "customers of a district": "3,000"}  # fmt: skip
 STEAM = "Steam's own memory, faulted in before"
-COLD = "a warm-up: trials measure from the first transaction on"
-SMALL = f"{STEAM}; {COLD}; full size: fewer items and customers"
+SMALL = f"{STEAM}; full size, but with --full: fewer items and customers"
 
 # ---- Multiversion GC
 
@@ -63,7 +62,7 @@ APART = {"threads": "40 that update, 40 with reads of 16 keys, 40 with longer re
          "least keys of a read": "16", "updates": "100 %"}  # fmt: skip
 MIXED = {"threads": "up to above 128", "updates": "50 %", "read transactions, %": "1",
          "least keys of a read": "1,024", "most keys of a read": "1,024"}  # fmt: skip
-POINTS = "ranges: a read asks for single keys, drawn as updates draw theirs; a warm-up"
+POINTS = "ranges: a read asks for single keys, drawn as updates draw theirs"
 ONE_PAIR = f"{POINTS}; buckets of one pair"
 NO_RANGES = f"{POINTS}; throughput as a picture: it is in the table"
 
@@ -104,28 +103,28 @@ ORIGINS: dict[str, Origin] = {
                                                 "keys drawn": "Zipf, theta from 0 on"}, TABLES),
     "sections-cumulative": Origin(MVRLU, "Figure 8", {"structures": "list", "threads": "336"},
                                   "ORDO as the first feature: it comes last; the list has 500 "
-                                  "items in place of 10,000"),
+                                  "items in place of 10,000, but with --full"),
     "sections-features": Origin(MVRLU, "Figure 8", {"structures": "list", "threads": "336"},
                                 "steps: here one feature is left out at a time; the list has 500 "
-                                "items in place of 10,000"),
+                                "items in place of 10,000, but with --full"),
     "sections-pareto": Origin(MVRLU, "Figure 1", {
         **HASHES, "keys": "1,000 items", "updates": "10 %",
         "keys drawn": "80–20 Pareto"}, TABLES),
     "sections-records": Origin(MVRLU, "Figure 9", {
         "keys": "", "keys drawn": "", "rows drawn": "Zipf 0.7", "rows": "not said",
-        "operations of a transaction": "not said"}, "Silo, TicToc, Hekaton; a warm-up"),
+        "operations of a transaction": "not said"}, "Silo, TicToc, Hekaton"),
     "sections-cache": Origin(MVRLU, "Figure 10", {"keys": "1 GB of data", "updates": "2, 20 %"},
                              "a changed Kyoto Cabinet; its lock for everything; 1 GB"),
     "sections-over-time": Origin(MVRLU, "Section 6", {"updates": ""}),
     "one-shot-2": Origin(ONESHOT, "Figure 2", {**YCSB, "rows drawn": "Zipf 0.5"},
-                         f"{STEAM}; {COLD}"),
+                         STEAM),
     "one-shot-10": Origin(ONESHOT, "Figure 10", {**YCSB, "threads": "1 to 28",
-                                                 "rows drawn": "not said"}, f"{STEAM}; {COLD}"),
+                                                 "rows drawn": "not said"}, STEAM),
     "one-shot-11": Origin(ONESHOT, "Figure 11", {**TPCC, "threads": "1 to 28",
                                                  "mix": "NewOrder and Payment; all five"}, SMALL),
     "one-shot-12": Origin(ONESHOT, "Figure 12", {
         **YCSB, "columns": "1", "operations of a transaction": "several", "updates": "not said",
-        "rows drawn": "not said"}, f"{STEAM}; {COLD}"),
+        "rows drawn": "not said"}, STEAM),
     "one-shot-13": Origin(ONESHOT, "Figure 13", {
         **TPCC, "threads": "13", "threads that scan": "1"}, SMALL),
     "one-shot-14": Origin(ONESHOT, "Figure 14", {

@@ -27,6 +27,9 @@ class Scale:
     combinations: frozenset[tuple[str, str, str]]
     rivals: tuple[tuple[str, str, str], ...] = ()
     storages: tuple[str, ...] = ()
+    paper: bool = False
+    """Whether commands have the paper's sizes where this machine's are smaller; its numbers of
+    threads are always this machine's."""
 
     @property
     def allocator(self) -> str:
@@ -46,6 +49,10 @@ class Scale:
     def short(self) -> str:
         """Seconds of a trial of those commands that are many."""
         return f"{0.3 * self.seconds:g}"
+
+    def sizes(self, *here: str) -> tuple[str, ...]:
+        """Of a command: the paper's, or those that are usual here."""
+        return ("--paper-size",) if self.paper else here
 
     def cell(self, structure: str, series: tuple[str, str], threads: int, **more) -> Cell:
         values = {"keys": self.keys, "update": 100, "seconds": self.seconds,

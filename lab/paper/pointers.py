@@ -70,8 +70,9 @@ def _object_commands(scale: Scale) -> list[tuple[str, ...]]:
 
 
 def _map_commands(scale: Scale) -> list[tuple[str, ...]]:
-    # The paper's 100,000 keys, where nothing was said of their number.
-    return [_counted(scale, test, "--structure", structure, "--keys", str(scale.keys // 2))
+    # The paper's 100,000 keys to read, where nothing was said of their number.
+    keys = scale.sizes("--keys", str(scale.keys // 2))
+    return [_counted(scale, test, "--structure", structure, *keys)
             for test, structure in product(MAP_TESTS, MAPS)]  # fmt: skip
 
 

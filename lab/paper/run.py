@@ -76,6 +76,7 @@ def scale_of(bench: Bench, wishes: Wishes, cores: int) -> Scale:
         combinations=catalogue.combinations,
         rivals=catalogue.rivals,
         storages=catalogue.storages,
+        paper=wishes.full,
     )
 
 

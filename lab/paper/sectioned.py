@@ -50,7 +50,7 @@ def page(key: str, name: str, title: str, paper: str, commands: Commands, show: 
 
 def command(scale: Scale, structure: str, sync: str, threads: int, update: int, *more: str,
             seconds: str = "") -> tuple[str, ...]:  # fmt: skip
-    keys = () if "--keys" in more else ("--keys", str(KEYS[structure]))
+    keys = () if "--keys" in more else scale.sizes("--keys", str(KEYS[structure]))
     return ("rlu", "--structure", structure, "--sync", sync, "--threads", str(threads),
             *keys, "--update", str(update), "--seconds", seconds or scale.short,
             *more)  # fmt: skip

@@ -31,8 +31,8 @@ def _ycsb(scale: Scale, threads: int, *more: str) -> tuple[str, ...]:
 
 
 def _tpcc(scale: Scale, threads: int, *more: str) -> tuple[str, ...]:
-    return ("tpcc", *SMALL, "--threads", str(threads), "--seconds", f"{scale.seconds:g}",
-            *more)  # fmt: skip
+    return ("tpcc", *scale.sizes(*SMALL), "--threads", str(threads),
+            "--seconds", f"{scale.seconds:g}", *more)  # fmt: skip
 
 
 # ---- records

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -322,6 +323,16 @@ def test_separate_work_draws_keys_as_the_paper_prints_it():
     for entry in (entry for entry in PAGES if entry.key in ("snapshots-tree", "snapshots-hash")):
         for words in entry.commands(SCALE):
             assert words[words.index("--theta") + 1] == "0.99"
+
+
+def test_a_full_run_has_the_papers_sizes():
+    usual, full = ([words for entry in PAGES for words in entry.commands(scale)]
+                   for scale in (SCALE, replace(SCALE, paper=True)))  # fmt: skip
+    assert not any("--paper-size" in words for words in usual)
+    large = [words for words in full if "--paper-size" in words]
+    assert {words[0] for words in large} == {"counted", "rlu", "tpcc"}
+    assert not any({"--keys", "--items", "--customers"} & {*words} for words in large)
+    assert all("--threads" in words for words in large), "as many as this machine has"
 
 
 def test_pages_are_found_by_paper_and_figure_and_say_how_they_differ(tmp_path):
