@@ -221,6 +221,10 @@ def duration_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
     return values, [duration(value) for value in values]
 
 
+# Of the largest of a picture's figures: what differs by less is drawn as if it were the same.
+ALIKE = 1e-9
+
+
 def log_ticks(low: float, high: float, text) -> tuple[list[float], list[str]]:
     """Ticks 1, 2, 5 of each decade, thinned to one a decade over a long range; over a range so
     short that it holds less than two of them, ticks at even distances."""
@@ -229,12 +233,12 @@ def log_ticks(low: float, high: float, text) -> tuple[list[float], list[str]]:
     steps = (1, 2, 5) if math.log10(high / low) < 1.6 else (1,)
     values = [step * 10.0**power for power in range(first, last + 1) for step in steps]
     if sum(low <= value <= high for value in values) < 2:
-        values = [value for value in even_ticks(high, (high - low) / 4) if value >= low]
+        values = even_ticks(high, max((high - low) / 4, high * ALIKE), low)
     return values, [text(value) for value in values]
 
 
-def even_ticks(high: float, distance: float) -> list[float]:
-    """From 0 to `high`, in round steps of about `distance`, or more."""
+def even_ticks(high: float, distance: float, low: float = 0) -> list[float]:
+    """From `low` to `high`, in round steps of about `distance`, or more."""
     size = 10 ** math.floor(math.log10(distance)) if distance > 0 else 1
     step = next(s * size for s in (1, 2, 2.5, 5, 10) if s * size >= distance)
-    return [step * number for number in range(int(high / step) + 1)]
+    return [step * number for number in range(math.ceil(low / step), int(high / step) + 1)]

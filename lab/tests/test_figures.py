@@ -91,6 +91,14 @@ def test_a_logarithmic_axis_has_at_least_two_ticks(low, high, shown):
     assert inside == shown
 
 
+@pytest.mark.parametrize("apart", [0.0, 1e-16, 1e-12, 1e-7, 1e-3])
+def test_a_logarithmic_axis_of_figures_that_are_nearly_equal_has_few_ticks(apart):
+    high = 5e5
+    values, _ = look.log_ticks(high * (1 - apart), high, str)
+    assert len(values) <= 6
+    assert all(high * (1 - apart) * (1 - 1e-9) <= value <= high for value in values)
+
+
 def test_series_look_different_from_each_other():
     looks = {(s.light, s.marker) for s in look.KNOWN.values()}
     assert len(looks) == len(look.KNOWN)
