@@ -13,6 +13,7 @@ import os
 import random
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 STRUCTURES = ["abtree", "avl", "external_bst", "list"]
@@ -483,14 +484,9 @@ def main() -> int:
     return run_with(sys.argv[1:])
 
 
-def run_with(words, instead=None) -> int:
-    """`instead` takes the records in place of the file."""
-    if instead is not None:
-        kept, globals()["write"] = globals()["write"], instead
-        try:
-            return run_with(words)
-        finally:
-            globals()["write"] = kept
+@cache
+def command_line() -> argparse.ArgumentParser:
+    """Made once: it takes longer than a command's records."""
     parser = argparse.ArgumentParser(prog="spolia-bench")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list").add_argument("--json", default="-")
@@ -527,6 +523,18 @@ def run_with(words, instead=None) -> int:
             command.add_argument(option, default="-")
         for flag in ("--stall", "--detector", "--over-time"):
             command.add_argument(flag, action="store_true")
+    return parser
+
+
+def run_with(words, instead=None) -> int:
+    """`instead` takes the records in place of the file."""
+    if instead is not None:
+        kept, globals()["write"] = globals()["write"], instead
+        try:
+            return run_with(words)
+        finally:
+            globals()["write"] = kept
+    parser = command_line()
     options, unknown = parser.parse_known_args(words)
     if unknown and options.command not in LAYERS:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
