@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lab import look, words
-from lab.paper import arms
+from lab.paper import arms, factors
 from lab.stats import (
     DEFAULT,
     Config,
@@ -56,7 +56,7 @@ def _amortized_faster(ref) -> Claim:
     here = ", ".join(f"{look.scheme(s).title} {look.times(g.ratio)}" for s, g in gains)
     judged = [
         arms.of_configs(ref.find((s, "amortized")), ref.find((s, "batch")), "ops_per_s", "speed",
-                        factor=2.56 if s == "debra" else 1.0, varies=arms.RELEASE)
+                        factor=2.56 if s == "debra" else 1.0, varies=factors.RELEASE)
         for s, _ in gains
     ]  # fmt: skip
     return Claim(claim, paper, here, _verdict(judged))
@@ -98,7 +98,9 @@ def _pauses(configs) -> Claim:
     if change is None:
         return Claim(claim, paper, "–", MISSING)
     here = f"99.9 %: {look.times(change.ratio)} shorter amortized"
-    judged = arms.of_configs(pair[1], pair[0], "free_ns_p999", "pause, 99.9 %", varies=arms.RELEASE)
+    judged = arms.of_configs(
+        pair[1], pair[0], "free_ns_p999", "pause, 99.9 %", varies=factors.RELEASE
+    )
     return Claim(claim, paper, here, judged.verdict)
 
 
@@ -135,7 +137,9 @@ def _mimalloc(configs) -> Claim:
                 continue
             gains[name] = compare(*(c.ops_per_s for c in both))
             how = {"kind": LEVEL} if name == "mimalloc" else {}
-            judged.append(arms.of_configs(*both, "ops_per_s", "speed", varies=arms.RELEASE, **how))
+            judged.append(
+                arms.of_configs(*both, "ops_per_s", "speed", varies=factors.RELEASE, **how)
+            )
     if "mimalloc" not in gains or len(gains) < 2:
         return Claim(claim, paper, "–", MISSING)
     here = ", ".join(f"{name} {look.times(gain.ratio)}" for name, gain in sorted(gains.items()))

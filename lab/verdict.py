@@ -28,6 +28,8 @@ MISSING, MODEL, SHOWN = "not measured", "model", "shown"
 # Two arms are as good as equal if their ratio is certainly between 1 / EQUAL and EQUAL.
 EQUAL = 1.05
 CONFIDENCE = 0.95
+# Of each of two intervals that are to hold at once.
+TOGETHER = 1 - (1 - CONFIDENCE) / 2
 # Trials of each arm from which on an interval can end at all, at CONFIDENCE.
 FEWEST = 4
 
@@ -110,8 +112,25 @@ class Arm:
 
     @property
     def values(self) -> list[float]:
-        found = [self._of(record) for record in self.records]
-        return [value for value in found if value is not None and value >= 0]
+        return [value for value in map(self._of, self.records) if value is not None]
+
+    @property
+    def wrong(self) -> str:
+        """Why these values decide nothing: one of them cannot be, or a trial has none; empty: all
+        is well."""
+        for place, record in enumerate(self.records):
+            value = self._of(record)
+            if value is not None and not _possible(value):
+                return f"{self.name}: {self._field} of {_named(record, place)} is {value}"
+        lacking = len(self.records) - len(self.values)
+        if 0 < lacking < len(self.records):
+            return f"{self.name}: {lacking} of {len(self.records)} trials have no {self._field}"
+        return ""
+
+    @property
+    def _field(self) -> str:
+        field = self.value if isinstance(self.value, str) else self.value.__name__
+        return f"{field} by {self.per}" if self.per else field
 
     def _of(self, record: dict) -> float | None:
         value = record.get(self.value) if isinstance(self.value, str) else self.value(record)
@@ -119,6 +138,19 @@ class Arm:
             return value
         divisor = record.get(self.per)
         return value / divisor if divisor else None
+
+
+def _possible(value: object) -> bool:
+    """None of the figures that are compared is below zero."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and math.isfinite(value) and value >= 0
+
+
+def _named(record: dict, place: int) -> str:
+    lab = record.get("lab") or {}
+    if "cell" in lab:
+        return f"the record of {lab['cell']}, round {lab.get('round')},"
+    return f"record {place + 1}"
 
 
 @dataclass(frozen=True)
@@ -135,22 +167,61 @@ class Claim:
 
     @property
     def ratio(self) -> Interval:
-        if self.doubt:
+        return self.within(CONFIDENCE)
+
+    def within(self, confidence: float) -> Interval:
+        if self.doubted:
             return EVERYTHING
-        return interval(self.more.values, self.less.values)
+        return interval(self.more.values, self.less.values, confidence)
+
+    @property
+    def doubted(self) -> str:
+        return self.doubt or self.more.wrong or self.less.wrong
 
     @property
     def why(self) -> str:
         """What keeps it from being decided whatever the figures are; empty: nothing does."""
+        return self.too_few(CONFIDENCE)
+
+    def too_few(self, confidence: float) -> str:
         counts = [len(arm.values) for arm in (self.more, self.less)]
         few = "not measured" if min(counts) == 0 else ""
-        if not few and _rank(*counts, CONFIDENCE) == 0:
+        if not few and _rank(*counts, confidence) == 0:
             few = f"{min(counts)} trials decide nothing"
-        return self.doubt or few
+        return self.doubted or few
 
     @property
     def verdict(self) -> str:
         return UNDECIDED if self.why else judged(self.ratio, self.factor, self.kind)
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A sub-claim of two: the ratio of `many` is more than that of `few`, by any factor. Each of
+    the two intervals is so much wider that both hold at once."""
+
+    many: Claim
+    few: Claim
+    where: str = ""
+    doubt: str = ""
+    factor = 1.0
+    kind = MORE
+
+    @property
+    def ratio(self) -> Interval:
+        if self.why:
+            return EVERYTHING
+        many, few = (claim.within(TOGETHER) for claim in (self.many, self.few))
+        low = 0.0 if few.high == math.inf else _ratio(many.low, few.high)
+        return Interval(low, math.inf if many.high == math.inf else _ratio(many.high, few.low))
+
+    @property
+    def why(self) -> str:
+        return self.doubt or self.many.too_few(TOGETHER) or self.few.too_few(TOGETHER)
+
+    @property
+    def verdict(self) -> str:
+        return UNDECIDED if self.why else judged(self.ratio)
 
 
 @dataclass(frozen=True)
@@ -167,13 +238,13 @@ class Promise:
     @property
     def ratio(self) -> Interval:
         values = self.arm.values
-        if self.doubt or not values:
+        if self.why:
             return EVERYTHING
         return Interval(_ratio(self.most, max(values)), _ratio(self.most, min(values)))
 
     @property
     def why(self) -> str:
-        return self.doubt or ("" if self.arm.values else "not measured")
+        return self.doubt or self.arm.wrong or ("" if self.arm.values else "not measured")
 
     @property
     def verdict(self) -> str:
@@ -195,7 +266,7 @@ class Absent:
     verdict = UNDECIDED
 
 
-Sub = Claim | Promise | Absent
+Sub = Claim | Growth | Promise | Absent
 
 
 def judged(ratio: Interval, factor: float = 1.0, kind: str = MORE) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from lab import look, words
-from lab.paper import arms, blocks
+from lab.paper import arms, blocks, factors
 from lab.paper.found import Found, each
 from lab.paper.page import LARGE_BATCH, Page, Scale, Shown
 from lab.records import Located
@@ -48,7 +48,7 @@ def _figure_3(found: Found) -> Shown | None:
           and c.conditions.structure == "abtree"]  # fmt: skip
     claims = [arms.of_series(at, *BOTH, trials[0].record["threads"], "frees_over_100us",
                              "calls over 0.1 ms, of all", per="frees",
-                             varies=arms.RELEASE)]  # fmt: skip
+                             varies=factors.RELEASE)]  # fmt: skip
     threads = words.threads_text(trials[0].record["threads"])
     table = blocks.table(head, rows, f"Single calls of free · {threads}")
     return Shown([table, *[t for t in timelines if t]], here + ".", claims)
@@ -98,7 +98,7 @@ def _table_2(found: Found) -> Shown | None:
             f"{look.times(fewer[1] or 0)} as often"
         )
     title = f"DEBRA · {blocks.where(list(counted), True)}"
-    how = {"varies": arms.RELEASE}
+    how = {"varies": factors.RELEASE}
     claims = [
         arms.of_configs(plain[1], plain[0], "ops_per_s", "speed", factor=2.56, **how),
         arms.of_configs(plain[1], plain[0], "freed", "blocks freed", factor=2.56, **how),
@@ -162,7 +162,7 @@ def _figure_4(found: Found) -> Shown | None:
                    for s in BOTH)  # fmt: skip
     means = [Arm(f"{look.series_title(s)}: mean", _epochs_of(found, s, threads), mean_garbage)
              for s in BOTH]  # fmt: skip
-    how = {"varies": arms.RELEASE}
+    how = {"varies": factors.RELEASE}
     claims = [arms.claim(batch, ours, "the highest peak over the mean", **how),
               arms.level(means[1], means[0], "garbage in an epoch", **how)]  # fmt: skip
     return Shown([block for block in made if block], here + ".", claims)
@@ -217,7 +217,7 @@ def _table_3(found: Found) -> Shown | None:
             factor, kind = PAPER_FACTORS[name]
             claims.append(arms.of_configs(pair[1], pair[0], "ops_per_s", "speed", where=name,
                                           factor=factor, kind=kind,
-                                          varies=arms.RELEASE))  # fmt: skip
+                                          varies=factors.RELEASE))  # fmt: skip
         for place, config in enumerate(pair):
             c = counted[place] if counted else None
             rows.append([

@@ -3,67 +3,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from itertools import product
 
 from lab import look, words
+from lab.paper import factors
+from lab.paper.factors import ABSENT, NO_FACTOR, SCHEME, THREADS, WITHIN, Factor
 from lab.paper.found import Found, Series
 from lab.stats import Config, find
-from lab.verdict import LEVEL, MORE, Absent, Arm, Claim, Interval, Promise, Sub, Value
-
-# What of a trial's record was in force, and may not differ between two arms but where it is what
-# they compare.
-IN_FORCE = {
-    "structure": "the structure", "scheme": "the scheme", "release": "the release policy",
-    "threads": "the number of threads", "keys": "the keys", "theta": "the keys' distribution",
-    "update": "the updates", "seconds": "the length", "warm_up_s": "the warm-up",
-    "allocator": "the allocator", "bag": "the bag", "turn_us": "when threads give way",
-    "stall": "a stalled reader", "count": "counting", "trace": "tracing", "buckets": "the buckets",
-    "records": "the rows", "columns": "the columns", "warehouses": "the warehouses",
-}  # fmt: skip
-SCHEME = frozenset({"scheme", "release", "bag"})
-"""Schemes as they were published: each with its own way of freeing."""
-RELEASE = frozenset({"release"})
-NO_MORE: frozenset[str] = frozenset()
+from lab.verdict import LEVEL, MORE, Absent, Arm, Claim, Growth, Interval, Promise, Sub, Value
 
 
 def records_of(config: Config) -> tuple[dict, ...]:
     return tuple(trial.record for trial in config.trials)
 
 
-def unlike(more: Arm, less: Arm, varies: Collection[str]) -> str:
-    """Why two arms may not be compared: what differs besides what is compared; or one of them
-    freed nothing, so that it is a comparison with leaking."""
-    for field, name in IN_FORCE.items():
-        if field in varies:
-            continue
-        seen = [{_plain(r.get(field)) for r in arm.records} for arm in (more, less)]
-        if {None} in seen:  # one of them does not know such a thing
-            continue
-        if seen[0] and seen[1] and (seen[0] != seen[1] or len(seen[0]) > 1):
+def unlike(more: Arm, less: Arm, varies: Factor) -> str:
+    """Why two arms may not be compared; empty: they may. All conditions of their records have to
+    be the same, but for the factor that the claim names; and this has to differ. Nor is it a
+    comparison if one of them freed nothing, since that is leaking."""
+    if not more.records or not less.records:
+        return ""  # there is nothing to compare, which is said elsewhere
+    if varies is WITHIN:
+        return _unlike_within(more, less)
+    ones, others = (factors.values(arm.records) for arm in (more, less))
+    for name in sorted(ones.keys() | others.keys()):
+        seen = [values.get(name, {ABSENT}) for values in (ones, others)]
+        mixed = next((values for values in seen if len(values) > 1), None)
+        if mixed:
+            return f"{name} differs between trials of one arm: {_told(mixed)}"
+        if seen[0] != seen[1] and not varies.spares(name, *seen):
             return f"{name} differs, too: {_told(seen[0])} and {_told(seen[1])}"
+    if all(ones.get(name) == others.get(name) for name in varies.fields):
+        return f"these arms do not differ in {varies.name}"
     for arm in (more, less):
         if any(r.get("freed") == 0 and r.get("scheme") != "none" for r in arm.records):
             return f"{arm.name} freed nothing in a trial"
     return ""
 
 
-def _plain(value):
-    return value if value is None or isinstance(value, (str, int, float)) else str(value)
+def _unlike_within(more: Arm, less: Arm) -> str:
+    if len(more.records) != len(less.records) or any(
+        one is not other for one, other in zip(more.records, less.records, strict=True)
+    ):
+        return "two figures of different trials"
+    if more.value == less.value and more.per == less.per:
+        return f"these arms do not differ in {WITHIN.name}"
+    mixed = next(((name, values) for name, values in sorted(factors.values(more.records).items())
+                  if len(values) > 1), None)  # fmt: skip
+    return f"{mixed[0]} differs between trials of one arm: {_told(mixed[1])}" if mixed else ""
 
 
-def _told(values: Iterable) -> str:
-    return ", ".join(sorted(str(value) for value in values))
+def _told(values: Iterable[str]) -> str:
+    return ", ".join(sorted("nothing" if value == "null" else value for value in values))
 
 
 def claim(more: Arm, less: Arm, where: str = "", factor: float = 1.0, kind: str = MORE,
-          varies: Collection[str] = NO_MORE) -> Claim:  # fmt: skip
+          varies: Factor = NO_FACTOR) -> Claim:  # fmt: skip
     return Claim(more, less, where, factor, kind, unlike(more, less, varies))
+
+
+def grows(many: Claim, few: Claim, where: str, varies: Factor = THREADS) -> Growth:
+    """That what one way has over another is more at `many` than at `few`."""
+    doubts = (unlike(one, other, varies)
+              for one, other in ((many.more, few.more), (many.less, few.less)))  # fmt: skip
+    return Growth(many, few, where, next((doubt for doubt in doubts if doubt), ""))
 
 
 def of_configs(more: Config | None, less: Config | None, value: Value, what: str, *,
                where: str = "", factor: float = 1.0, kind: str = MORE, per: str = "",
-               varies: Collection[str] = SCHEME) -> Sub:  # fmt: skip
+               varies: Factor = SCHEME) -> Sub:  # fmt: skip
     """`what` names the figure."""
     if more is None or less is None:
         return Absent(what, where, "not measured", factor)
@@ -89,7 +98,7 @@ def of_threads(members: list[Config], series: Series, more: int, less: int, valu
     """One series at two numbers of threads, the first of which is to have more."""
     where = f"{words.threads_text(more)} against {less}"
     return of_configs(find(members, series, more), find(members, series, less), value, what,
-                      **{"where": where, "varies": {"threads"}, **how})  # fmt: skip
+                      **{"where": where, "varies": THREADS, **how})  # fmt: skip
 
 
 def where(records: Iterable[dict], **values) -> tuple[dict, ...]:
@@ -103,7 +112,7 @@ def arm(records: Iterable[dict], name: str, value: Value, per: str = "", **value
 
 def versus(records: Iterable[dict], by: str, more: str, less: str, value: Value, *,
            titles: dict[str, str] | None = None, told: str = "", factor: float = 1.0,
-           kind: str = MORE, per: str = "", varies: Collection[str] = NO_MORE,
+           kind: str = MORE, per: str = "", varies: Factor = NO_FACTOR,
            **at) -> Claim:  # fmt: skip
     """Two ways (values of the field `by`) where other fields have these values. More is better,
     or else the names are to be exchanged."""
@@ -120,8 +129,16 @@ def each(values: dict[str, Iterable]) -> list[dict]:
 
 
 def measured(claims: Iterable[Sub]) -> list[Sub]:
-    """Without those of which one arm was not run at all: rivals that are not installed."""
-    return [c for c in claims if not isinstance(c, Claim) or (c.more.records and c.less.records)]
+    """Those of which one arm was not run at all, a rival that is not installed, say, are said to be
+    absent, so that the page is not decided."""
+    return [_absent(c) if isinstance(c, Claim) and not (c.more.records and c.less.records) else c
+            for c in claims]  # fmt: skip
+
+
+def _absent(of: Claim) -> Absent:
+    gone = words.listed([arm.name for arm in (of.more, of.less) if not arm.records])
+    return Absent(f"{of.more.name} {'=' if of.kind == LEVEL else '>'} {of.less.name}", of.where,
+                  f"{gone}: not installed, or not run", of.factor)  # fmt: skip
 
 
 def promised(records: Iterable[dict], name: str, value: Value, most: float, where_text: str = "",
@@ -138,7 +155,7 @@ def told_ratio(ratio: Interval) -> str:
     return f"{look.times(ratio.low)} to {look.times(ratio.high)}"
 
 
-def level(more: Arm, less: Arm, where_text: str = "", varies: Collection[str] = NO_MORE) -> Claim:
+def level(more: Arm, less: Arm, where_text: str = "", varies: Factor = NO_FACTOR) -> Claim:
     return claim(more, less, where_text, kind=LEVEL, varies=varies)
 
 

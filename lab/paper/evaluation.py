@@ -5,7 +5,7 @@ amortized for all of them), on three structures, and under each allocator."""
 from __future__ import annotations
 
 from lab import charts, legends, look, words
-from lab.paper import arms, blocks
+from lab.paper import arms, blocks, factors
 from lab.paper.amortizing import PAPER_FACTORS as DEBRA_GAINS
 from lab.paper.found import Found
 from lab.paper.page import LARGE_BATCH, Page, Scale, Shown
@@ -258,7 +258,7 @@ def _gained(members: list[Config], schemes: list[str], threads: int) -> list[Sub
     """Amortized freeing against batches, of each scheme."""
     return [
         arms.of_series(members, (scheme, "amortized"), (scheme, "batch"), threads, "ops_per_s",
-                       "speed", factor=GAINS.get(scheme, 1.0), varies=arms.RELEASE,
+                       "speed", factor=GAINS.get(scheme, 1.0), varies=factors.RELEASE,
                        kind=LEVEL if scheme == NONE_GAINED else MORE,
                        where=words.threads_text(threads))
         for scheme in schemes
@@ -303,7 +303,7 @@ def _allocators(found: Found) -> Shown | None:
                 claims.append(arms.of_series(members, ("debra", "amortized"), ("debra", "batch"),
                                              found.full(members), "ops_per_s", "speed", where=name,
                                              factor=factor, kind=kind,
-                                             varies=arms.RELEASE))  # fmt: skip
+                                             varies=factors.RELEASE))  # fmt: skip
     if len(gains) < 2:
         return None
     schemes = sorted({s for g in gains.values() for s in g}, key=lambda s: look.sort_key((s, "")))

@@ -5,7 +5,7 @@ read."""
 from __future__ import annotations
 
 from lab import charts, legends, look, words
-from lab.paper import arms, blocks
+from lab.paper import arms, blocks, factors
 from lab.paper.evaluation import TEN
 from lab.paper.found import Found, each
 from lab.paper.page import LARGE_BATCH, Page, Scale, Shown, one_trial
@@ -61,7 +61,7 @@ def _events(found: Found) -> Shown | None:
     title = "Calls of free; flushes, locks and remote frees in a thousand"
     claims = [
         arms.of_series(at, (scheme, "batch"), (scheme, "amortized"), full, "allocator_flushes",
-                       "flushes a free", per="frees", varies=arms.RELEASE)
+                       "flushes a free", per="frees", varies=factors.RELEASE)
         for scheme in sorted({c.scheme for c in at} - {"none"})
     ]  # fmt: skip
     return Shown([*made, blocks.table(head, rows, title)], here + ".", claims)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from lab import look
 from lab.legends import parts as part_chips
-from lab.paper import arms, blocks
+from lab.paper import arms, blocks, factors
 from lab.paper.found import Found
 from lab.paper.page import Page, Scale, Shown, one_trial
 from lab.stats import Comparison, Spread, compare, spread
@@ -87,8 +87,8 @@ def _kept_claims(records: list[dict], **values) -> list[Claim]:
         for field, what in (("tx_per_s", "speed"), ("first_row_ns_p50", "first row by an index"))
     )
     return [
-        arms.claim(*speeds, told, KEPT, BOUND),
-        arms.claim(*reversed(reads), told, 1 / LONGER, BOUND),
+        arms.claim(*speeds, told, KEPT, BOUND, factors.HOLD),
+        arms.claim(*reversed(reads), told, 1 / LONGER, BOUND, factors.HOLD),
     ]  # fmt: skip
 
 
@@ -129,7 +129,7 @@ def dear_claim(records: list[dict], way: str, name: str, most: float) -> Claim:
     mine = arms.where(records, versions=DEFAULT)
     new, old = (arms.arm(mine, f"{name}, at the {told} snapshot", f"{age}_{way}_ns")
                 for age, told in (("new", "new"), ("old", "old")))  # fmt: skip
-    return arms.claim(new, old, DEFAULT, 1 / most, BOUND)
+    return arms.claim(new, old, DEFAULT, 1 / most, BOUND, factors.WITHIN)
 
 
 def cost_chart(

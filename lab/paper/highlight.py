@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from markupsafe import Markup
 
 from lab import charts
-from lab.verdict import Claim, Promise, Sub
+from lab.verdict import Claim, Growth, Promise, Sub
 
 MOST = 6
 FAINT = "@muted/0.45"
@@ -25,6 +25,7 @@ def spoken_of(claims: Iterable[Sub]) -> list[str]:
     for claim in claims:
         arms = (claim.more, claim.less) if isinstance(claim, Claim) else ()
         arms = (claim.arm,) if isinstance(claim, Promise) else arms
+        arms = (claim.many.more, claim.many.less) if isinstance(claim, Growth) else arms
         for arm in arms:
             counts.update({arm.name, *(name for record in arm.records for name in _names(record))})
     return [name for name, _ in counts.most_common()]

@@ -5,7 +5,7 @@ texts, in the store by each version storage, and in SQLite and DuckDB beside."""
 from __future__ import annotations
 
 from lab import look
-from lab.paper import arms, blocks
+from lab.paper import arms, blocks, factors
 from lab.paper.found import Found
 from lab.paper.held import DEFAULT, cost_chart, dear_claim, dearer, of
 from lab.paper.page import PEERS, Page, Scale, Shown, one_trial
@@ -36,7 +36,7 @@ def _beside_claim(records: list[dict], report: str, engine: str, most: float) ->
     """The default storage takes so many times as long as the engine at most."""
     theirs, ours = (arms.arm(records, f"{name}: {REPORTS[report]}", f"old_{report}_ns",
                              versions=name) for name in (engine, DEFAULT))  # fmt: skip
-    return arms.claim(theirs, ours, "at the old snapshot", 1 / most, BOUND)
+    return arms.claim(theirs, ours, "at the old snapshot", 1 / most, BOUND, factors.PEER)
 
 
 def _table(records: list[dict], way: str, names: list[str]) -> dict | None:
@@ -62,14 +62,14 @@ def _show(found: Found) -> Shown | None:
     here = f"The default storage, at the old snapshot against a new one: {told}."
     for engine, most in BESIDE.items():
         rivals = {r: c for r in REPORTS if (c := beside(records, r, engine))}
-        claims += [_beside_claim(records, r, engine, most) for r in rivals]
+        claims += [_beside_claim(records, r, engine, most) for r in REPORTS]
         if rivals:
             told = "; ".join(f"{REPORTS[r]} {look.times(c.ratio)}" for r, c in rivals.items())
             here += f" At the old one, of what {engine} takes there: {told}."
     drawn = (cost_chart(records, key, name, names, "old") for key, name in REPORTS.items())
     charts = [one for one in drawn if one]
     tables = [made for way in WAYS if (made := _table(records, way, names))]
-    return Shown([*charts, *tables], here, claims)
+    return Shown([*charts, *tables], here, arms.measured(claims))
 
 
 PAGES = [

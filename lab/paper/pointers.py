@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from itertools import product
 
 from lab import charts, legends, look, words
-from lab.paper import arms, blocks
+from lab.paper import arms, blocks, factors
 from lab.paper.found import Found
 from lab.paper.page import Page, Scale, Shown, one_trial
 from lab.stats import Spread, spread
@@ -234,7 +234,7 @@ def _objects(found: Found) -> Shown | None:
 def _faster(found: Found, one: str, other: str, factor: float = 1.0, kind: str = MORE,
             told: str = "", **at) -> Claim:  # fmt: skip
     return arms.versus(found.pointers, "pointer", one, other, "mops", titles=TITLES, factor=factor,
-                       kind=kind, told=told, **at)  # fmt: skip
+                       kind=kind, told=told, varies=factors.POINTER, **at)  # fmt: skip
 
 
 def _containers(found: Found) -> Shown | None:
@@ -420,7 +420,8 @@ def _times(found: Found) -> Shown | None:
         counting, sweep, scan = (arms.arm(mine, PARTS[field], field)
                                  for field in ("count_ns", "sweep_ns", "scan_ns"))  # fmt: skip
         told = f"{TITLES[name]}, {words.threads_text(threads)}"
-        claims += [arms.claim(counting, sweep, told), arms.claim(sweep, scan, told)]
+        claims += [arms.claim(one, other, told, varies=factors.WITHIN)
+                   for one, other in ((counting, sweep), (sweep, scan))]  # fmt: skip
     return Shown(made, here, claims)
 
 

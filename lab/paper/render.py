@@ -11,7 +11,7 @@ from lab.paper.arms import told_ratio
 from lab.paper.catalogue import PAGES
 from lab.paper.found import Found
 from lab.paper.page import Page, Shown
-from lab.verdict import LEVEL, MISSING, MORE, Absent, Claim, Promise, Sub, tally
+from lab.verdict import LEVEL, MISSING, MORE, Absent, Claim, Growth, Promise, Sub, tally
 
 
 def pages(found: Found, figures, of_pages: dict[str, list[str]] | None = None) -> list[dict]:
@@ -103,6 +103,8 @@ def _what(claim: Sub) -> str:
         return claim.what
     if isinstance(claim, Promise):
         return f"{claim.arm.name} ≤ {look.number(claim.most)}"
+    if isinstance(claim, Growth):
+        return f"{claim.many.more.name} ÷ {claim.many.less.name}, growing"
     return f"{claim.more.name} {'=' if claim.kind == LEVEL else '>'} {claim.less.name}"
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from lab import charts, look, words
-from lab.paper import arms, blocks
+from lab.paper import arms, blocks, factors
 from lab.paper.found import Found
 from lab.paper.page import Page, Scale, Shown
 from lab.stats import Config, by_conditions, compare
@@ -12,8 +12,6 @@ from lab.verdict import Arm
 
 OWN = ("abtree", "avl", "external_bst", "list")
 DEFAULTS = (("token", "amortized"), ("robust_token", "amortized"))
-# Another library is another structure, another scheme and another way of freeing.
-ANOTHER = arms.SCHEME | {"structure", "turn_us"}
 
 
 def _is_rival(config: Config) -> bool:
@@ -61,7 +59,7 @@ def _rivals(found: Found) -> Shown | None:
             claims += [
                 arms.claim(Arm(_name(ours[0]), arms.records_of(ours[0]), "ops_per_s"),
                            Arm(_name(rival), arms.records_of(rival), "ops_per_s"),
-                           words.threads_text(rival.threads), varies=ANOTHER)
+                           words.threads_text(rival.threads), varies=factors.LIBRARY)
                 for rival in rivals
             ]  # fmt: skip
             told.append(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from lab import legends, look
 from lab.paper import arms, blocks
+from lab.paper.factors import SYNC, Factor
 from lab.paper.found import Found
 from lab.paper.page import Page, Scale, Shown, one_trial
 from lab.stats import Comparison, Spread, spread
@@ -71,10 +72,11 @@ def aborts(records: list[dict], **values) -> Spread | None:
 
 
 def faster(records: list[dict], one: str, other: str, value: str = "mops", by: str = "sync",
-           **at) -> Claim:  # fmt: skip
+           varies: Factor = SYNC, factor: float = 1.0, **at) -> Claim:  # fmt: skip
     """One way does more than another, where other fields have these values."""
     told = ", ".join(f"{name} {v}" for name, v in at.items())
-    return arms.versus(records, by, one, other, value, titles=TITLES, told=told, **at)
+    return arms.versus(records, by, one, other, value, titles=TITLES, told=told, varies=varies,
+                       factor=factor, **at)  # fmt: skip
 
 
 def from_to(gains: list[Comparison]) -> str:

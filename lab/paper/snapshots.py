@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from lab import charts, legends, look
-from lab.paper import arms, blocks
+from lab.paper import arms, blocks, factors
 from lab.paper.found import Found
 from lab.paper.page import Page, Shown, one_trial
 from lab.verdict import Sub
@@ -135,7 +135,8 @@ def _claims(records: list[dict]) -> list[Sub]:
                 for what, share in (("versions", versions_share), ("bytes", bytes_share))
             ]
             claims.append(arms.versus(mine, "collector", EPOCHS, collector, "versions_live",
-                                      told=f"{told}: versions at the end"))  # fmt: skip
+                                      told=f"{told}: versions at the end",
+                                      varies=factors.COLLECTOR))  # fmt: skip
     return claims
 
 

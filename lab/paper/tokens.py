@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from lab import look, words
-from lab.paper import arms, blocks
+from lab.paper import arms, blocks, factors
 from lab.paper.found import Found, Series, ratio
 from lab.paper.page import Page, Scale, Shown
 from lab.records import Located
@@ -104,7 +104,7 @@ def _grows(trials: list[Located], kind: str = MORE) -> Sub:
     records = tuple(t.record for t in trials if t.record["threads"] == threads)
     return arms.claim(Arm("garbage, last quarter", records, late_garbage),
                       Arm("garbage, second quarter", records, early_garbage),
-                      kind=kind)  # fmt: skip
+                      kind=kind, varies=factors.WITHIN)  # fmt: skip
 
 
 def _overlap(line) -> float:

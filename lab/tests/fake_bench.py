@@ -435,7 +435,8 @@ def lineitem_records(name: str, dearer: float) -> list[dict]:
     if name in ("sqlite", "duckdb"):
         costs = {way: ns * 2 for way, ns in costs.items() if not way.endswith("rows")}
     return [
-        {"versions": name, "trial": trial, **{f"new_{way}_ns": ns for way, ns in costs.items()},
+        {"versions": name, "engine": name if name in ("sqlite", "duckdb") else "spolia",
+         "trial": trial, **{f"new_{way}_ns": ns for way, ns in costs.items()},
          **{f"old_{way}_ns": ns * dearer for way, ns in costs.items()}}
         for trial in range(3)
     ]  # fmt: skip

@@ -34,17 +34,17 @@ def of_page(entry, folder):
             elif cell.trace:
                 lab["trace"] = "gone"
             trials.append(Located({**made.record(number), "lab": lab}, folder / "paper.jsonl"))
+    made = [of_command(command) for command in entry.commands(SCALE)]
     for number in range(TRIALS):
-        for command in entry.commands(SCALE):
-            records += [{**r, "trial": number, "lab": {"page": entry.key}}
-                        for r in of_command(command)]  # fmt: skip
+        records += [{**r, "trial": number, "lab": {"page": entry.key}}
+                    for some in made for r in some]  # fmt: skip
     return SimpleNamespace(trials=trials, records=records)
 
 
 def of_command(command) -> list[dict]:
     """One trial's records."""
     if command[0] == page.PEERS:
-        return [{"kind": "reports", **fake_bench.lineitem_records(name, 1)[0]}
+        return [{"kind": "reports", "threads": 2, **fake_bench.lineitem_records(name, 1)[0]}
                 for name in ("sqlite", "duckdb")]  # fmt: skip
     return [r for r in fake_bench.records_of(command) if not r.get("trial")]
 
@@ -54,10 +54,14 @@ def shown(entry, data, numbered: dict | None = None):
     trials = [Located(dict(t.record), t.path) for t in data.trials]
     records = [dict(r) for r in data.records]
     for number, record in enumerate([t.record for t in trials] + records):
-        record["number"] = number
+        record["lab"] = {**record["lab"], "number": number}
         if numbered is not None:
             numbered[number] = record
     return entry, trials, records
+
+
+def number_of(record: dict) -> int:
+    return record["lab"]["number"]
 
 
 def view(entry, trials, records):
