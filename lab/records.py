@@ -99,6 +99,7 @@ class Store:
             raise LabError(f"another sweep is writing {path}; give another --out") from error
         self._drop_torn_line()
         self.records = read_lines(path)
+        self._drop_torn_pass()
 
     def __enter__(self) -> Store:
         return self
@@ -110,6 +111,26 @@ class Store:
         content = self.path.read_bytes()
         if content and not content.endswith(b"\n"):
             self._file.truncate(content.rfind(b"\n") + 1)
+
+    def _drop_torn_pass(self) -> None:
+        """The last pass, if some of its records were cut off as whole lines: those that are there
+        say how many there were to be."""
+        last = (self.records[-1].get("lab") or {}) if self.records else {}
+        there = 0
+        for record in reversed(self.records):
+            lab = record.get("lab") or {}
+            if (lab.get("cell"), lab.get("round")) != (last.get("cell"), last.get("round")):
+                break
+            there += 1
+        if there >= last.get("records", 1):
+            return
+        lines = self.path.read_bytes().splitlines(keepends=True)
+        left = len(lines)
+        while there:  # empty lines are no records
+            left -= 1
+            there -= bool(lines[left].strip())
+        self._file.truncate(len(b"".join(lines[:left])))
+        self.records = read_lines(self.path)
 
     def finished(self) -> set[tuple[str, int]]:
         """Which cell has been run in which round."""

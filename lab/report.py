@@ -184,8 +184,11 @@ def method(records: list[dict], configs: list[Config], failures: list[dict],
         warnings.append("Each configuration ran only once: no difference here is proven.")
     if alike:
         facts.append(("Equal pairs", alike.told()))
-        if not alike.well:
+        if alike.speaks and not alike.well:
             warnings.append("Identical code came out different too often: no verdict holds here.")
+        elif alike.fails:
+            warnings.append("Too few pairs of identical code have trials enough: this run has not "
+                            "passed its own check.")  # fmt: skip
     told = [f"{_failed_name(entry)}: {entry.get('failure')}" for entry in failures]
     return {"facts": facts, "warnings": warnings, "failures": told, "trials": _range(counts)}
 

@@ -170,6 +170,7 @@ class _Runner:
             "cell": cell.hash(),
             "round": round_number,
             "build": self.build,
+            "machine": machine(),
             "configuration": cell.configuration(),
             "command": trial.command,
             "took_s": round(spent, 3),

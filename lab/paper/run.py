@@ -128,6 +128,7 @@ class Work:
     budget_s: float = 60 * MINUTES
     pages: dict[str, list[str]] = field(default_factory=dict)  # of each page the keys of its own
     twins: list[tuple[str, str]] = field(default_factory=list)  # keys of identical code
+    whole: bool = True  # all pages
 
     def names(self) -> list[str]:
         return [one.key() for one in self.commands] + [cell.hash() for cell in self.cells]
@@ -155,6 +156,7 @@ def work_of(pages: Iterable[Page], scale: Scale, wishes: Wishes) -> Work:
         [*commands, *(one for one in again if isinstance(one, Command))],
         wishes.rounds, wishes.seed, wishes.budget_s, own,
         [(_name(replace(one, twin=False)), _name(one)) for one in again],
+        not wishes.only,
     )  # fmt: skip
 
 
@@ -224,9 +226,9 @@ def run(bench: Bench, out: Path, work: Work, console: Console) -> bool:
             outcome = sweep.together(outcome, part)
             outcome = sweep.together(outcome, _commands(bench, store, work, number, end, console))
         sweep.summarise(outcome, lambda text: console.print(text, highlight=False))
-        alike = twins.compared(work.twins, store.records)
+        alike = twins.compared(work.twins, store.records, work.whole)
         console.print(f"{alike.told()}", highlight=False)
-    return not outcome.failed and alike.well
+    return not outcome.failed and not alike.fails
 
 
 def _commands(bench: Bench, store: Store, work: Work, number: int, end: float,
@@ -268,8 +270,8 @@ def _measure(bench: Bench, store: Store, command: Command, number: int, seed: in
         records = [] if failure else read_lines(target)
     took = time.monotonic() - begin
     lab = {"cell": command.key(), "round": number, "page": command.page, "command": words,
-           "build": bench.fingerprint(), "took_s": round(took, 3),
-           "others_cores": others.cores(took)}  # fmt: skip
+           "machine": sweep.machine(), "records": len(records), "build": bench.fingerprint(),
+           "took_s": round(took, 3), "others_cores": others.cores(took)}  # fmt: skip
     if not failure and not records:
         failure = "the program wrote no record"
     wrong = {r["allocator"] for r in records if r.get("allocator")} - {command.allocator}
@@ -288,7 +290,12 @@ def _write_manifest(out: Path, results: Path, work: Work) -> None:
     path = out / MANIFEST
     before = read_manifest(out)
     pages = before["pages"] if before.get("results") == results.name else {}
-    made = {"results": results.name, "pages": {**pages, **work.pages}, "twins": work.twins}
+    made = {
+        "results": results.name,
+        "pages": {**pages, **work.pages},
+        "twins": work.twins,
+        "whole": work.whole,
+    }
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(made))
     partial.replace(path)
@@ -305,6 +312,7 @@ def report(out: Path, title: str) -> Path:
     results = out / manifest.get("results", "none")
     if not results.is_file():
         raise LabError(f"no results in {out}; run './dev lab paper' first")
-    alike = twins.compared(manifest.get("twins", ()), read_lines(results))
+    alike = twins.compared(manifest.get("twins", ()), read_lines(results),
+                           manifest.get("whole", True))  # fmt: skip
     write_report([results], page, title, of_pages=manifest["pages"], alike=alike)
     return page

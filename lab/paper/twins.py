@@ -22,14 +22,26 @@ SPEEDS = ("ops_per_s", "mops", "tx_per_s", "updates_per_s")
 class Outcome:
     pairs: int  # with trials enough
     apart: int
+    whole: bool = True  # of a run of all pages
+
+    @property
+    def speaks(self) -> bool:
+        return self.pairs >= ENOUGH
 
     @property
     def well(self) -> bool:
-        return self.pairs < ENOUGH or self.apart <= MOST * self.pairs
+        return self.speaks and self.apart <= MOST * self.pairs
+
+    @property
+    def fails(self) -> bool:
+        """A run of some pages cannot have pairs enough; a run of all pages has to."""
+        return not self.well and (self.whole or self.speaks)
 
     def told(self) -> str:
-        if not self.pairs:
-            return "no pair of identical code has trials enough"
+        if not self.speaks:
+            left = (f"{self.pairs} pairs of identical code have trials enough, of {ENOUGH} from "
+                    "which on the check of equal pairs speaks")  # fmt: skip
+            return f"{left}: a run of all pages fails it" if self.whole else left
         return (f"{self.apart} of {self.pairs} pairs of identical code were set apart, of which "
                 f"{1 - CONFIDENCE:.0%} is to be expected and {MOST:.0%} allowed")  # fmt: skip
 
@@ -41,7 +53,8 @@ def spread_over(items: list, most: int = PAIRS) -> list:
     return [items[place * len(items) // most] for place in range(most)]
 
 
-def compared(pairs: Iterable[tuple[str, str]], records: Iterable[dict]) -> Outcome:
+def compared(pairs: Iterable[tuple[str, str]], records: Iterable[dict],
+             whole: bool = True) -> Outcome:  # fmt: skip
     """`pairs` are names of cells or commands and of their twins."""
     values: dict[str, dict[int, float]] = {}
     for record in records:
@@ -55,4 +68,4 @@ def compared(pairs: Iterable[tuple[str, str]], records: Iterable[dict]) -> Outco
         if min(len(ones), len(others)) > FEWEST:
             known += 1
             apart += interval(ones, others, CONFIDENCE).without_one
-    return Outcome(known, apart)
+    return Outcome(known, apart, whole)

@@ -390,7 +390,28 @@ def test_identical_code_is_compared_and_the_run_checks_itself():
     assert (outcome(2).apart, outcome(2).well) == (2, True)
     assert (outcome(3).apart, outcome(3).well) == (3, False)
     assert "3 of 48 pairs" in outcome(3).told()
-    assert twins.compared(work.twins, []).told() == "no pair of identical code has trials enough"
+    assert (outcome(0).fails, outcome(3).fails) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "apart", "whole", "speaks", "well", "fails"),
+    [
+        (0, 0, True, False, False, True), (39, 0, True, False, False, True),
+        (40, 2, True, True, True, False), (40, 3, True, True, False, True),
+        (0, 0, False, False, False, False), (39, 9, False, False, False, False),
+        (40, 3, False, True, False, True),
+    ],
+)  # fmt: skip
+def test_a_check_of_too_few_pairs_does_not_speak(pairs, apart, whole, speaks, well, fails):
+    found = twins.Outcome(pairs, apart, whole)
+    assert (found.speaks, found.well, found.fails) == (speaks, well, fails)
+    assert ("from which on the check" in found.told()) == (not speaks)
+    assert ("a run of all pages fails it" in found.told()) == (fails and not speaks)
+
+
+def test_a_run_of_all_pages_is_told_from_one_of_some():
+    assert run.work_of(run.chosen(()), SCALE, run.Wishes()).whole
+    assert not run.work_of(run.chosen(("table",)), SCALE, run.Wishes(only=("table",))).whole
 
 
 def test_time_is_told_by_passes(tmp_path):
