@@ -16,7 +16,7 @@ from lab.bench import DEFAULT_BENCH, ROOT, Bench
 from lab.errors import LabError
 from lab.matrix import LIMITS, Matrix, Plan, check_matrix, check_number, expand, read_toml
 from lab.paper import run as paper
-from lab.records import Store, read_lines
+from lab.records import Store
 from lab.report import write_report
 
 OUT = ROOT / "build" / "lab"
@@ -171,18 +171,14 @@ def paper_command(listing, dry_run, out, bench, only, threads, **wishes) -> None
     for count in threads or ():
         check_number("threads", count)
     wanted = paper.Wishes(**wishes, only=tuple(only or ()), threads=tuple(threads or ()))
-    program = Bench(bench)
-    scale = paper.scale_of(program, wanted, os.cpu_count() or 1)
-    work = paper.work_of(pages, scale, wanted)
+    cores = os.cpu_count() or 1
     if dry_run:
-        for cell in work.cells:
-            click.echo(f"{cell.hash()}  {cell.label()}")
-        for command in work.commands:
-            click.echo(f"{command.key()}  {' '.join(command.words)}")
-        results = paper.results_of(program, out)
-        before = read_lines(results) if results.is_file() else []
-        click.echo(paper.forecast(work, before))
+        built = Bench(bench) if bench.is_file() else None
+        for line in paper.dry_run(pages, built, out, wanted, cores):
+            click.echo(line)
         return
+    program = Bench(bench)
+    work = paper.work_of(pages, paper.scale_of(program, wanted, cores), wanted)
     console = Console(stderr=True)
     well = paper.run(program, out, work, console)
     page = paper.report(out, "The papers' evaluations on this machine")

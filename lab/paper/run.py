@@ -13,17 +13,18 @@ import math
 import random
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 
 from rich.console import Console
 
-from lab import allocators, sweep
-from lab.bench import Bench
+from lab import allocators, look, sweep
+from lab.bench import Bench, Catalogue
 from lab.errors import LabError, one_of
 from lab.matrix import Cell, Plan
-from lab.paper import twins
+from lab.paper import origins, twins
 from lab.paper.catalogue import PAGES
 from lab.paper.page import PEERS, Page, Scale
 from lab.records import Store, read_lines
@@ -36,6 +37,14 @@ WITHOUT_TRIALS, WITHOUT_SEED = ("announcements",), ("announcements", "counted", 
 COMPARED = ("rlu", "ycsb", "tpcc", "snapshots", "counted", "held")
 COMMAND_SECONDS = 900  # after which one command is given up
 MINUTES, FULL_MINUTES = 90, 480
+
+
+_OWN = ("abtree", "avl", "external_bst", "list")
+_RELEASES = ("batch", "amortized", "pooled")
+EVERYTHING = Catalogue(
+    _OWN, tuple(look.SCHEMES), _RELEASES,
+    frozenset(product(_OWN, look.SCHEMES, _RELEASES)), {},
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -62,8 +71,9 @@ class Wishes:
         return 60 * (self.minutes or usual)
 
 
-def scale_of(bench: Bench, wishes: Wishes, cores: int) -> Scale:
-    catalogue = bench.catalogue()
+def scale_of(bench: Bench | None, wishes: Wishes, cores: int) -> Scale:
+    """Without a program, as if it could run each scheme in each structure."""
+    catalogue = bench.catalogue() if bench else EVERYTHING
     each_core = (1, 4) if wishes.quick else (1, 2, 4, 8) if wishes.full else (1, 2, 4)
     swept = {1, *(cores * times for times in each_core)}
     usual = 0.3 if wishes.quick else 1.0 if wishes.full else 0.5
@@ -206,6 +216,29 @@ def forecast(work: Work, records: Iterable[dict]) -> str:
     if left is not None:
         told = f"about {minutes(left)}, by the passes that were measured"
     return f"{size}, {told}; at most {minutes(work.budget_s)}"
+
+
+def dry_run(pages: list[Page], bench: Bench | None, out: Path, wishes: Wishes,
+            cores: int) -> Iterator[str]:  # fmt: skip
+    """What would run, in lines: the pages with their figures, cells, commands, and how long."""
+    work = work_of(pages, scale_of(bench, wishes, cores), wishes)
+    if bench is None:
+        yield "no program is built: cells are listed of all schemes in all structures"
+    for page in pages:
+        origin = origins.ORIGINS.get(page.key)
+        figures = f"{origin.paper.name}, {origin.figures}" if origin else "of no paper"
+        yield f"{page.key:<26}{figures}: {page.title}"
+    for cell in work.cells:
+        yield f"{cell.hash()}  {cell.label()}"
+    for command in work.commands:
+        yield f"{command.key()}  {' '.join(command.words)}"
+    if bench:
+        known = [path for path in [results_of(bench, out)] if path.is_file()]
+    else:  # a cell has the same name whatever program it is of
+        known = sorted(out.glob("paper-*[0-9a-f].jsonl"), key=lambda path: path.stat().st_mtime)[
+            -1:
+        ]
+    yield forecast(work, [record for path in known for record in read_lines(path)])
 
 
 def run(bench: Bench, out: Path, work: Work, console: Console) -> bool:

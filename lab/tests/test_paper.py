@@ -4,13 +4,20 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lab import stats
+from lab.bench import ROOT
 from lab.matrix import Cell
 from lab.paper import (
     contention,
@@ -28,10 +35,10 @@ from lab.paper import (
 from lab.paper.catalogue import PAGES
 from lab.paper.found import Found
 from lab.paper.machine import Events, Machine, distinct, replay
-from lab.records import Located, load, read_lines
+from lab.records import Located, Store, load, read_lines
 from lab.report import KINDS, Figures
 from lab.tests import fake_bench
-from lab.tests.conftest import trial
+from lab.tests.conftest import FAKE, trial
 from lab.tests.made import SCALE, of_page, view
 from lab.tests.test_pointers import QUICK
 from lab.verdict import CONTRADICTED, SEEN
@@ -258,6 +265,78 @@ def test_a_dry_run_tells_all_and_leaves_nothing(lab, tmp_path):
     assert "--partitions 4" in done.stdout
     assert "is not known before the first" in done.stdout
     assert not (tmp_path / "out").exists()
+
+
+def test_a_dry_run_needs_no_program(lab, tmp_path):
+    out = tmp_path / "out"
+    asked = ("paper", "--only", "one-shot-14,table-1", "--trials", "1", "--seconds", "0.01",
+             "--out", out)  # fmt: skip
+    done = lab(*asked, "--dry-run", bench=tmp_path / "gone")
+    assert done.returncode == 0, done.stderr
+    assert "no program is built" in done.stdout
+    assert "Token-EBR, Table 1: What freeing costs" in done.stdout
+    assert "One-shot, Figure 14: The number of partitions" in done.stdout
+    assert "abtree debra/batch" in done.stdout
+    assert "--partitions 4" in done.stdout
+    assert "is not known before the first" in done.stdout
+    assert not out.exists()
+    assert lab(*asked).returncode == 0
+    told = lab(*asked, "--dry-run", bench=tmp_path / "gone").stdout
+    assert "by the passes that were measured" in told
+
+
+def test_a_run_that_is_interrupted_twice_loses_and_repeats_nothing(tmp_path):
+    out = tmp_path / "out"
+    words = ("--only", "announcements,one-shot-14,table-1", "--trials", "2", "--seconds", "0.01")
+    command = [sys.executable, "-m", "lab", "paper", *words, "--out", str(out)]
+    slow = {**os.environ, "SPOLIA_BENCH": str(FAKE), "FAKE_BENCH_SLEEP": "0.2"}
+
+    def finished() -> list[tuple]:
+        whole = [r["lab"] for r in results(out) if "lab" in r] if out.exists() else []
+        return list(dict.fromkeys((lab["cell"], lab["round"]) for lab in whole))
+
+    def interrupted(how: int, more: int) -> None:
+        wanted = len(finished()) + more
+        process = subprocess.Popen(command, cwd=ROOT, env=slow, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)  # fmt: skip
+        deadline = time.monotonic() + 300
+        while len(finished()) < wanted and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(how)
+        process.wait()
+        assert wanted <= len(finished())
+
+    interrupted(signal.SIGINT, 3)
+    after_one = finished()
+    interrupted(signal.SIGKILL, 3)
+    file = next(out.glob("paper-*.jsonl"))
+    with file.open("a") as torn:  # as it is when the machine stops amid a line
+        torn.write(json.dumps(results(out)[-1])[:-20])
+    assert finished()[: len(after_one)] == after_one
+    last = subprocess.run(command, cwd=ROOT, env={**slow, "FAKE_BENCH_SLEEP": "0"},
+                          capture_output=True, text=True)  # fmt: skip
+    assert last.returncode == 0, last.stderr
+    every = [r for r in results(out) if "lab" in r]
+    manifest = json.loads((out / "pages.json").read_text())
+    names = {key for keys in manifest["pages"].values() for key in keys}
+    names |= {key for pair in manifest["twins"] for key in pair}
+    passes = Counter((r["lab"]["cell"], r["lab"]["round"]) for r in every)
+    assert set(passes) == {(name, number) for name in names for number in (0, 1)}
+    assert all(passes[r["lab"]["cell"], r["lab"]["round"]] == r["lab"].get("records", 1)
+               for r in every), "no pass twice, and none in part"  # fmt: skip
+
+
+@pytest.mark.parametrize("left", [1, 2])
+def test_a_pass_that_was_cut_off_between_lines_is_dropped(tmp_path, left):
+    path = tmp_path / "a.jsonl"
+    passes = [{"n": n, "lab": {"cell": cell, "round": 0, "records": 3}}
+              for cell in ("a", "b") for n in range(3)]  # fmt: skip
+    path.write_text("".join(json.dumps(r) + "\n" for r in passes[: 3 + left]) + '{"n": 3, "l')
+    with Store(path) as store:
+        assert store.finished() == {("a", 0)}
+        store.append(*passes[3:])
+    with Store(path) as store:
+        assert store.records == passes
 
 
 def test_a_run_whose_time_is_over_says_what_it_left_out(lab, tmp_path):
