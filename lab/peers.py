@@ -176,7 +176,7 @@ def measure(engine_type, count: int, age: int, seconds: float, seed: int) -> dic
     medians = {name: round(statistics.median(all_of), 2) for name, all_of in costs.items()}
     return {"kind": "reports", "engine": engine.name, "engine_version": engine.version,
             "versions": engine.name, "rows": count, "age": age, "report_age": age, "seed": seed,
-            **medians}  # fmt: skip
+            "threads": 1, "seconds": seconds, **medians}  # fmt: skip
 
 
 def engines() -> list:

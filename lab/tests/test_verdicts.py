@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lab import verdict
+from lab import peers, verdict
 from lab.paper import (
     amortizing,
     arms,
@@ -203,6 +203,14 @@ def test_builds_machines_and_traces_are_conditions_of_the_laboratory():
         amortized = {**ALIKE, "release": "amortized", "lab": lab}
         assert judge(amortized, {**ALIKE, "lab": {**lab, "round": 2, "took_s": 4}})[0] == SEEN
         assert judge(amortized, {**ALIKE, "lab": {**lab, **other}})[1].startswith(f"lab.{name} ")
+
+
+def test_other_programs_are_compared_by_what_both_were_asked():
+    ours = {"kind": "reports", "engine": "spolia", "versions": "one-shot", "rows": 64, "age": 1,
+            "threads": 1, "seconds": 0.01, "compiler": "g++", "load": 0, "parts": None}  # fmt: skip
+    theirs = peers.measure(peers.Sqlite, 64, 1, 0.01, 1)
+    assert judge(ours, theirs, factors.PEER) == (SEEN, "")
+    assert judge({**ours, "seconds": 2}, theirs, factors.PEER)[1].startswith("seconds differs, too")
 
 
 def test_each_factor_says_what_belongs_to_it():
