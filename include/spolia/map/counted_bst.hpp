@@ -25,7 +25,9 @@
 ///              moment of the call; later changes are made to links that are in the tree.
 /// Errors:      std::bad_alloc, and what copying keys and values throws: then nothing has changed.
 /// Keys and values are copied and compared while the writer has its turn: what they do then must
-/// not change the same map, nor their destructors, which run there where a later copy fails.
+/// not change the same map, nor must a key's destructor, which runs there where the value beside it
+/// cannot be copied. A value's destructor may: over Spolia's own pointers it runs after the turn,
+/// also where a later copy fails.
 #pragma once
 
 #include <cstddef>
@@ -70,7 +72,8 @@ class counted_bst
   using pointer = typename Family::template pointer<node>;
 
   struct node : detail::map::stamped_pair<Key, Value> {
-    node(const Key& k, const Value& v, detail::map::value_stamp<Value> s, pointer l, pointer r)
+    /// By reference: if a copy fails, the caller still has what would hang below.
+    node(const Key& k, const Value& v, detail::map::value_stamp<Value> s, pointer&& l, pointer&& r)
         : node::stamped_pair(k, v, s), left(std::move(l)), right(std::move(r)) {}
     static constexpr bool is_weighed_late = !weightless<Key, Value>;
     location left;
@@ -158,10 +161,11 @@ class counted_bst
 
   template <class K, class... Seen>
   bool remove(const K& key, const Seen&... was) {
+    pointer rest{};  // before the turn: what was copied in vain ends after it
     const detail::map::writing<Family> turn(writers_);
     const place where = search(key);
     if (where.found == nullptr || !(where.found->has(was) && ...)) return false;
-    pointer rest = without(*where.found);
+    make_without(*where.found, rest);
     if (SPOLIA_FAULT("counted_bst.two_steps")) Family::template set<node>(*where.link, pointer());
     Family::template set<node>(*where.link, std::move(rest));
     writers_.shrank();
@@ -189,25 +193,27 @@ class counted_bst
     return only_for_seen;
   }
 
-  /// What is left of n's subtree without n.
-  static pointer without(const node& n) {
-    if (peek(n.left) == nullptr) return child(n.right);
-    if (peek(n.right) == nullptr) return child(n.left);
+  /// What is left of n's subtree without n. If it throws, `rest` has what was copied until then.
+  static void make_without(const node& n, pointer& rest) {
+    if (peek(n.left) == nullptr || peek(n.right) == nullptr) {
+      rest = child(peek(n.left) == nullptr ? n.right : n.left);
+      return;
+    }
     std::vector<const node*> way;  // from the right child down to the next key
     way.reserve(16);               // seldom more
     for (const node* at = peek(n.right); at != nullptr; at = peek(at->left)) way.push_back(at);
     const node& next = *way.back();
-    pointer rest = child(next.right);
+    rest = child(next.right);
     way.pop_back();
     for (; !way.empty(); way.pop_back()) {
       const node& n2 = *way.back();
       rest = made(n2.key, n2.value, n2.which, std::move(rest), child(n2.right));
     }
-    return made(next.key, next.value, next.which, child(n.left), std::move(rest));
+    rest = made(next.key, next.value, next.which, child(n.left), std::move(rest));
   }
 
   static pointer made(const Key& key, const Value& value, detail::map::value_stamp<Value> stamp,
-                      pointer left, pointer right) {
+                      pointer&& left, pointer&& right) {
     return Family::template make<node>(key, value, stamp, std::move(left), std::move(right));
   }
   static pointer child(const location& from) { return detail::map::copy<Family, node>(from); }

@@ -27,8 +27,9 @@
 /// the leaf, and copies none. One that was replaced ends when the last thread that visits its leaf
 /// has left and the pointers' collector has come by, as does every value whose destructor does
 /// something; others stay where they are until their leaf ends.
-/// Keys and values are copied, compared and destroyed while the writer has its turn: what they do
-/// then must not change the same map.
+/// Keys are copied, compared and destroyed while the writer has its turn, and values are copied:
+/// what that does must not change the same map. A value's destructor may: over Spolia's own
+/// pointers it runs after the turn, also where a later copy fails.
 #pragma once
 
 #include <algorithm>
@@ -66,16 +67,15 @@ class counted_btree
   friend detail::map::ordered_reads<counted_btree, Key, Value, detail::map::by_order<Key, Compare>,
                                     false>;
   using base = detail::map::counted_btree_base<Key, Value, Family, Compare, detail::map::no_turn>;
-  using base::filled;
   using base::less_;
   using base::root_;
   using base::set_inner;
-  using typename base::divided;
   using typename base::inner;
   using typename base::inner_location;
   using typename base::inner_row;
   using typename base::leaf;
   using typename base::leaf_pointer;
+  using typename base::new_leaves;
   using typename base::stamp;
 
  public:
@@ -220,6 +220,7 @@ class counted_btree
   }
   template <class K, class... Seen>
   bool remove(const K& key, const Seen&... was) {
+    [[maybe_unused]] new_leaves fresh;
     const detail::map::writing<Family> turn(writers_);
     const path way = descend(std::addressof(key));
     leaf& old = leaf_below(way.back());
@@ -233,7 +234,8 @@ class counted_btree
     } else if (old.size() > 1 || alone(way)) {
       auto order = old.in_order(bound_of(way.back()), less_);
       order.erase(i);
-      set_leaf(way.back(), filled(old, order.begin(), order.end(), old.key(i), old.value(i), {}));
+      fresh.fill(old, order.begin(), order.end(), old.key(i), old.value(i), {});
+      set_leaf(way.back(), std::move(fresh.low));
     } else {
       take_out(way, way.size - 1);
     }
@@ -244,19 +246,21 @@ class counted_btree
   template <class... Seen>
   bool put(const Key& key, const Value& value, bool assign, const Seen&... was) {
     constexpr bool only_for_seen = sizeof...(Seen) != 0;
+    new_leaves fresh;
     const detail::map::writing<Family> turn(writers_);
     const path way = descend(std::addressof(key));
     const leaf& in = leaf_below(way.back());
     const std::size_t i = in.find(key, less_);
     const bool there = i != leaf::absent;
     if (there ? !assign || !(in.has(i, was) && ...) : only_for_seen) return false;
-    const auto set = [&] { put_at(way, i, there ? in.key(i) : key, value); };
+    const auto set = [&] { put_at(way, fresh, i, there ? in.key(i) : key, value); };
     there ? set() : writers_.grow_by(set);
     return only_for_seen || !there;
   }
 
   /// Into the leaf at the end of the way; `instead` of the pair in a slot, or of none.
-  void put_at(const path& way, std::size_t instead, const Key& key, const Value& value) {
+  void put_at(const path& way, new_leaves& fresh, std::size_t instead, const Key& key,
+              const Value& value) {
     leaf& old = leaf_below(way.back());
     const stamp s = detail::map::next_stamp<Value>(writers_.stamped());
     if (old.has_room() && (leaf::forgets || instead == leaf::absent)) {
@@ -264,17 +268,18 @@ class counted_btree
     }
     const auto order = old.in_order_with(key, instead, bound_of(way.back()), less_);
     if (order.size <= leaf::crowded) {
-      return set_leaf(way.back(), filled(old, order.begin(), order.end(), key, value, s));
+      fresh.fill(old, order.begin(), order.end(), key, value, s);
+      return set_leaf(way.back(), std::move(fresh.low));
     }
-    divided two(old, order, key, value, s);
+    fresh.divide(old, order, key, value, s);
     inner& above = *way.back().node;
-    if (!above.has_room()) return put_two(way, std::move(two));
-    above.add_leaf(two.first, std::move(two.high));
-    set_leaf(way.back(), std::move(two.low));  // throws nothing: see writing
+    if (!above.has_room()) return put_two(way, fresh);
+    above.add_leaf(fresh.first(), std::move(fresh.high));
+    set_leaf(way.back(), std::move(fresh.low));  // throws nothing: see writing
   }
-  void put_two(const path& way, divided two) {
+  void put_two(const path& way, const new_leaves& two) {
     auto more = way.back().node->leaf_row(less_, [](std::size_t) { return true; });
-    more.replace_by_two(std::move(two.low), two.first, std::move(two.high), less_);
+    more.replace_by_two(two.low, two.first(), two.high, less_);
     replace(way, way.size - 1, std::move(more));
   }
 

@@ -59,8 +59,9 @@
 ///              them. The map is as before what they did, or as after it; size_approx() may count a
 ///              pair too many for each lost insertion.
 /// Values that own memory lie apart, as in counted_btree.
-/// Keys and values are copied, compared and destroyed while nodes are locked: what they do then
-/// must not change the same map.
+/// Keys are copied, compared and destroyed while nodes are locked, and values are copied: what that
+/// does must not change the same map. A value's destructor may: over Spolia's own pointers it runs
+/// after the locks, also where a later copy fails.
 #pragma once
 
 #include <cstddef>
@@ -102,16 +103,15 @@ class counted_btree_locked
   using turn = detail::map::writers_turn;
   using turn_held = detail::map::turn_held;
   using base = detail::map::counted_btree_base<Key, Value, Family, Compare, turn>;
-  using base::filled;
   using base::less_;
   using base::root_;
   using base::set_inner;
-  using typename base::divided;
   using typename base::inner;
   using typename base::inner_location;
   using typename base::inner_row;
   using typename base::leaf;
   using typename base::leaf_pointer;
+  using typename base::new_leaves;
   using typename base::stamp;
 
  public:
@@ -233,9 +233,10 @@ class counted_btree_locked
 
   // ---- updates
 
-  /// then(hop of the lowest inner node) until it answers something else than `again`.
-  template <class K, class Then>
-  attempt go_down(const K& key, const Then& then) {
+  /// then(hop of the lowest inner node) until it answers something else than `again`. What it has
+  /// made in vain ends before the next attempt, while there are no locks.
+  template <class K, class Then, class... Made>
+  attempt go_down(const K& key, const Then& then, Made&... in_vain) {
     detail::map::set_quietly<Family> quietly;
     for (;;) {
       quietly.to_set();
@@ -243,6 +244,7 @@ class counted_btree_locked
       top.began = threads::identity();
       const attempt how = go_on(key, top, root_, then);
       if (how != attempt::again) return how;
+      (in_vain.reset(), ...);
     }
   }
   template <class K, class Then>
@@ -279,21 +281,21 @@ class counted_btree_locked
 
   /// change(hop above the leaf, leaf, its lock) of the key's leaf, which is locked, and certified.
   template <class K, class Change>
-  bool at_leaf(const K& key, const Change& change) {
-    return go_down(key, [&](hop& above) {
-             const auto in = Family::template look<leaf>(above.node->leaf(above.child));
-             if (!in) return attempt::again;
-             const auto how = enter(in->lock, above);
-             if (how == turn::entered::never) return attempt::again;
-             turn_held held(in->lock);
-             if (!above.node->has_still(above.late) &&
-                 !SPOLIA_FAULT("counted_btree_locked.not_certified"))
-               return attempt::again;
-             if (how == turn::entered::after_lost) [[unlikely]] {
-               in->take_out_from(above.node->bound(above.child, above.late, less_), less_);
-             }
-             return change(above, *in, held);
-           }) == attempt::changed;
+  bool at_leaf(const K& key, new_leaves& fresh, const Change& change) {
+    const auto at_hop = [&](hop& above) {
+      const auto in = Family::template look<leaf>(above.node->leaf(above.child));
+      if (!in) return attempt::again;
+      const auto how = enter(in->lock, above);
+      if (how == turn::entered::never) return attempt::again;
+      turn_held held(in->lock);
+      if (!above.node->has_still(above.late) && !SPOLIA_FAULT("counted_btree_locked.not_certified"))
+        return attempt::again;
+      if (how == turn::entered::after_lost) [[unlikely]] {
+        in->take_out_from(above.node->bound(above.child, above.late, less_), less_);
+      }
+      return change(above, *in, held);
+    };
+    return go_down(key, at_hop, fresh) == attempt::changed;
   }
 
   /// Counts a pair before it is there, so that there are never fewer.
@@ -319,13 +321,14 @@ class counted_btree_locked
     constexpr bool only_for_seen = sizeof...(Seen) != 0;
     auto& mine = size_.here();
     bool was_there = false;
-    const bool changed = at_leaf(key, [&](hop& above, leaf& in, turn_held& held) {
+    new_leaves fresh;
+    const bool changed = at_leaf(key, fresh, [&](hop& above, leaf& in, turn_held& held) {
       const std::size_t i = in.find(key, less_);
       was_there = i != leaf::absent;
       if (was_there ? !assign || !(in.has(i, was) && ...) : only_for_seen)
         return attempt::changed_nothing;
       one_more grown(mine, !was_there);
-      const auto how = put_at(above, in, held, i, was_there ? in.key(i) : key, value,
+      const auto how = put_at(above, in, held, fresh, i, was_there ? in.key(i) : key, value,
                               detail::map::next_stamp<Value>(mine.stamped));
       if (how == attempt::changed) grown.stays();
       return how;
@@ -334,32 +337,33 @@ class counted_btree_locked
   }
 
   /// Into the leaf; `instead` of the pair in a slot, or of none.
-  attempt put_at(hop& above, leaf& old, turn_held& held, std::size_t instead, const Key& key,
-                 const Value& value, stamp s) {
+  attempt put_at(hop& above, leaf& old, turn_held& held, new_leaves& fresh, std::size_t instead,
+                 const Key& key, const Value& value, stamp s) {
     if (old.has_room() && (leaf::forgets || instead == leaf::absent)) {
       old.add(key, value, s, instead);
       return attempt::changed;
     }
     const auto order = old.in_order_with(key, instead, nullptr, less_);
     if (order.size <= leaf::crowded) {
-      return put_leaf(above, held, filled(old, order.begin(), order.end(), key, value, s));
+      fresh.fill(old, order.begin(), order.end(), key, value, s);
+      return put_leaf(above, held, fresh.low);
     }
-    divided two(old, order, key, value, s);
+    fresh.divide(old, order, key, value, s);
     if (!lock(above)) return attempt::again;
     inner& node = *above.node;
     if (node.has_room()) {
-      node.add_leaf(two.first, std::move(two.high));
-      set_leaf(above, std::move(two.low));
+      node.add_leaf(fresh.first(), std::move(fresh.high));
+      set_leaf(above, std::move(fresh.low));
     } else {
       auto more = node.leaf_row(less_, [](std::size_t) { return true; });
-      more.replace_by_two(std::move(two.low), two.first, std::move(two.high), less_);
+      more.replace_by_two(fresh.low, fresh.first(), fresh.high, less_);
       if (!replace(above, std::move(more))) return attempt::again;
     }
     held.close();
     return attempt::changed;
   }
   /// In the place of the one that is locked by `held`.
-  attempt put_leaf(hop& above, turn_held& held, leaf_pointer fresh) {
+  attempt put_leaf(hop& above, turn_held& held, leaf_pointer& fresh) {
     if (!lock(above)) return attempt::again;
     set_leaf(above, std::move(fresh));
     held.close();
@@ -402,7 +406,8 @@ class counted_btree_locked
   bool remove(const K& key, const Seen&... was) {
     auto& mine = size_.here();
     bool tidies = false;
-    const bool gone = at_leaf(key, [&](hop& above, leaf& in, turn_held& held) {
+    new_leaves fresh;
+    const bool gone = at_leaf(key, fresh, [&](hop& above, leaf& in, turn_held& held) {
       const std::size_t i = in.find(key, less_);
       if (i == leaf::absent || !(in.has(i, was) && ...)) return attempt::changed_nothing;
       const bool last = in.size() == 1;
@@ -411,8 +416,8 @@ class counted_btree_locked
       } else {
         auto order = in.in_order(nullptr, less_);
         order.erase(i);
-        const auto how = put_leaf(
-            above, held, filled(in, order.begin(), order.end(), in.key(i), in.value(i), {}));
+        fresh.fill(in, order.begin(), order.end(), in.key(i), in.value(i), {});
+        const auto how = put_leaf(above, held, fresh.low);
         if (how == attempt::again) return how;
       }
       mine.removed.add(1);

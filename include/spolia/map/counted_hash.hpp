@@ -32,7 +32,9 @@
 /// Errors:      std::bad_alloc, and what copying keys and values throws: then nothing has changed.
 ///              A table that cannot grow stays, and what cannot be emptied ends with the map.
 /// Keys and values are copied, compared and hashed while the writer has its turn: what they do then
-/// must not change the same map.
+/// must not change the same map, nor must a key's destructor, which runs there where the value
+/// beside it cannot be copied. A value's destructor may: over Spolia's own pointers it runs after
+/// the turn, also where a later copy fails.
 #pragma once
 
 #include <algorithm>
@@ -45,6 +47,7 @@
 #include <new>
 #include <span>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -210,9 +213,9 @@ class counted_hash
     // What is spread by chance over partitions is a little more in some.
     const std::size_t each = n / partitions + n / (8 * partitions);
     for (partition& p : partitions_->each) {
-      const detail::map::writing<Family> turn(p.writers);
+      detail::map::writing<Family> turn(p.writers);
       const std::size_t least = (std::max)(first_size, std::bit_ceil(each));
-      if (table_of(p, least).size() < least) move(p, least);
+      if (table_of(p, least).size() < least) move(p, least, turn);
       p.least = (std::max)(p.least, least);
     }
   }
@@ -222,9 +225,9 @@ class counted_hash
   /// pairs that its table is for, but for what was reserved.
   void shrink() {
     for (partition& p : partitions_->each) {
-      const detail::map::writing<Family> turn(p.writers);
+      detail::map::writing<Family> turn(p.writers);
       p.least = first_size;
-      if (size_for(p) < p.table_now().size()) try_to_move(p, size_for(p));
+      if (size_for(p) < p.table_now().size()) try_to_move(p, size_for(p), turn);
     }
   }
 
@@ -277,6 +280,7 @@ class counted_hash
       some.clear();
       {
         const detail::map::writing<Family> turn(p.writers);
+        some.reserve(p.writers.size());  // copies that a vector moves end in the turn
         table& in = p.table_now();
         for (const location<cell>& chain : std::span(in.chains(), in.size())) {
           const cell* at = detail::map::peek<Family, cell>(chain);
@@ -295,14 +299,14 @@ class counted_hash
   bool remove(const K& key, const Seen&... was) {
     const std::uint64_t h = hash_of(key);
     partition& p = partition_of(h);
-    const detail::map::writing<Family> turn(p.writers);
+    detail::map::writing<Family> turn(p.writers);
     table& in = p.table_now();
     const place where = search(in.chain(h), key);
     if (where.found == nullptr || !(where.found->has(was) && ...)) return false;
     Family::template set<cell>(*where.link, detail::map::copy<Family, cell>(where.found->next));
     p.writers.shrank();
     if (p.writers.size() < in.size() / sparse && in.size() > p.least) [[unlikely]]
-      try_to_move(p, size_for(p));
+      try_to_move(p, size_for(p), turn);
     return true;
   }
 
@@ -311,7 +315,7 @@ class counted_hash
     constexpr bool only_for_seen = sizeof...(Seen) != 0;
     const std::uint64_t h = hash_of(key);
     partition& p = partition_of(h);
-    const detail::map::writing<Family> turn(p.writers);
+    detail::map::writing<Family> turn(p.writers);
     table& in = p.table_now();
     const place where = search(in.chain(h), key);
     if (where.found != nullptr ? !assign || !(where.found->has(was) && ...) : only_for_seen) {
@@ -327,7 +331,7 @@ class counted_hash
     table& to = table_of(p, first_size);
     p.writers.grow_by([&] { push(to.chain(h), key, value, stamp); });
     if (p.writers.size() > to.size()) [[unlikely]]
-      try_to_move(p, 2 * to.size());
+      try_to_move(p, 2 * to.size(), turn);
     return true;
   }
 
@@ -351,7 +355,7 @@ class counted_hash
 
   /// For the writer: the pairs go to a table of n chains. Copies: look-ups may be under way in the
   /// cells. If it throws nothing has changed.
-  void move(partition& p, std::size_t n) {
+  void move(partition& p, std::size_t n, detail::map::writing<Family>& turn) {
     table& from = p.table_now();
     if (n == from.size()) return;
     table& to = p.other_of(n);
@@ -360,6 +364,8 @@ class counted_hash
     for (const location<cell>& chain : std::span(from.chains(), from.size())) {
       const cell* at = detail::map::peek<Family, cell>(chain);
       for (; at != nullptr; at = detail::map::peek<Family, cell>(at->next)) {
+        // Else a copy might end here, in the turn, for want of memory to set its link.
+        if constexpr (!std::is_trivially_destructible_v<Value>) turn.to_set();
         push(to.chain(hash_of(at->key)), at->key, at->value, at->which);
       }
     }
@@ -369,8 +375,9 @@ class counted_hash
     detail::map::let_fail([&] { empty(from); });
   }
   /// Chains get longer, until another insertion succeeds in this; or a table stays as it is.
-  SPOLIA_NOINLINE void try_to_move(partition& p, std::size_t n) {
-    detail::map::let_fail([&] { move(p, n); });
+  SPOLIA_NOINLINE void try_to_move(partition& p, std::size_t n,
+                                   detail::map::writing<Family>& turn) {
+    detail::map::let_fail([&] { move(p, n, turn); });
   }
   /// At most half full, so that it does not grow at once.
   static std::size_t size_for(const partition& p) noexcept {

@@ -62,13 +62,16 @@
 /// Cost:        logarithmic in a tree that was filled in random order, linear in one that was
 ///              filled in ascending order.
 /// Keys and values that erasures of nodes with two children, and replacements of values, copy are
-/// copied while nodes are locked: what these copies do must not change the same map, nor their
-/// destructors, which run there where a later copy fails.
+/// copied while nodes are locked: what these copies do must not change the same map, nor must a
+/// key's destructor, which runs there where the value beside it cannot be copied. A value's
+/// destructor may: over Spolia's own pointers it runs after the locks, also where a later copy
+/// fails.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -117,14 +120,22 @@ class counted_tree
   /// What a node is to those below it.
   struct parent_of_two {
     parent_of_two() = default;
-    parent_of_two(pointer l, pointer r) : left(std::move(l)), right(std::move(r)) {}
     detail::map::writers_turn lock;  // closed: it is not current
     location left{};
     location right{};
   };
   struct node : parent_of_two, detail::map::stamped_pair<Key, Value> {
-    node(const Key& k, const Value& v, stamp s, pointer l, pointer r)
-        : parent_of_two(std::move(l), std::move(r)), node::stamped_pair(k, v, s) {}
+    /// The links last: if a copy fails, the caller still has what would hang below.
+    node(const Key& k, const Value& v, stamp s, pointer&& l, pointer&& r)
+        : node::stamped_pair(k, v, s) {
+      hang(this->left, std::move(l));
+      hang(this->right, std::move(r));
+    }
+    static void hang(location& below, pointer&& p) {
+      if (!p) return;
+      std::destroy_at(std::addressof(below));
+      std::construct_at(std::addressof(below), std::move(p));
+    }
     static constexpr bool is_weighed_late = !weightless<Key, Value>;
   };
 
@@ -317,20 +328,22 @@ class counted_tree
   bool remove(const K& key, const Seen&... was) {
     auto& mine = size_.here();
     detail::map::set_quietly<Family> quietly;
+    pointer rest{};  // before the locks: what was copied in vain ends after them
     for (;;) {
       way_down at(*this, key);
       if (at.curr == nullptr || !(at.curr->has(was) && ...)) return false;
       quietly.to_set();
       const auto parent = at.lock_parent();
       if (!parent) continue;
-      remove_locked(at.link(), *at.curr);
+      remove_locked(at.link(), *at.curr, rest);
       mine.removed.add(1);
       return true;
     }
   }
 
-  /// For the thread that has the parent's lock, in which the link to the pivot is.
-  void remove_locked(location& link, node& pivot) {
+  /// For the thread that has the parent's lock, in which the link to the pivot is. If it throws,
+  /// `rest` has what was copied until then.
+  void remove_locked(location& link, node& pivot, pointer& rest) {
     auto locked = lock(pivot);
     if (peek(pivot.left) == nullptr || peek(pivot.right) == nullptr) {
       set(link, child(peek(pivot.left) == nullptr ? pivot.right : pivot.left));
@@ -342,7 +355,8 @@ class counted_tree
       way.emplace_back(at, lock(*at));
       if (SPOLIA_FAULT("counted_tree.way_not_locked")) at->lock.leave();
     }
-    set(link, without(pivot, way));
+    make_without(pivot, way, rest);
+    set(link, std::move(rest));
     // No thread gets a lock of these any more, then none of them leads anywhere: from below, for
     // what a node leads to may end with its link.
     for (auto& [at, held] : way) held.close();
@@ -352,14 +366,14 @@ class counted_tree
   }
   /// A copy of the way without its last node's pair, which comes in the pivot's place.
   template <class Way>
-  static pointer without(const node& pivot, const Way& way) {
+  static void make_without(const node& pivot, const Way& way, pointer& rest) {
     const node& next = *way.back().first;
-    pointer rest = child(next.right);
+    rest = child(next.right);
     for (std::size_t i = way.size() - 1; i-- > 0;) {
       const node& n = *way[i].first;
       rest = made(n.key, n.value, n.which, std::move(rest), child(n.right));
     }
-    return made(next.key, next.value, next.which, child(pivot.left), std::move(rest));
+    rest = made(next.key, next.value, next.which, child(pivot.left), std::move(rest));
   }
 
   /// For the thread that has the parent's lock: the child is current then, and is its child until
@@ -385,8 +399,8 @@ class counted_tree
     });
   }
 
-  static pointer made(const Key& key, const Value& value, stamp which, pointer left,
-                      pointer right) {
+  static pointer made(const Key& key, const Value& value, stamp which, pointer&& left,
+                      pointer&& right) {
     return Family::template make<node>(key, value, which, std::move(left), std::move(right));
   }
   static pointer child(const location& from) { return detail::map::copy<Family, node>(from); }

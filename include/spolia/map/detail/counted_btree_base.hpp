@@ -109,28 +109,36 @@ class counted_btree_base {
     Family::template set<inner>(to, std::move(p));
   }
 
-  static leaf_pointer filled(const leaf& from, const std::uint8_t* begin, const std::uint8_t* end,
-                             const Key& key, const Value& value, stamp s) {
-    auto fresh = Family::template make<leaf>();
-    fresh->fill(from, begin, end, key, value, s);
-    return fresh;
-  }
-  /// A leaf that is going to be two.
-  struct divided {
-    template <class Order>
-    divided(const leaf& from, const Order& order, const Key& key, const Value& value, stamp s)
-        : divided(from, order.begin(), order.begin() + order.size / 2, order.end(), key, value, s) {
+  /// Leaves that a writer makes, until they are set. It has them before it has its turn, or locks:
+  /// values that were copied in vain end after these were given back, and may then change the map.
+  struct new_leaves {
+    leaf_pointer low{};   // or the only one
+    leaf_pointer high{};  // where one becomes two
+
+    void reset() noexcept {
+      low = {};
+      high = {};
     }
-    leaf_pointer low;
-    leaf_pointer high;
-    Key first;  // of those in high
+    /// Of the key that is the first in `high`; it stays as long as that does.
+    [[nodiscard]] const Key& first() const noexcept { return high->key(0); }
+
+    void fill(const leaf& from, const std::uint8_t* begin, const std::uint8_t* end, const Key& key,
+              const Value& value, stamp s) {
+      fill(low, from, begin, end, key, value, s);
+    }
+    template <class Order>
+    void divide(const leaf& from, const Order& order, const Key& key, const Value& value, stamp s) {
+      const std::uint8_t* const half = order.begin() + order.size / 2;
+      fill(low, from, order.begin(), half, key, value, s);
+      fill(high, from, half, order.end(), key, value, s);
+    }
 
    private:
-    divided(const leaf& from, const std::uint8_t* begin, const std::uint8_t* half,
-            const std::uint8_t* end, const Key& key, const Value& value, stamp s)
-        : low(filled(from, begin, half, key, value, s)),
-          high(filled(from, half, end, key, value, s)),
-          first(high->key(0)) {}
+    static void fill(leaf_pointer& to, const leaf& from, const std::uint8_t* begin,
+                     const std::uint8_t* end, const Key& key, const Value& value, stamp s) {
+      to = Family::template make<leaf>();
+      to->fill(from, begin, end, key, value, s);
+    }
   };
 
   /// Two nodes in the place of one that has become too large.

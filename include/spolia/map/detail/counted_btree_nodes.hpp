@@ -142,7 +142,8 @@ class counted_inner {
   [[nodiscard]] bool has_room() const noexcept {
     return late_.load_relaxed() < most_late && children() < most;
   }
-  void add_leaf(const Key& first, typename Family::template pointer<Leaf> p) {
+  /// If copying the key throws, the caller still has the leaf.
+  void add_leaf(const Key& first, typename Family::template pointer<Leaf>&& p) {
     // A writer that was lost in a fork may have left something here.
     keys_.cut(children() - 1);
     leaves_.cut(children());
