@@ -65,6 +65,7 @@
 #include <spolia/map/detail/abtree_search.hpp>
 #include <spolia/map/detail/abtree_sorted.hpp>
 #include <spolia/map/detail/face.hpp>
+#include <spolia/map/detail/fresh.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/keys.hpp>
 #include <spolia/reclaim/concepts.hpp>
@@ -138,8 +139,8 @@ class abtree_core {
     me.mine->internals.add(made.internals());
   }
 
-  template <bool Assign, class V, class... Seen>
-  bool put(const Key& key, V&& value, const Seen&... was) {
+  template <bool Assign, class K, class V, class... Seen>
+  bool put(const K& key, V&& value, const Seen&... was) {
     constexpr bool only_for_seen = sizeof...(Seen) != 0;
     const owner me = steps_.records().me();
     guard g = home().enter();
@@ -157,18 +158,19 @@ class abtree_core {
       }
       if (!(s.low->has(s.at, was) && ...)) return false;
       if (!std::exchange(ready, true)) {
-        const Key& stays = s.found ? s.low->key(s.at) : key;
+        const Key* const there = s.found ? std::addressof(s.low->key(s.at)) : nullptr;
+        const Key& stays = key_there_or<only_for_seen, Key>(there, key);
         content = contain(stays, std::forward<V>(value), made, me.mine->stamped);
       }
       if (s.found) {
         if (!substitute(me, s, typename nodes::instead{s.at, content})) continue;
         if constexpr (!nodes::value_in_leaf) g.retire(s.low->contents[s.at]);
-      } else {
+      } else if constexpr (!only_for_seen) {
         if (!add(me, s, key, content)) continue;
         me.mine->inserted.add();
       }
       made.release();
-      const bool overfull = !s.found && s.low->size == Degree;
+      const bool overfull = !only_for_seen && !s.found && s.low->size == Degree;
       g.retire(s.low);
       if (overfull) rebalance(g, me, key);
       return only_for_seen || !s.found;

@@ -113,8 +113,8 @@ class avl_core {
 
   Domain& home() const noexcept { return tree_.home(); }
 
-  template <bool Assign, class V, class... Seen>
-  bool put(const Key& key, V&& value, const Seen&... was) {
+  template <bool Assign, class K, class V, class... Seen>
+  bool put(const K& key, V&& value, const Seen&... was) {
     constexpr bool only_for_seen = sizeof...(Seen) != 0;
     auto& mine = size_.here();
     auto ready = content::nothing_yet(home());
@@ -127,7 +127,11 @@ class avl_core {
       if (had ? !Assign : only_for_seen) return outcome::done;
       content::prepare(home(), ready, std::forward<V>(value), mine.stamped);
       if (p.hit != nullptr) return tree_.assign(g, *p.hit, ready, !Assign, had, was...);
-      return tree_.add(g, p, key, ready);
+      if constexpr (only_for_seen) {
+        return outcome::done;  // not reached: it is there
+      } else {
+        return tree_.add(g, p, key, ready);
+      }
     });
     if (only_for_seen) return had;
     if (!had) mine.added.add(1);

@@ -172,8 +172,8 @@ class counted_bst
     return true;
   }
 
-  template <class... Seen>
-  bool put(const Key& key, const Value& value, bool assign, const Seen&... was) {
+  template <class K, class... Seen>
+  bool put(const K& key, const Value& value, bool assign, const Seen&... was) {
     constexpr bool only_for_seen = sizeof...(Seen) != 0;
     const detail::map::writing<Family> turn(writers_);
     const place where = search(key);
@@ -181,11 +181,13 @@ class counted_bst
       return false;
     }
     const auto stamp = detail::map::next_stamp<Value>(writers_.stamped());
-    if (where.found == nullptr) {
-      writers_.grow_by([&] {
-        Family::template set<node>(*where.link, made(key, value, stamp, pointer(), pointer()));
-      });
-      return true;
+    if constexpr (!only_for_seen) {
+      if (where.found == nullptr) {
+        writers_.grow_by([&] {
+          Family::template set<node>(*where.link, made(key, value, stamp, pointer(), pointer()));
+        });
+        return true;
+      }
     }
     Family::template set<node>(
         *where.link,

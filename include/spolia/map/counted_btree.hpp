@@ -73,6 +73,7 @@ class counted_btree
   using typename base::inner;
   using typename base::inner_location;
   using typename base::inner_row;
+  using typename base::kept_leaves;
   using typename base::leaf;
   using typename base::leaf_pointer;
   using typename base::new_leaves;
@@ -220,7 +221,7 @@ class counted_btree
   }
   template <class K, class... Seen>
   bool remove(const K& key, const Seen&... was) {
-    [[maybe_unused]] new_leaves fresh;
+    [[maybe_unused]] kept_leaves fresh;
     const detail::map::writing<Family> turn(writers_);
     const path way = descend(std::addressof(key));
     leaf& old = leaf_below(way.back());
@@ -243,29 +244,40 @@ class counted_btree
     return true;
   }
 
-  template <class... Seen>
-  bool put(const Key& key, const Value& value, bool assign, const Seen&... was) {
+  template <class K, class... Seen>
+  bool put(const K& key, const Value& value, bool assign, const Seen&... was) {
     constexpr bool only_for_seen = sizeof...(Seen) != 0;
-    new_leaves fresh;
+    kept_leaves fresh;
     const detail::map::writing<Family> turn(writers_);
     const path way = descend(std::addressof(key));
     const leaf& in = leaf_below(way.back());
     const std::size_t i = in.find(key, less_);
     const bool there = i != leaf::absent;
     if (there ? !assign || !(in.has(i, was) && ...) : only_for_seen) return false;
-    const auto set = [&] { put_at(way, fresh, i, there ? in.key(i) : key, value); };
-    there ? set() : writers_.grow_by(set);
-    return only_for_seen || !there;
+    if constexpr (only_for_seen) {
+      put_at(way, fresh, i, in.key(i), value);
+      return true;
+    } else {
+      const auto set = [&] { put_at(way, fresh, i, there ? in.key(i) : key, value); };
+      there ? set() : writers_.grow_by(set);
+      return !there;
+    }
   }
 
   /// Into the leaf at the end of the way; `instead` of the pair in a slot, or of none.
-  void put_at(const path& way, new_leaves& fresh, std::size_t instead, const Key& key,
+  void put_at(const path& way, kept_leaves& kept, std::size_t instead, const Key& key,
               const Value& value) {
     leaf& old = leaf_below(way.back());
     const stamp s = detail::map::next_stamp<Value>(writers_.stamped());
     if (old.has_room() && (leaf::forgets || instead == leaf::absent)) {
       return old.add(key, value, s, instead);
     }
+    base::with_leaves(kept,
+                      [&](new_leaves& fresh) { put_anew(way, fresh, instead, key, value, s); });
+  }
+  SPOLIA_NOINLINE void put_anew(const path& way, new_leaves& fresh, std::size_t instead,
+                                const Key& key, const Value& value, stamp s) {
+    leaf& old = leaf_below(way.back());
     const auto order = old.in_order_with(key, instead, bound_of(way.back()), less_);
     if (order.size <= leaf::crowded) {
       fresh.fill(old, order.begin(), order.end(), key, value, s);

@@ -109,6 +109,7 @@ class counted_btree_locked
   using typename base::inner;
   using typename base::inner_location;
   using typename base::inner_row;
+  using typename base::kept_leaves;
   using typename base::leaf;
   using typename base::leaf_pointer;
   using typename base::new_leaves;
@@ -281,7 +282,7 @@ class counted_btree_locked
 
   /// change(hop above the leaf, leaf, its lock) of the key's leaf, which is locked, and certified.
   template <class K, class Change>
-  bool at_leaf(const K& key, new_leaves& fresh, const Change& change) {
+  bool at_leaf(const K& key, kept_leaves& fresh, const Change& change) {
     const auto at_hop = [&](hop& above) {
       const auto in = Family::template look<leaf>(above.node->leaf(above.child));
       if (!in) return attempt::again;
@@ -316,19 +317,19 @@ class counted_btree_locked
     bool counts_;  // and will take it back
   };
 
-  template <class... Seen>
-  bool put(const Key& key, const Value& value, bool assign, const Seen&... was) {
+  template <class K, class... Seen>
+  bool put(const K& key, const Value& value, bool assign, const Seen&... was) {
     constexpr bool only_for_seen = sizeof...(Seen) != 0;
     auto& mine = size_.here();
     bool was_there = false;
-    new_leaves fresh;
+    kept_leaves fresh;
     const bool changed = at_leaf(key, fresh, [&](hop& above, leaf& in, turn_held& held) {
       const std::size_t i = in.find(key, less_);
       was_there = i != leaf::absent;
       if (was_there ? !assign || !(in.has(i, was) && ...) : only_for_seen)
         return attempt::changed_nothing;
       one_more grown(mine, !was_there);
-      const auto how = put_at(above, in, held, fresh, i, was_there ? in.key(i) : key, value,
+      const auto how = put_at(above, in, held, fresh, i, stays(in, i, key), value,
                               detail::map::next_stamp<Value>(mine.stamped));
       if (how == attempt::changed) grown.stays();
       return how;
@@ -336,13 +337,30 @@ class counted_btree_locked
     return changed && (only_for_seen || !was_there);
   }
 
+  /// The key that is in the slot, or, where none is, the given one.
+  static const Key& stays(const leaf& in, std::size_t i, const Key& given) noexcept {
+    return i != leaf::absent ? in.key(i) : given;
+  }
+  /// Of another type: it is there.
+  template <class K>
+  static const Key& stays(const leaf& in, std::size_t i, const K&) noexcept {
+    return in.key(i);
+  }
+
   /// Into the leaf; `instead` of the pair in a slot, or of none.
-  attempt put_at(hop& above, leaf& old, turn_held& held, new_leaves& fresh, std::size_t instead,
+  attempt put_at(hop& above, leaf& old, turn_held& held, kept_leaves& kept, std::size_t instead,
                  const Key& key, const Value& value, stamp s) {
     if (old.has_room() && (leaf::forgets || instead == leaf::absent)) {
       old.add(key, value, s, instead);
       return attempt::changed;
     }
+    return base::with_leaves(kept, [&](new_leaves& fresh) {
+      return put_anew(above, old, held, fresh, instead, key, value, s);
+    });
+  }
+  SPOLIA_NOINLINE attempt put_anew(hop& above, leaf& old, turn_held& held, new_leaves& fresh,
+                                   std::size_t instead, const Key& key, const Value& value,
+                                   stamp s) {
     const auto order = old.in_order_with(key, instead, nullptr, less_);
     if (order.size <= leaf::crowded) {
       fresh.fill(old, order.begin(), order.end(), key, value, s);
@@ -406,7 +424,7 @@ class counted_btree_locked
   bool remove(const K& key, const Seen&... was) {
     auto& mine = size_.here();
     bool tidies = false;
-    new_leaves fresh;
+    kept_leaves fresh;
     const bool gone = at_leaf(key, fresh, [&](hop& above, leaf& in, turn_held& held) {
       const std::size_t i = in.find(key, less_);
       if (i == leaf::absent || !(in.has(i, was) && ...)) return attempt::changed_nothing;

@@ -213,9 +213,9 @@ class counted_hash
     // What is spread by chance over partitions is a little more in some.
     const std::size_t each = n / partitions + n / (8 * partitions);
     for (partition& p : partitions_->each) {
-      detail::map::writing<Family> turn(p.writers);
+      const detail::map::writing<Family> turn(p.writers);
       const std::size_t least = (std::max)(first_size, std::bit_ceil(each));
-      if (table_of(p, least).size() < least) move(p, least, turn);
+      if (table_of(p, least).size() < least) move(p, least);
       p.least = (std::max)(p.least, least);
     }
   }
@@ -225,9 +225,9 @@ class counted_hash
   /// pairs that its table is for, but for what was reserved.
   void shrink() {
     for (partition& p : partitions_->each) {
-      detail::map::writing<Family> turn(p.writers);
+      const detail::map::writing<Family> turn(p.writers);
       p.least = first_size;
-      if (size_for(p) < p.table_now().size()) try_to_move(p, size_for(p), turn);
+      if (size_for(p) < p.table_now().size()) try_to_move(p, size_for(p));
     }
   }
 
@@ -299,23 +299,23 @@ class counted_hash
   bool remove(const K& key, const Seen&... was) {
     const std::uint64_t h = hash_of(key);
     partition& p = partition_of(h);
-    detail::map::writing<Family> turn(p.writers);
+    const detail::map::writing<Family> turn(p.writers);
     table& in = p.table_now();
     const place where = search(in.chain(h), key);
     if (where.found == nullptr || !(where.found->has(was) && ...)) return false;
     Family::template set<cell>(*where.link, detail::map::copy<Family, cell>(where.found->next));
     p.writers.shrank();
     if (p.writers.size() < in.size() / sparse && in.size() > p.least) [[unlikely]]
-      try_to_move(p, size_for(p), turn);
+      try_to_move(p, size_for(p));
     return true;
   }
 
-  template <class... Seen>
-  bool put(const Key& key, const Value& value, bool assign, const Seen&... was) {
+  template <class K, class... Seen>
+  bool put(const K& key, const Value& value, bool assign, const Seen&... was) {
     constexpr bool only_for_seen = sizeof...(Seen) != 0;
     const std::uint64_t h = hash_of(key);
     partition& p = partition_of(h);
-    detail::map::writing<Family> turn(p.writers);
+    const detail::map::writing<Family> turn(p.writers);
     table& in = p.table_now();
     const place where = search(in.chain(h), key);
     if (where.found != nullptr ? !assign || !(where.found->has(was) && ...) : only_for_seen) {
@@ -328,10 +328,12 @@ class counted_hash
                                                                           stamp, std::move(rest)));
       return only_for_seen;
     }
-    table& to = table_of(p, first_size);
-    p.writers.grow_by([&] { push(to.chain(h), key, value, stamp); });
-    if (p.writers.size() > to.size()) [[unlikely]]
-      try_to_move(p, 2 * to.size(), turn);
+    if constexpr (!only_for_seen) {
+      table& to = table_of(p, first_size);
+      p.writers.grow_by([&] { push(to.chain(h), key, value, stamp); });
+      if (p.writers.size() > to.size()) [[unlikely]]
+        try_to_move(p, 2 * to.size());
+    }
     return true;
   }
 
@@ -355,17 +357,18 @@ class counted_hash
 
   /// For the writer: the pairs go to a table of n chains. Copies: look-ups may be under way in the
   /// cells. If it throws nothing has changed.
-  void move(partition& p, std::size_t n, detail::map::writing<Family>& turn) {
+  void move(partition& p, std::size_t n) {
     table& from = p.table_now();
     if (n == from.size()) return;
     table& to = p.other_of(n);
     if (!to.is_emptied) empty(to);  // what was left when it failed
     to.is_emptied = false;
+    [[maybe_unused]] detail::map::set_quietly<Family> quietly;
     for (const location<cell>& chain : std::span(from.chains(), from.size())) {
       const cell* at = detail::map::peek<Family, cell>(chain);
       for (; at != nullptr; at = detail::map::peek<Family, cell>(at->next)) {
         // Else a copy might end here, in the turn, for want of memory to set its link.
-        if constexpr (!std::is_trivially_destructible_v<Value>) turn.to_set();
+        if constexpr (!std::is_trivially_destructible_v<Value>) quietly.to_set();
         push(to.chain(hash_of(at->key)), at->key, at->value, at->which);
       }
     }
@@ -375,9 +378,8 @@ class counted_hash
     detail::map::let_fail([&] { empty(from); });
   }
   /// Chains get longer, until another insertion succeeds in this; or a table stays as it is.
-  SPOLIA_NOINLINE void try_to_move(partition& p, std::size_t n,
-                                   detail::map::writing<Family>& turn) {
-    detail::map::let_fail([&] { move(p, n, turn); });
+  SPOLIA_NOINLINE void try_to_move(partition& p, std::size_t n) {
+    detail::map::let_fail([&] { move(p, n); });
   }
   /// At most half full, so that it does not grow at once.
   static std::size_t size_for(const partition& p) noexcept {

@@ -291,26 +291,28 @@ class counted_tree
     std::uint64_t began_ = 0;   // by which thread, of which process
   };
 
-  template <class... Seen>
-  bool put(const Key& key, const Value& value, bool assign, const Seen&... was) {
+  template <class K, class... Seen>
+  bool put(const K& key, const Value& value, bool assign, const Seen&... was) {
     constexpr bool only_for_seen = sizeof...(Seen) != 0;
     auto& mine = size_.here();
     detail::map::set_quietly<Family> quietly;
-    pointer replacement{};
+    pointer fresh{};
     for (;;) {
       way_down at(*this, key);
       if (at.curr != nullptr ? !assign || !(at.curr->has(was) && ...) : only_for_seen) return false;
-      if (at.curr == nullptr) {
-        // Before the lock, and once.
-        if (!replacement) {
-          replacement = made(key, value, detail::map::next_stamp<Value>(mine.stamped), {}, {});
+      if constexpr (!only_for_seen) {
+        if (at.curr == nullptr) {
+          // Before the lock, and once.
+          if (!fresh) {
+            fresh = made(key, value, detail::map::next_stamp<Value>(mine.stamped), {}, {});
+          }
+          quietly.to_set();
+          const auto parent = at.lock_parent();
+          if (!parent) continue;
+          mine.added.add(1);
+          Family::template set<node>(at.link(), std::move(fresh));
+          return true;
         }
-        quietly.to_set();
-        const auto parent = at.lock_parent();
-        if (!parent) continue;
-        mine.added.add(1);
-        Family::template set<node>(at.link(), std::move(replacement));
-        return true;
       }
       quietly.to_set();
       auto parent = at.lock_parent();

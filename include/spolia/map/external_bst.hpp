@@ -103,8 +103,8 @@ class external_bst_core {
 
   Domain& home() const noexcept { return tree_.home(); }
 
-  template <bool Assign, class V, class... Seen>
-  bool put(const Key& key, V&& value, const Seen&... was) {
+  template <bool Assign, class K, class V, class... Seen>
+  bool put(const K& key, V&& value, const Seen&... was) {
     constexpr bool only_for_seen = sizeof...(Seen) != 0;
     auto& mine = size_.here();
     auto made = no_fresh<leaf>(home());
@@ -114,11 +114,12 @@ class external_bst_core {
       found = p.found && (p.low->has(was) && ...);
       if (found ? !Assign : only_for_seen) return outcome::done;
       if (made == nullptr) {
-        const Key& stays = found ? p.low->key : key;
+        const Key& stays =
+            key_there_or<only_for_seen, Key>(found ? std::addressof(p.low->key) : nullptr, key);
         made = make_fresh<leaf>(home(), stays, std::forward<V>(value),
                                 next_stamp<Value>(mine.stamped));
       }
-      return found ? tree_.replace(g, p, made) : tree_.add(p, made);
+      return only_for_seen || found ? tree_.replace(g, p, made) : tree_.add(p, made);
     });
     if (only_for_seen) return found;
     if (!found) mine.added.add(1);

@@ -29,8 +29,8 @@
 ///
 /// It must be ordered among the keys, and hashed, as a key would be that is equivalent to it. Where
 /// a map does not take it, the compiler says so in one sentence. What is put in is a key always;
-/// of what update, upsert, get_or_insert and compare_exchange are given a key is made when they put
-/// a value in, and by erase_if and extract none. find_all takes keys, and a range of a
+/// of what upsert and get_or_insert are given a key is made where it is absent, and by the other
+/// updates none. find_all takes keys, and a range of a
 /// snapshot_tree makes keys of its ends, which it keeps. Numbers are compared as they are, but
 /// those that std::less<> or std::greater<> would turn into the map's type anyway, which is done at
 /// once.

@@ -77,18 +77,23 @@ class list_core {
     auto fresh = chain_.no_node();
     guard g = home().enter();
     for (;;) {
-      const auto p = chain_.search(g, fresh != nullptr ? fresh->key : key);
+      const auto p = [&] {
+        if constexpr (!only_for_seen) {
+          if (fresh != nullptr) return chain_.search(g, fresh->key);  // the one given was moved
+        }
+        return chain_.search(g, key);
+      }();
       if (p.found ? !Assign || !(p.cur->has(was) && ...) : only_for_seen) return false;
       if (fresh == nullptr) {
-        with_key_there(p.found ? std::addressof(p.cur->key) : nullptr, std::forward<K>(key),
-                       [&](auto&& k) {
-                         chain_.make(fresh, std::forward<decltype(k)>(k), std::forward<V>(value),
-                                     next_stamp<Value>(mine.stamped));
-                       });
+        with_key_there<only_for_seen>(
+            p.found ? std::addressof(p.cur->key) : nullptr, std::forward<K>(key), [&](auto&& k) {
+              chain_.make(fresh, std::forward<decltype(k)>(k), std::forward<V>(value),
+                          next_stamp<Value>(mine.stamped));
+            });
       }
       if (p.found) {
         if (chain_.replace(g, p, fresh)) return only_for_seen;
-      } else if (chain_.publish(p, fresh)) {
+      } else if (!only_for_seen && chain_.publish(p, fresh)) {
         mine.added.add(1);
         return true;
       }

@@ -204,7 +204,7 @@ class rlu_bst_core {
     const node below = p.at ? *in.read(p.at) : node{};
     rlu::ptr<node>* const link = lock(in, p.above, p.left);
     if (link == nullptr || (p.at && !in.free(p.at))) return rlu_change::doomed;
-    with_key_there(
+    with_key_there<sizeof...(Seen) != 0>(
         p.at ? std::addressof(in.fixed(p.at).key) : nullptr, std::forward<K>(key), [&](auto&& k) {
           *link = in.template make<node>(
               {std::forward<decltype(k)>(k), std::forward<V>(value), next_stamp<Value>(size_)},

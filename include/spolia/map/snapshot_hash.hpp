@@ -399,7 +399,8 @@ class snapshot_hash
   bool put_if_absent(const Key& key, Value&& value) {
     return watched(core_.template put<false>(key, std::move(value)));
   }
-  bool put_for(const Key& key, Value&& value, const seen& was) {
+  template <class K>
+  bool put_for(const K& key, Value&& value, const seen& was) {
     return watched(core_.template put<true>(key, std::move(value), was));
   }
   template <class K>

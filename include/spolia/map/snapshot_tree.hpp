@@ -130,8 +130,8 @@ class snapshot_tree_core {
       to(key, value);
     });
   }
-  template <bool Assign, class V, class... Seen>
-  bool put(const Key& key, V&& value, const Seen&... was) {
+  template <bool Assign, class K, class V, class... Seen>
+  bool put(const K& key, V&& value, const Seen&... was) {
     return watched(tree_.template put<Assign>(key, std::forward<V>(value), was...));
   }
   template <class K, class... Seen>

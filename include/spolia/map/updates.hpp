@@ -34,6 +34,12 @@
 ///              counted block is held, and not copied, if f returns the new one.)
 /// Progress:    as insert_or_assign of the map: an update begins anew only if another has changed
 ///              the key.
+/// Keys:        update, compare_exchange, and upsert of a key that is there, make none of the key
+///              that they are given. Where the map replaces what has the key, it copies the key
+///              that is there: the hash maps, list, external_bst, counted_bst, counted_tree and the
+///              maps over read-log-update that one alone; those with several pairs in a leaf, which
+///              are abtree, snapshot_tree, counted_btree and counted_btree_locked, perhaps all of a
+///              leaf that they make anew. avl copies none.
 /// Errors:      as insert_or_assign of the map, and what copying the value throws: then nothing has
 ///              changed. (A value that has copies and no moves may be copied once more as
 ///              get_or_insert returns; if that throws, the key is there.)
@@ -91,7 +97,9 @@ namespace detail::map {
 ///   nothing_seen()              an object to look with; below: of one that has looked
 ///   look_at(key, seen)          false: the key is absent
 ///   put_if_absent(key, value)   true if it was
-///   put_for(key, value, seen)   true if the key still had the value seen, and has this one now
+///   put_for(key, value, seen)   true if the key still had the value seen, and has this one now.
+///                               The key may be of another type: what needs one that stays copies
+///                               the key that is there
 ///   erase_seen(key, seen)       true if the key still had the value seen, and is gone
 ///   for_each(f), erase(key)
 template <class Map, class Key, class Value>
@@ -129,14 +137,15 @@ class value_updates {
   /// A copy of the value that the key had; nothing if it was absent.
   std::optional<Value> extract(const Key& key) { return extract_named(named(key)); }
 
-  // The same with a key of another type (map/keys.hpp). Of it a key is made to put a value in, and
-  // not before: never by erase_if and extract, nor where the value stays.
+  // The same with a key of another type (map/keys.hpp). Of it a key is made by upsert and
+  // get_or_insert where the key is absent. Else none is: where the map needs a copy of the key to
+  // put a value in, it copies the one that is there.
 
   template <class K, class F>
     requires other_key_in<K, Key, Map>
   update_result update(const K& key, F&& f) {
     update_result done = update_result::absent;
-    if constexpr (takes<K>()) done = update_named(other(key), f);
+    if constexpr (takes<K, false>()) done = update_named(other(key), f);
     return done;
   }
   template <class K, class F, class Make>
@@ -157,7 +166,7 @@ class value_updates {
   [[nodiscard]] update_result compare_exchange(const K& key, const Value& expected,
                                                const Value& value) {
     update_result done = update_result::absent;
-    if constexpr (takes<K>()) done = compare_exchange_named(other(key), expected, value);
+    if constexpr (takes<K, false>()) done = compare_exchange_named(other(key), expected, value);
     return done;
   }
   template <class K, class Pred>
@@ -196,13 +205,17 @@ class value_updates {
   template <class K, bool Made = true>
   static constexpr bool takes() {
     static_assert(!Made || std::constructible_from<Key, const K&>,
-                  "spolia: update, upsert, get_or_insert and compare_exchange make a key to put a "
-                  "value in, and of this type none can be made");
+                  "spolia: upsert and get_or_insert make a key to put a value in where it is "
+                  "absent, and of this type none can be made");
     return checked_key<typename found_by_in<Map>::type, K>();
   }
   template <class Named, class Seen>
   bool looks_at(const Named& key, Seen& seen) const {
     return key.told_to([&](const auto& k) { return self().look_at(k, seen); });
+  }
+  template <class Named, class Seen>
+  bool puts(const Named& key, Value&& value, const Seen& seen) {
+    return key.told_to([&](const auto& k) { return self().put_for(k, std::move(value), seen); });
   }
   template <class Named, class Seen>
   bool erases(const Named& key, const Seen& seen) {
@@ -252,7 +265,7 @@ class value_updates {
     auto seen = self().nothing_seen();
     while (looks_at(key, seen)) {
       if (!(seen.value() == expected)) return update_result::unchanged;
-      if (self().put_for(key.key(), Value(value), seen)) return update_result::updated;
+      if (puts(key, Value(value), seen)) return update_result::updated;
     }
     return update_result::absent;
   }
@@ -326,10 +339,9 @@ class value_updates {
       } else {
         if (!f(next)) return update_result::unchanged;
       }
-      if (!self().put_for(key.key(), std::move(next), seen)) return std::nullopt;
+      if (!puts(key, std::move(next), seen)) return std::nullopt;
     } else {
-      if (!self().put_for(key.key(), Value(f(std::as_const(seen).value())), seen))
-        return std::nullopt;
+      if (!puts(key, Value(f(std::as_const(seen).value())), seen)) return std::nullopt;
     }
     return update_result::updated;
   }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -18,6 +19,7 @@
 #include <spolia/map/detail/chromatic_shortcuts.hpp>
 #include <spolia/map/detail/chromatic_sorted.hpp>
 #include <spolia/map/detail/chromatic_steps.hpp>
+#include <spolia/map/detail/fresh.hpp>
 #include <spolia/map/detail/size_counter.hpp>
 #include <spolia/version/concepts.hpp>
 #include <spolia/version/holdings.hpp>
@@ -97,8 +99,8 @@ class chromatic_tree {
   }
 
   /// With a value seen: true if the key still had that one, and has this one now.
-  template <bool Assign, class V, class... Seen>
-  bool put(const Key& key, V&& value, const Seen&... was) {
+  template <bool Assign, class K, class V, class... Seen>
+  bool put(const K& key, V&& value, const Seen&... was) {
     constexpr bool only_for_seen = sizeof...(Seen) != 0;
     session here = collector_.enter();
     std::optional<pair> fresh;
@@ -110,7 +112,8 @@ class chromatic_tree {
       view p;
       if (!s.stands(now.in, time()) || !still_there(here, s, p)) continue;
       if (!fresh) {
-        const Key& stays = now.found ? now.get()->key() : key;
+        const Key* const there = now.found ? std::addressof(now.get()->key()) : nullptr;
+        const Key& stays = key_there_or<only_for_seen, Key>(there, key);
         fresh.emplace(pair::make(0, stays, std::forward<V>(value)));
       }
       bool violation = false;

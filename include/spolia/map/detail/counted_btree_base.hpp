@@ -165,6 +165,23 @@ class counted_btree_base {
     inner_pointer high{};
   };
 
+  /// What a writer has before its turn where values have something to do when they end.
+  struct no_leaves {
+    static void reset() noexcept {}
+  };
+  using kept_leaves = std::conditional_t<leaf::forgets, no_leaves, new_leaves>;
+  /// then(new leaves), which are those that the writer has, or end with the call.
+  template <class Then>
+  SPOLIA_ALWAYS_INLINE static auto with_leaves([[maybe_unused]] kept_leaves& kept,
+                                               const Then& then) {
+    if constexpr (leaf::forgets) {
+      new_leaves fresh;
+      return then(fresh);
+    } else {
+      return then(kept);
+    }
+  }
+
   static inner_pointer first_root() {
     typename inner::template row<leaf> r;
     r.children.push_back(Family::template make<leaf>());

@@ -8,7 +8,8 @@
 //   remove(key)                true if the key was there, and is no more
 //   look(key, seen)            copies the value of the key, if it is there: seen_value.hpp
 //   put(key, value, true, seen), remove(key, seen)   true if the key still had the value seen, and
-//                              has this one now, or none; else nothing has changed
+//                              has this one now, or none; else nothing has changed. The key may be
+//                              of another type
 //   size_approx()
 //   scan<Down>(interval, f)    shows f copies of the pairs, outside of the writers' turns: if there
 //                              is an order as ordered_reads.hpp says, and else all
@@ -111,7 +112,8 @@ class counted_face : public value_updates<counted_face<Map, Key, Value>, Key, Va
     return self().look(key, to);
   }
   bool put_if_absent(const Key& key, const Value& value) { return insert(key, value); }
-  bool put_for(const Key& key, const Value& value, const seen& was) {
+  template <class K>
+  bool put_for(const K& key, const Value& value, const seen& was) {
     return told(self().put(key, value, true, was));
   }
   template <class K>

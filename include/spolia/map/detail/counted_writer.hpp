@@ -112,8 +112,6 @@ class writing {
   writing(const writing&) = delete;
   writing& operator=(const writing&) = delete;
   ~writing() { all_.leave(); }
-  /// So that its next set throws nothing, either.
-  void to_set() { quiet_.to_set(); }
 
  private:
   // Before the lock and after it: destructors that run may use the container.

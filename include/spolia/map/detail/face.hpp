@@ -185,7 +185,8 @@ class map_face
   bool put_if_absent(const key_type& key, mapped_type&& value) {
     return told(core_.template put<false>(key, std::move(value)));
   }
-  bool put_for(const key_type& key, mapped_type&& value, const seen& was) {
+  template <class K>
+  bool put_for(const K& key, mapped_type&& value, const seen& was) {
     return told(core_.template put<true>(key, std::move(value), was));
   }
   template <class K>

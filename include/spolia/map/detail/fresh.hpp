@@ -34,13 +34,27 @@ fresh<T, Domain> no_fresh(Domain& home) noexcept {
 }
 
 /// make(key) with the key for what takes the place of a pair of that key, or of none: the key that
-/// is there stays, if it can be copied; else the one given comes. `there` is null if there is none.
-template <class Key, class K, class Make>
+/// is there stays, if it can be copied; else the one given comes. `there` is null if there is none,
+/// which cannot be if IsThere; then the key that is given may be of another type.
+template <bool IsThere, class Key, class K, class Make>
 SPOLIA_ALWAYS_INLINE decltype(auto) with_key_there(const Key* there, K&& given, Make&& make) {
-  if constexpr (std::is_copy_constructible_v<Key>) {
-    if (there != nullptr) return make(*there);
+  if constexpr (IsThere && std::is_copy_constructible_v<Key>) {
+    return make(*there);
+  } else {
+    if constexpr (std::is_copy_constructible_v<Key>) {
+      if (there != nullptr) return make(*there);
+    }
+    return make(std::forward<K>(given));
   }
-  return make(std::forward<K>(given));
+}
+/// The same where all that is wanted is a reference, and keys can be copied.
+template <bool IsThere, class Key, class K>
+SPOLIA_ALWAYS_INLINE const Key& key_there_or(const Key* there, const K& given) noexcept {
+  if constexpr (IsThere) {
+    return *there;
+  } else {
+    return there != nullptr ? *there : given;
+  }
 }
 
 }  // namespace detail::map

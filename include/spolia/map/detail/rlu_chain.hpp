@@ -91,11 +91,12 @@ class rlu_chain {
       next = in.get(p.at, &node::next);
       if (!in.free(p.at)) return rlu_change::doomed;
     }
-    with_key_there(p.found ? std::addressof(in.fixed(p.at).key) : nullptr, std::forward<K>(key),
-                   [&](auto&& k) {
-                     *link = in.template make<node>(
-                         {std::forward<decltype(k)>(k), std::forward<V>(value), stamp}, {next});
-                   });
+    with_key_there<sizeof...(Seen) != 0>(
+        p.found ? std::addressof(in.fixed(p.at).key) : nullptr, std::forward<K>(key),
+        [&](auto&& k) {
+          *link = in.template make<node>(
+              {std::forward<decltype(k)>(k), std::forward<V>(value), stamp}, {next});
+        });
     return p.found ? rlu_change::replaced : rlu_change::added;
   }
 

@@ -78,8 +78,8 @@ class snapshot_hash_core {
     return true;
   }
   /// True if the key still had the value that was seen, and has this one now.
-  template <bool Assign, class V>
-  bool put(const Key& key, V&& value, const seen& was) {
+  template <bool Assign, class K, class V>
+  bool put(const K& key, V&& value, const seen& was) {
     size_counter::mine* mine = nullptr;
     return put_now<true>(mine, key, std::forward<V>(value), was);
   }
@@ -440,11 +440,16 @@ class snapshot_hash_core {
       const place p = place_of(s, h);
       p.newest->prefetch_more_pairs();
       const pairs now = current(*p.newest);
-      const pair* const old = pair_in(*p.newest, now, h, fresh ? fresh->key() : key);
+      const pair* const old = [&] {
+        if constexpr (!only_for_seen) {
+          if (fresh) return pair_in(*p.newest, now, h, fresh->key());  // the one given was moved
+        }
+        return pair_in(*p.newest, now, h, key);
+      }();
       if (old != nullptr ? !Assign || !(was.is(*old) && ...) : only_for_seen) return false;
       size_counter::mine& mine = prepare(s);
       if (!fresh) {
-        with_key_there(
+        with_key_there<only_for_seen>(
             old != nullptr ? std::addressof(old->key()) : nullptr, std::forward<K>(key),
             [&](auto&& k) __attribute__((always_inline)) {
               fresh.emplace(pair::make(h, std::forward<decltype(k)>(k), std::forward<V>(value)));
