@@ -39,7 +39,9 @@
 /// microseconds.
 /// Memory: each value that exists and 24 bytes, and 80 bytes; 128 bytes for each thread, for all
 /// live values together.
-/// Fork: in the child, values that vanished threads were reading or replacing stay forever.
+/// Fork: in the child, values that vanished threads were reading or replacing stay forever. Those
+/// that they were reading wait, and waiting() counts them once they were replaced; of those that
+/// they were just ending, or had in a list that is half-written, it counts none.
 /// Source: hazard pointers (Michael, IEEE TPDS 15(6), 2004) with asymmetric fences; that the reader
 /// which lets go last ends the value is ours.
 #pragma once

@@ -24,6 +24,7 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/counters.hpp>
 #include <spolia/base/fence.hpp>
 #include <spolia/base/misuse.hpp>
 #include <spolia/base/threads.hpp>
@@ -147,7 +148,12 @@ class live_core {
     hold hold_;
   };
 
-  [[nodiscard]] std::uint64_t waiting() const noexcept { return waiting_count_.load_relaxed(); }
+  [[nodiscard]] std::uint64_t waiting() const noexcept {
+    const std::uint64_t self = threads::passing_identity();
+    if (counted_in_.value() != process_of(self)) [[unlikely]]
+      end_what_is_unread(work_.wait_and_begin(self), self);
+    return waiting_count_.load_relaxed();
+  }
 
   /// Calls f(node, since when it is replaced, thread, os_thread) for each reading of a node that
   /// waits. f may throw.
@@ -191,7 +197,11 @@ class live_core {
   void end_what_is_unread() const noexcept;
   void end_what_is_unread(shared_work::begun how, std::uint64_t self) const noexcept;
   node* take_unread() const noexcept;
-  void begin_after(shared_work::begun how) const noexcept;
+  void begin_after(shared_work::begun how, std::uint64_t self) const noexcept;
+  /// How many forks lie before the process of the thread with that identity.
+  static std::uint32_t process_of(std::uint64_t identity) noexcept {
+    return static_cast<std::uint32_t>(identity >> 32U);
+  }
 
   atomic<node*> current_;
   const end_of_node end_;
@@ -200,6 +210,7 @@ class live_core {
   mutable shared_work work_;
   mutable plain<node*> waiting_{nullptr};  // in no order; of the thread that is at the work
   mutable atomic<std::uint64_t> waiting_count_{0};
+  mutable latest<std::uint32_t> counted_in_;  // the process; changed by the thread at the work
   shared_work tellers_;
   std::uint64_t told_ = 1;  // the version; of the thread that tells
   change_calls calls_;
@@ -236,7 +247,7 @@ inline const live_core::node* live_core::read_in(reading_row::slot& mine,
 inline void live_core::retire(node* replaced) noexcept {
   const std::uint64_t self = threads::passing_identity();
   const auto how = work_.wait_and_begin(self);
-  begin_after(how);
+  begin_after(how, self);
   replaced->replaced_ns = now_ns();
   replaced->next.write(waiting_.read());
   waiting_.write(replaced);
@@ -258,7 +269,7 @@ inline void live_core::end_what_is_unread() const noexcept {
 /// For the thread that has begun the work.
 inline void live_core::end_what_is_unread(shared_work::begun how,
                                           std::uint64_t self) const noexcept {
-  begin_after(how);
+  begin_after(how, self);
   node* unread = nullptr;
   do {
     node* const more = take_unread();
@@ -272,13 +283,23 @@ inline void live_core::end_what_is_unread(shared_work::begun how,
     node* const gone = unread;
     unread = gone->next.read();
     end_(gone);
-    waiting_count_.fetch_sub_relaxed(1);
+    // A destructor may have forked. In the child what this thread had in hand is not counted.
+    if (process_of(threads::passing_identity()) == process_of(self)) {
+      waiting_count_.fetch_sub_relaxed(1);
+    }
   }
 }
 
-/// A thread that was lost in a fork may have left the list half-written.
-inline void live_core::begin_after(shared_work::begun how) const noexcept {
+/// A thread that was lost in a fork may have left the list half-written. And what such a thread was
+/// just ending was counted as waiting: in each process the list is counted anew.
+inline void live_core::begin_after(shared_work::begun how, std::uint64_t self) const noexcept {
   if (how == shared_work::begun::after_a_lost_thread) waiting_.write(nullptr);
+  if (counted_in_.value() == process_of(self)) [[likely]]
+    return;
+  std::uint64_t listed = 0;
+  for (const node* n = waiting_.read(); n != nullptr; n = n->next.read()) ++listed;
+  waiting_count_.store_relaxed(listed);
+  counted_in_.set(process_of(self));
 }
 
 /// Takes from the list what no slot names.
@@ -360,7 +381,7 @@ void live_core::telling::tell(ValueOf value_of) {
 template <class F>
 void live_core::each_old_reading(F&& f) const {
   const std::uint64_t self = threads::passing_identity();
-  begin_after(work_.wait_and_begin(self));
+  begin_after(work_.wait_and_begin(self), self);
   struct at_end {
     ~at_end() { of.end_what_is_unread(shared_work::begun::yes, self); }
     const live_core& of;
