@@ -246,7 +246,7 @@ STAGES = [
     stage(
         "package",
         900,
-        ("build", "tool", "package"),
+        ("build", "tool", "clang", "package"),
         _preset("test-release", "-L", "package", targets=("spolia",)),
     ),
     stage("python", 900, ("bench", "python"), _python),
