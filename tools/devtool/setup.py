@@ -190,6 +190,12 @@ def venv() -> str:
     return _environment(VENV, REQUIREMENTS)
 
 
+def venv_environment() -> dict[str, str]:
+    """For what starts the lab's Python many times: each module is compiled once, in build/."""
+    kept = {"PYTHONPYCACHEPREFIX": str(BUILD / "pycache")}
+    return {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | kept
+
+
 def packagers_venv() -> str:
     """The folder of programs that packagers use, and that PyPI has."""
     python = _environment(BUILD / "venv-packages", ROOT / "packaging" / "requirements.txt")
@@ -212,7 +218,8 @@ def _environment(place: pathlib.Path, requirements: pathlib.Path) -> str:
     say(f"set-up: Python environment {place.relative_to(ROOT)}")
     plain([sys.executable, "-m", "venv", "--clear", str(place)])
     pip = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    plain([*pip, "install", "-r", str(requirements)])
+    # Of what is installed few modules are ever used: they are compiled when they are.
+    plain([*pip, "install", "--no-compile", "-r", str(requirements)])
     mark.write_text(identity, encoding="utf-8")
     return str(python)
 

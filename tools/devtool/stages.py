@@ -201,7 +201,7 @@ def _python(run: context, everything: bool = False) -> tally:
         command += ["-m", "not long"]
     if run.pattern:
         command += ["-k", run.pattern.partition("/")[0].replace("|", " or ")]
-    outcome = run.step([*command, "-p", "no:cacheprovider"])
+    outcome = run.step([*command, "-p", "no:cacheprovider"], env=setup.venv_environment())
     if run.pattern and outcome.status == PYTEST_RAN_NONE:
         return tally(note="no test fits")
     return _checked(outcome, parse_pytest(outcome.output), "pytest")
