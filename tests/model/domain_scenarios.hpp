@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -41,10 +42,12 @@ inline model::options in_random_orders(std::uint64_t executions) {
   return how;
 }
 
-/// Every such execution that is tried is right, and all are tried unless they are random ones.
-inline void expect_clean(const scenario_setup& setup, model::options how) {
+/// Every such execution that is tried is right, and all are tried unless they are random ones. Each
+/// day a long search ends after so many tries.
+inline void expect_clean(const scenario_setup& setup, model::options how,
+                         std::uint64_t tries = usual_tries) {
   how.preemptions += deeper();
-  const auto got = searched(how, setup);
+  const auto got = searched(how, setup, tries);
   EXPECT_TRUE(got.ok) << got.why << "\n" << got.trace;
   EXPECT_TRUE(got.exhausted || how.how == model::options::mode::pct);
   testing::Test::RecordProperty("executions", std::to_string(got.executions));

@@ -3,6 +3,7 @@
 /// How far to search for what should not be there.
 #pragma once
 
+#include <cstdint>
 #include <cstdlib>
 #include <functional>
 
@@ -25,19 +26,24 @@ inline constexpr bool cut_short = true;
 inline constexpr bool cut_short = false;
 #endif
 
+/// How many executions a search tries that is cut short: more than any planted fault of the token
+/// needs. A program whose own faults are all found far earlier may ask for fewer.
+inline constexpr std::uint64_t usual_tries = 8'000;
+
 /// The outcome of a search of what is right. If it is cut short, what is left is sampled: by random
 /// priorities that change as often as preemptions are allowed. Then it counts as exhausted. Of a
 /// search in random orders, half is tried.
 inline model::outcome searched(model::options how,
-                               const std::function<void(model::scenario&)>& setup) {
+                               const std::function<void(model::scenario&)>& setup,
+                               std::uint64_t tries = usual_tries) {
   const bool shorter = cut_short && deeper() == 0;
   if (shorter && how.how == model::options::mode::pct) how.executions = (how.executions + 1) / 2;
   const bool cut = shorter && how.how == model::options::mode::exhaustive;
-  if (cut) how.executions = 8'000;
+  if (cut) how.executions = tries;
   model::outcome got = model::explore(how, setup);
   if (!cut || got.exhausted || !got.ok) return got;
   how.how = model::options::mode::pct;
-  how.executions = 2'000;
+  how.executions = tries / 4;
   how.pct_depth = how.preemptions + 1;
   model::outcome sampled = model::explore(how, setup);
   sampled.executions += got.executions;
