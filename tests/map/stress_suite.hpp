@@ -113,9 +113,9 @@ TYPED_TEST_P(map_stress, elements_end_once_whatever_happens) {
   {
     typename TestFixture::domain_type d(eager<typename TestFixture::domain_type>());
     typename TypeParam::template of<tracked, tracked> m(d);
-    // Each thread has two arguments, two nodes that are not linked yet or not unlinked yet, and what
-    // it copied for for_each. Everything else is in the map, with a router for each pair at most, or
-    // waits.
+    // Each thread has two arguments, two nodes that are not linked yet or not unlinked yet, and
+    // what it copied for for_each. Everything else is in the map, with a router for each pair at
+    // most, or waits.
     const std::uint64_t elements = 2 * keys + threads * (1 + 2 + keys);
     run_stress({.threads = threads, .share = 0.1}, [&](stress_thread& self) {
       while (self.running()) {
