@@ -279,6 +279,34 @@ TEST_F(attached, refuses_what_is_damaged) {
   EXPECT_EQ(seen(files_), 20);
 }
 
+/// Who only looks says no more of a store than who opens it.
+TEST_F(attached, refuses_damage_behind_a_segment_that_is_not_the_last) {
+  write(10);
+  const disk other = files_->copy();
+  {
+    database base = database::open(place, over(other));
+    commit(base, 11, 12);
+  }
+  const std::string first = segment();
+  bytes& content = other->content(first);
+  std::size_t end = content.size();
+  while (end > 0 && content[end - 1] == std::byte{0}) --end;
+  content.resize(end);
+  for (const int after : {0, 1, 24, 100}) {
+    SCOPED_TRACE(after);
+    content.resize(end);
+    content.resize(end + static_cast<std::size_t>(after), std::byte{0x5a});
+    if (after == 0) {
+      EXPECT_EQ(seen(other), 12);
+      content.resize(end + 1000);
+      EXPECT_EQ(seen(other), 12) << "room that was not used";
+      continue;
+    }
+    EXPECT_THROW(seen(other), storage_error);
+    EXPECT_THROW(database::open(place, over(other->copy())), storage_error) << "nor is it opened";
+  }
+}
+
 TEST_F(attached, shows_nothing_that_the_loss_of_power_takes_back) {
   write(10);
   std::atomic<bool> in_sync{false};

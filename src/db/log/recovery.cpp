@@ -289,6 +289,7 @@ void recovery::replay_segment(std::uint64_t first, bool last, std::uint64_t end)
     from.pass(bytes);
   }
   if (last && options_.attach) end_early(from);  // it may become longer
+  if (!last && end_.sequence == end && end < until_) look_beyond(from, epoch);
   report_.log_bytes += from.at();
   tell("log", from.at(), from.size());
 }
@@ -318,6 +319,23 @@ const char* recovery::look_again(file_stream& from, std::uint32_t epoch, record_
   }
   if (!damaged) from.end_here();
   return why;
+}
+
+/// Behind the last record of a segment that is not the last are zeros, or what the process has
+/// written since it went on with this one. Anything else, seen again and again, is damage, for
+/// which opening refuses the database: so must who only looks at it.
+void recovery::look_beyond(file_stream& from, std::uint32_t epoch) {
+  constexpr int most_looks = 50;  // a process may be writing there
+  for (int looks = 1;; ++looks) {
+    if (only_zeros(from.look(from.left()))) return;
+    record_header h;
+    const char* why = next_record(from, h);
+    if (why == nullptr) why = follows(h, epoch);
+    if (why == nullptr) return;
+    if (looks == most_looks) refuse(name_, from.at(), why);
+    from.forget();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 const char* recovery::follows(const record_header& h, std::uint32_t epoch) const noexcept {

@@ -307,6 +307,7 @@ class recovery {
   void give(std::size_t worker);
   void give_all();
   const char* look_again(file_stream& from, std::uint32_t epoch, record_header& h, const char* why);
+  void look_beyond(file_stream& from, std::uint32_t epoch);
   void end_early(const file_stream& from);
   void end_torn(file_stream& from, std::uint32_t epoch, const char* why);
   void fill_indexes();
