@@ -24,7 +24,7 @@
 namespace tool {
 namespace {
 
-/// The system's files, to which nothing is written any more after SIGINT or SIGTERM.
+/// The system's files, to which nothing is written any more after SIGINT, SIGTERM or SIGHUP.
 class stoppable_file final : public db::storage_file {
  public:
   explicit stoppable_file(std::unique_ptr<db::storage_file> of) : of_(std::move(of)) {}

@@ -31,6 +31,9 @@ void watch_for_interrupts() {
   action.sa_handler = on_stop;  // no SA_RESTART: a thread that sleeps or reads wakes up
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  struct sigaction before{};
+  sigaction(SIGHUP, nullptr, &before);  // a terminal is gone; nohup has it ignored
+  if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
   for (const int told_by_a_write : {SIGPIPE, SIGXFSZ}) std::signal(told_by_a_write, SIG_IGN);
 }
 

@@ -19,7 +19,7 @@ class progress {
   progress(const progress&) = delete;
   progress& operator=(const progress&) = delete;
 
-  /// So much is done, and so many rows. Throws interrupted after SIGINT or SIGTERM.
+  /// So much is done, and so many rows. Throws interrupted after SIGINT, SIGTERM or SIGHUP.
   void at(std::uint64_t done, std::uint64_t rows = 0);
   void total(std::uint64_t t) noexcept { total_ = t; }
   [[nodiscard]] static std::string line(const std::string& what, std::uint64_t done,
@@ -37,7 +37,7 @@ class progress {
   clock::time_point next_ = started_ + std::chrono::milliseconds(200);
 };
 
-/// From now on SIGINT and SIGTERM only make progress::at() and interrupted_now() say so.
+/// From now on SIGINT, SIGTERM and SIGHUP only make progress::at() and interrupted_now() say so.
 void watch_for_interrupts();
 [[nodiscard]] bool interrupted_now() noexcept;
 

@@ -743,10 +743,13 @@ class tool_waits : public tool_program {
   tool_waits() {
     EXPECT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
     writer = ::open(pipe.c_str(), O_RDWR);
+    write_words();
+  }
+  ~tool_waits() override { ::close(writer); }
+  void write_words() const {
     const std::string words = "id,name\n9,Io\n";
     EXPECT_EQ(::write(writer, words.data(), words.size()), static_cast<ssize_t>(words.size()));
   }
-  ~tool_waits() override { ::close(writer); }
   /// Stops it when it has read the words.
   [[nodiscard]] ended stop(pid_t child, int signal) const {
     int unread = 1;
@@ -764,13 +767,16 @@ class tool_waits : public tool_program {
 
 TEST_F(tool_waits, a_new_store_goes_when_it_is_stopped) {
   const auto before = names();
-  const ended e = stop(
-      start({"load", "new", "-", "--table", "people", "--format", "csv", "--schema", "schema.json"},
-            pipe),
-      SIGTERM);
-  EXPECT_EQ(e.code, 1);
-  EXPECT_EQ(e.err, "spolia: interrupted\n");
-  EXPECT_EQ(names(), before);
+  for (const int sent : {SIGTERM, SIGHUP}) {
+    const ended e = stop(start({"load", "new", "-", "--table", "people", "--format", "csv",
+                                "--schema", "schema.json"},
+                               pipe),
+                         sent);
+    EXPECT_EQ(e.code, 1) << sent;
+    EXPECT_EQ(e.err, "spolia: interrupted\n") << sent;
+    EXPECT_EQ(names(), before) << sent;
+    write_words();  // for the next one
+  }
 }
 
 TEST_F(tool_waits, an_old_store_is_as_it_was_when_it_is_stopped) {
