@@ -30,11 +30,12 @@
 // What is guaranteed
 //   Conflicts are results, not exceptions. A commit in a directory is durable when it returns, at
 //   the default level. Readers never wait for writers. With the default version storage a reader
-//   holds about what it sees, however old it is; docs/db.md says what each storage holds. Versions
-//   have a budget.
+//   holds about what it sees, however old it is; docs/reference/store-version-storages.md says what
+//   each storage holds. Versions have a budget.
 //
 // Where to go on
-//   docs/db.md, the guide; docs/durability.md, what survives what; docs/tool.md, the command line.
+//   docs/db.md, the guide, and docs/reference/, its details; docs/durability.md, what survives
+//   what; docs/tool.md, the command line.
 #pragma once
 
 #include <spolia/db/database.hpp>

@@ -42,8 +42,8 @@ std::uint32_t stripes_for(const options& o) {
 }
 
 /// With a budget that is not much more than short turns take, turns are as long as they may be.
-/// Short turns take 2.5 times the cache for each stripe, so 20 times at most (docs/db.md). Below 64
-/// times that could be a third of the budget, or more. It is reasoned and not measured.
+/// Short turns take 2.5 times the cache for each stripe, so 20 times at most. Below 64 times
+/// that could be a third of the budget, or more. It is reasoned and not measured.
 std::uint64_t cache_bytes_for(const options& o) {
   static_assert(5 * delta_lanes::most_stripes / 2 * 3 <= 64);
   const bool tight = o.version_budget != 0 && o.version_budget / 64 < o.partition_cache_bytes;

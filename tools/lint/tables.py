@@ -32,7 +32,7 @@ LISTS = (
         r"enum class version_storage[^{]*\{(.*?)\}",
         r"\w+",
         (
-            ("docs/db.md", "| storage | how versions go |"),
+            ("docs/reference/store-version-storages.md", "| storage | how versions go |"),
             ("docs/tool.md", "    versions = "),
         ),
     ),

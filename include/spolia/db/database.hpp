@@ -270,11 +270,11 @@ class SPOLIA_EXPORT database {
   /// Throws std::invalid_argument if the name is taken or the columns make no sense; in a
   /// directory, storage_error if the log fails: then there is no table.
   table& create_table(const table_spec& spec);
-  // These go on beside transactions; docs/db.md says what those see. outcome::dropped: the
-  // table was dropped before. In a directory they are durable when they return ok, whatever the
-  // level of durability; storage_failed: the log has failed or has no room, and nothing was
-  // changed. std::invalid_argument: the database was opened to be read, or it is on_slow_reader
-  // that calls.
+  // These go on beside transactions; docs/reference/store-catalogue.md says what those see.
+  // outcome::dropped: the table was dropped before. In a directory they are durable when they
+  // return ok, whatever the level of durability; storage_failed: the log has failed or has no
+  // room, and nothing was changed. std::invalid_argument: the database was opened to be
+  // read, or it is on_slow_reader that calls.
 
   /// Builds an index over what is in the table. duplicate_key: it was to be unique, and two rows
   /// have the same key; limit: options::budget has no room for it; then there is no index. Throws

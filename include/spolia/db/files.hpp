@@ -12,7 +12,7 @@
 //              directory by any number.
 // Calls back:  a layer may read the database that it is under. What waits for the call that it is
 //              made from, such as a commit within a write to the log, throws
-//              std::invalid_argument: docs/db.md has the list.
+//              std::invalid_argument: docs/reference/store-threads.md has the list.
 #pragma once
 
 #include <algorithm>

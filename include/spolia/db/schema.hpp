@@ -104,7 +104,7 @@ enum class index_kind : std::uint8_t {
   ordered  ///< finds ranges, too
 };
 
-/// Which table a hash index is; docs/db.md says what speaks for which.
+/// Which table a hash index is; docs/reference/store-hash-indexes.md says what speaks for which.
 enum class hash_kind : std::uint8_t {
   probing,  ///< an entry beside the next one that is free: the quickest
   cuckoo    ///< one of two buckets, which may be all but full: a quarter to a half of the memory

@@ -13,8 +13,8 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// Where old versions of rows lie, and how they are collected. docs/db.md, "Which version
-/// storage?", compares them.
+/// Where old versions of rows lie, and how they are collected.
+/// docs/reference/store-version-storages.md compares them.
 enum class version_storage : std::uint8_t {
   /// In partitions, by the time of their commits. A partition is dropped whole, when each snapshot
   /// began after all that is in it was replaced.
