@@ -13,6 +13,7 @@ from lint import (  # noqa: E402
     floors,
     headers,
     limits,
+    messages,
     orders,
     prose,
     references,
@@ -30,6 +31,7 @@ CHECKS = {
     "references": references.check,
     "faults": faults.check,
     "tables": tables.check,
+    "messages": messages.check,
     "words": words.check,
     "prose": prose.check,
 }

@@ -11,6 +11,7 @@ from lint import (
     floors,
     headers,
     limits,
+    messages,
     orders,
     prose,
     references,
@@ -418,6 +419,43 @@ class Prose(unittest.TestCase):
         }
         found = findings(prose, **files)
         self.assertEqual([f[1:] for f in found], [(2, "no program says 'a block is gone'")])
+
+
+class Messages(unittest.TestCase):
+    """A page of its own, and what the code reports."""
+
+    PAGE = "| message | cause |\n|---|---|\n| `a block was retired twice` | x |\n"
+
+    def reported(self, path, text):
+        found = findings(messages, **{messages.PAGE: self.PAGE, path: text})
+        return [(f[0], f[1], f[2].removeprefix("docs/errors.md ")) for f in found]
+
+    def test_a_misuse_that_is_not_explained(self):
+        text = '\n  misuse::report("a block is "\n                 "lost in a pool", n);\n'
+        found = self.reported("include/a.hpp", text)
+        self.assertEqual(
+            found, [("include/a.hpp", 2, "does not explain 'a block is lost in a pool'")]
+        )
+
+    def test_one_that_says_more_than_the_page(self):
+        text = 'core::report_misuse("a block was retired twice: once is enough", n);\n'
+        self.assertEqual(self.reported("src/a.cpp", text), [])
+
+    def test_a_fault_of_a_store_and_of_the_tool(self):
+        text = 'throw storage_error(name, at, std::string(why) + ", and it was whole before");\n'
+        self.assertEqual(len(self.reported("src/db/log/a.cpp", text)), 1)
+        self.assertEqual(self.reported("src/db/query/a.cpp", text), [])
+        text = 'throw failure(fmt::format("{}: {} is not there any more", a, b));\n'
+        self.assertEqual(len(self.reported("tool/a.cpp", text)), 1)
+
+    def test_few_words_and_other_calls(self):
+        text = 'misuse::report("gone", n);\nthrow failure("cannot " + what + " " + name);\n'
+        self.assertEqual(self.reported("tool/a.cpp", text), [])
+
+    def test_an_outcome_without_a_line(self):
+        text = 'case outcome::ok:\n return "ok";\ncase outcome::gone:\n return "it went";\n'
+        found = self.reported(messages.OUTCOMES, text)
+        self.assertEqual(found, [(messages.OUTCOMES, 1, "has no line for 'it went'")])
 
 
 class Tables(unittest.TestCase):
