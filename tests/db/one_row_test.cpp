@@ -58,17 +58,18 @@ TEST(one_row, a_thousand_threads_edit_it_in_few_tries) {
 /// A number is set by a shorter way where nothing has to be asked: to the same end.
 TEST(one_row, a_number_is_set_as_any_value_is) {
   db::database base = db::database::open();
-  const auto make = [&](const char* name) -> db::table& {
-    return base.create_table(
-        {.name = name,
-         .columns = {
-             {"k", db::int64, db::primary_key}, {"v", db::int64, db::nullable}, {"w", db::int64}}});
-  };
-  db::table& t = make("t");
+  db::table& t = base.create_table(
+      {.name = "t",
+       .columns = {
+           {"k", db::int64, db::primary_key}, {"v", db::int64, db::nullable}, {"w", db::int64}}});
   const auto k = t.column<std::int64_t>("k");
   const auto v = t.column<std::int64_t>("v");
   const auto w = t.column<std::int64_t>("w");
-  const auto of_other = make("other").column<std::int64_t>("w");
+  const auto of_other =
+      base.create_table(
+              {.name = "other",
+               .columns = {{"k", db::int64, db::primary_key}, {"v", db::int64}, {"w", db::int64}}})
+          .column<std::int64_t>("w");
   ASSERT_TRUE(base.transact([&](db::transaction& tx) { return tx.insert(t, {1, nullptr, 5}); }));
   db::transaction tx = base.begin();
   db::editor of = *tx.edit(t, {1});
