@@ -37,6 +37,7 @@ set(SPOLIA_SOURCES
     src/db/log/backup.cpp
     src/db/log/checkpoint.cpp
     src/db/log/checksum.cpp
+    src/db/log/history.cpp
     src/db/log/journal.cpp
     src/db/log/loading.cpp
     src/db/log/loading_indexes.cpp

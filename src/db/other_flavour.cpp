@@ -23,6 +23,7 @@
 #include "db/log/backup.cpp"
 #include "db/log/checkpoint.cpp"
 #include "db/log/checksum.cpp"
+#include "db/log/history.cpp"
 #include "db/log/journal.cpp"
 #include "db/log/loading.cpp"
 #include "db/log/loading_indexes.cpp"

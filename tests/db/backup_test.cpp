@@ -186,9 +186,10 @@ TEST(backups, without_a_log_a_copy_that_is_ahead_is_left_alone) {
     EXPECT_EQ(commits_in(copy), 2);
   }
   for (int i = 0; i < 9; ++i) base.checkpoint();
-  EXPECT_FALSE(base.backup("copy").incremental);
-  database copy = database::open("copy", over(files));
-  EXPECT_EQ(commits_in(copy), 1);
+  EXPECT_THROW(base.backup("copy"), storage_error) << "it has the second all the same";
+  EXPECT_FALSE(base.backup("another").incremental);
+  database another = database::open("another", over(files));
+  EXPECT_EQ(commits_in(another), 1);
 }
 
 TEST(backups, a_backup_as_a_stream) {

@@ -75,6 +75,8 @@ storage::storage(engine& of, const std::filesystem::path& directory, const optio
   nan_rows nans;
   recovery found(engine_, folder_, options_, report_);
   end_ = found.run(has, nans);
+  past_ = found.past();
+  origin_ = history::new_origin();
   whole_from_ = found.whole_from();
   unproven_from_ = found.unproven_from();
   log_at_open_ = report_.log_bytes;
@@ -139,7 +141,7 @@ void storage::begin(const folder_content& has, const nan_rows& nans) {
     }
     folder_.settle();
     log_ = std::make_unique<journal>(engine_, folder_, options_);
-    log_->start(end_, [&] { change_directory(has, nans); });
+    log_->start(end_, origin_, [&] { change_directory(has, nans); });
   } catch (...) {
     take_back(has, nans);
     throw;

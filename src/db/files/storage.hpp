@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -22,6 +23,7 @@
 #include <spolia/db/files.hpp>
 
 #include "db/files/folder.hpp"
+#include "db/log/history.hpp"
 #include "db/log/journal.hpp"
 #include "db/log/log_format.hpp"
 #include "db/log/nan_rows.hpp"
@@ -43,7 +45,16 @@ struct checkpoint_source {
   std::uint32_t numbers = 0;  // of tables
   database_id id{};
   log_end end;
+  history past;
   bool log_follows = false;
+};
+
+/// Where a copy ends.
+struct copy_end {
+  std::uint32_t epoch = 0;
+  std::uint64_t sequence = 0;
+  std::uint32_t chain = 0;
+  std::uint64_t origin = 0;
 };
 
 class storage {
@@ -111,13 +122,16 @@ class storage {
   checkpoint_source begin_backup(std::unique_ptr<reader>& view, backup_report& report);
   [[nodiscard]] bool log_failed() const noexcept { return log_ != nullptr && log_->failed(); }
   static std::uint64_t remove_up_to(folder& in, std::uint64_t sequence);
-  [[nodiscard]] log_end end_of_backup(folder& copy, const folder_content& has) const;
-  bool copy_segments(folder& to, const log_end& from, backup_report& report);
-  static void refuse_ahead(const folder& copy, const log_end& theirs, std::uint64_t ours);
-  void fits(const std::string& segment, const log_end& end, const folder& copy);
+  [[nodiscard]] copy_end end_of_backup(folder& copy, const folder_content& has) const;
+  bool copy_segments(folder& to, const copy_end& from, backup_report& report);
+  static void refuse_ahead(const folder& copy, const copy_end& theirs, std::uint64_t ours);
+  static void refuse_other_history(const folder& copy, const copy_end& theirs, const history& ours);
+  struct rest_of_segment;
+  std::optional<rest_of_segment> rest_after(const std::string& segment, const copy_end& end,
+                                            const folder& copy);
   /// The directory has a log which goes on where each copy ends.
   [[nodiscard]] bool logged() const noexcept { return log_ != nullptr || options_.read_only; }
-  std::uint64_t copy_file(const std::string& name, folder& to);
+  std::uint64_t copy_rest(const rest_of_segment& rest, folder& to);
 
   engine& engine_;
   const std::shared_ptr<storage_files> files_;
@@ -129,6 +143,10 @@ class storage {
 
   std::mutex checkpoint_lock_;  // one checkpoint or backup at a time
   log_end end_;                 // without a log: of the last checkpoint
+  // What led to what the opening has found, or resume() has written; and of what came since, under
+  // the lock of checkpoints.
+  history past_;
+  std::uint64_t origin_ = 0;
   // Segments that begin before this may not lead up to those that begin after it: a checkpoint at
   // this record has no log before it.
   std::uint64_t whole_from_ = 0;

@@ -11,6 +11,7 @@
 
 #include "db/engine.hpp"
 #include "db/files/storage.hpp"
+#include "db/log/recovery.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -53,6 +54,10 @@ std::size_t read_all_of(const byte_source& from, std::span<std::byte> to,
 constexpr const char* does_not_fit =
     "the copy does not fit to the log, which does not go on where it ends: it is of another "
     "history of the database, as after a backup was restored. Use another directory";
+constexpr const char* cannot_be_told =
+    "an older version has written the end of the copy, and the log that went on there is gone: so "
+    "nothing can tell whether the copy has changes that the database does not have. Use another "
+    "directory";
 
 /// Marks a directory that a copy is written into. If that comes to nothing, and nothing was there
 /// before, nothing is left there: what is the last to be written may be what the disk has no room
@@ -91,68 +96,142 @@ class unfinished_copy {
 
 }  // namespace
 
-/// Where the copy in a directory ends. Its last segment is read as a whole.
-log_end storage::end_of_backup(folder& copy, const folder_content& has) const {
-  log_end end;
-  const bool log = !has.segments.empty() &&
-                   (has.checkpoints.empty() || has.segments.back() > has.checkpoints.back());
-  const file_kind kind = log ? file_kind::log : file_kind::checkpoint;
-  const std::string name = file_name(kind, log ? has.segments.back() : has.checkpoints.back());
+/// Where the copy in a directory ends, to go on there. So all headers are read, and the last
+/// segment as a whole: not the rows of the checkpoint, nor the segments in between.
+copy_end storage::end_of_backup(folder& copy, const folder_content& has) const {
+  copy_end end;
+  read_buffers buffers;
+  std::string name;
   const auto refuse = [&](std::uint64_t at, const char* why) {
     throw storage_error(copy.path_of(name), at, why);
   };
-  const file_bytes all = read_file(copy, name);
-  file_header header;
-  if (const char* const why = read_header(kind, all.view(), header)) refuse(0, why);
-  if (header.id != folder_.id()) refuse(0, "it belongs to another database");
-  end = {header.epoch, log ? header.sequence - 1 : header.sequence, header.chain};
-  if (!log) return end;
-  for (std::size_t at = file_header::bytes; at < all.size;) {
-    record_header h;
-    if (const char* const why = read_record(all.view().subspan(at), h)) {
-      if (only_zeros(all.view().subspan(at))) break;
-      refuse(at, why);
+  const auto begin = [&](file_kind kind, std::uint64_t sequence, file_stream& from) {
+    file_header header;
+    if (const char* const why = read_header(kind, from.look(file_header::bytes), header)) {
+      refuse(0, why);
     }
-    end.sequence = h.sequence;
-    end.chain = h.crc;
-    at += record_header::bytes + h.length;
+    if (header.id != folder_.id()) refuse(0, "it belongs to another database");
+    if (header.sequence != sequence) refuse(0, "its name is not that of its content");
+    from.pass(file_header::bytes);
+    return header;
+  };
+  if (!has.checkpoints.empty()) {
+    name = file_name(file_kind::checkpoint, has.checkpoints.back());
+    const auto file = copy.open(name, file_mode::read);
+    file_stream from(buffers, *file);
+    const file_header header = begin(file_kind::checkpoint, has.checkpoints.back(), from);
+    end = {header.epoch, header.sequence, header.chain, header.origin};
+  }
+  const auto first = std::lower_bound(has.segments.begin(), has.segments.end(), end.sequence + 1);
+  if (first != has.segments.end() && *first != end.sequence + 1) {
+    name = file_name(file_kind::log, end.sequence + 1);
+    refuse(storage_error::nowhere, "this part of the log is missing");
+  }
+  for (auto s = first; s != has.segments.end(); ++s) {
+    name = file_name(file_kind::log, *s);
+    const auto file = copy.open(name, file_mode::read);
+    file_stream from(buffers, *file);
+    const file_header header = begin(file_kind::log, *s, from);
+    end.epoch = std::max(end.epoch, header.epoch);
+    if (s + 1 != has.segments.end()) continue;
+    end = {end.epoch, header.sequence - 1, header.chain, 0};
+    while (from.left() != 0) {
+      record_header h;
+      if (const char* const why = next_record(from, h)) {
+        if (only_zeros(from.look(from.left()))) break;
+        refuse(from.at(), why);
+      }
+      end = {end.epoch, h.sequence, h.crc, header.origin};
+      from.pass(record_header::bytes + h.length);
+    }
   }
   return end;
 }
 
+/// Of a segment, as one that begins with one of its records.
+struct storage::rest_of_segment {
+  std::string from;
+  std::uint64_t at = 0;
+  std::string name;
+  std::array<std::byte, file_header::bytes> header{};
+};
+
+/// What follows the copy's end in a segment which begins there or before; nothing: it does not lead
+/// on from there. Throws if what is there in its place is another change than that of the copy.
+std::optional<storage::rest_of_segment> storage::rest_after(const std::string& segment,
+                                                            const copy_end& end,
+                                                            const folder& copy) {
+  read_buffers buffers;
+  const auto file = folder_.open(segment, file_mode::read);
+  file_stream from(buffers, *file);
+  file_header header;
+  if (const char* const why = read_header(file_kind::log, from.look(file_header::bytes), header)) {
+    throw storage_error(folder_.path_of(segment), 0, why);
+  }
+  from.pass(file_header::bytes);
+  std::uint64_t at = header.sequence - 1;
+  std::uint32_t chain = header.chain;
+  while (at != end.sequence && from.left() != 0) {
+    record_header h;
+    if (const char* const why = next_record(from, h)) {
+      if (only_zeros(from.look(from.left()))) break;
+      throw storage_error(folder_.path_of(segment), from.at(), why);
+    }
+    at = h.sequence;
+    chain = h.crc;
+    from.pass(record_header::bytes + h.length);
+  }
+  if (at != end.sequence) return std::nullopt;
+  if (chain != end.chain) {
+    throw storage_error(copy.path(), storage_error::nowhere, does_not_fit);
+  }
+  // An opening that has logged nothing may have given the copy a later epoch, and its folder may
+  // have been put back since: the copy is one of this history, and nothing can be added to it.
+  if (header.epoch < end.epoch) return std::nullopt;
+  header.sequence = end.sequence + 1;
+  header.chain = end.chain;
+  return rest_of_segment{.from = segment,
+                         .at = from.at(),
+                         .name = file_name(file_kind::log, header.sequence),
+                         .header = write_header(file_kind::log, header)};
+}
+
 /// Leaves out an end that is torn or empty, which an opening that only reads has left in place.
-std::uint64_t storage::copy_file(const std::string& name, folder& to) {
-  const std::string temporary = name + ".tmp";
-  std::uint64_t done = 0;
+std::uint64_t storage::copy_rest(const rest_of_segment& rest, folder& to) {
+  const std::string temporary = rest.name + ".tmp";
+  std::uint64_t written = rest.header.size();
   try {
-    const auto source = folder_.open(name, file_mode::read);
+    const auto source = folder_.open(rest.from, file_mode::read);
     const auto copy = to.open(temporary, file_mode::fresh);
-    const bool torn = options_.read_only && folder_.path_of(name) == report_.cut_file;
+    const auto path = folder_.path_of(rest.from);
+    const bool torn = options_.read_only && path == report_.cut_file;
     const std::uint64_t end = torn ? report_.cut_offset : source->size();
     byte_block part(1U << 20U);
-    while (done < end) {
+    copy->write(0, rest.header);
+    for (std::uint64_t done = rest.at; done < end;) {
       const std::size_t most = std::min<std::uint64_t>(part.size(), end - done);
       const std::size_t got = source->read(done, std::span(part).first(most));
       if (got == 0) {
         throw storage_error(
-            folder_.path_of(name), done,
+            path, done,
             "the file has become shorter while it was copied: another process changes it");
       }
-      copy->write(done, bytes_view(part).first(got));
+      copy->write(written, bytes_view(part).first(got));
       done += got;
+      written += got;
     }
     copy->sync();
-    to.rename(temporary, name);
+    to.rename(temporary, rest.name);
   } catch (...) {
     remove_quietly(to, temporary);
     throw;
   }
-  return done;
+  return written;
 }
 
-/// Copies the segments after `from`, up to where the log is cut now. False: the first of them is
-/// not there any more.
-bool storage::copy_segments(folder& to, const log_end& from, backup_report& report) {
+/// Copies what the log has after `from`, up to where it is cut now. False: it does not lead on from
+/// there any more.
+bool storage::copy_segments(folder& to, const copy_end& from, backup_report& report) {
   // A directory that is open to be read has no log to cut: no process writes to it.
   const log_end now = log_ != nullptr ? log_->cut([] { return std::uint64_t{0}; }) : end_;
   const std::uint64_t end = now.sequence;
@@ -161,26 +240,31 @@ bool storage::copy_segments(folder& to, const log_end& from, backup_report& repo
   if (from.sequence == end && from.chain != now.chain) {
     throw storage_error(to.path(), storage_error::nowhere, does_not_fit);
   }
-  const folder_content has = folder_.look();
-  const auto first = std::lower_bound(has.segments.begin(), has.segments.end(), from.sequence + 1);
-  if (from.sequence != end && (first == has.segments.end() || *first != from.sequence + 1)) {
-    return false;
-  }
   if (from.sequence < whole_from_) return false;
-  for (auto s = first; s != has.segments.end() && *s <= end; ++s) {
-    const std::string file = file_name(file_kind::log, *s);
-    if (s == first) fits(file, from, to);
-    report.bytes += copy_file(file, to);
-    ++report.files;
-    // No segment may be there without those before it, whatever order the names come in.
-    to.sync();
+  if (from.sequence != end) {
+    const folder_content has = folder_.look();
+    // A copy of a log that was being written ends within a segment.
+    auto s = std::upper_bound(has.segments.begin(), has.segments.end(), from.sequence + 1);
+    if (s == has.segments.begin()) return false;
+    std::optional<rest_of_segment> rest = rest_after(file_name(file_kind::log, *--s), from, to);
+    if (!rest) return false;
+    for (;;) {
+      report.bytes += copy_rest(*rest, to);
+      ++report.files;
+      // No segment may be there without those before it, whatever order the names come in.
+      to.sync();
+      if (++s == has.segments.end() || *s > end) break;
+      const std::string name = file_name(file_kind::log, *s);
+      rest = rest_of_segment{.from = name, .at = file_header::bytes, .name = name, .header = {}};
+      folder_.open(name, file_mode::read)->read(0, rest->header);
+    }
   }
   report.sequence = end;
   report.incremental = true;
   return true;
 }
 
-void storage::refuse_ahead(const folder& copy, const log_end& theirs, std::uint64_t ours) {
+void storage::refuse_ahead(const folder& copy, const copy_end& theirs, std::uint64_t ours) {
   if (theirs.sequence <= ours) return;
   throw storage_error(copy.path(), storage_error::nowhere,
                       "the copy has " + std::to_string(theirs.sequence) +
@@ -188,17 +272,12 @@ void storage::refuse_ahead(const folder& copy, const log_end& theirs, std::uint6
                           ": what it has more would be lost. Use another directory");
 }
 
-/// Throws if the copy's end is not where the segment begins.
-void storage::fits(const std::string& segment, const log_end& end, const folder& copy) {
-  std::array<std::byte, file_header::bytes> bytes{};
-  const std::size_t got = folder_.open(segment, file_mode::read)->read(0, bytes);
-  file_header header;
-  if (const char* const why = read_header(file_kind::log, bytes_view(bytes).first(got), header)) {
-    throw storage_error(folder_.path_of(segment), 0, why);
-  }
-  if (header.chain != end.chain) {
-    throw storage_error(copy.path(), storage_error::nowhere, does_not_fit);
-  }
+/// Before a copy is replaced, where no log is left that goes on at its end.
+void storage::refuse_other_history(const folder& copy, const copy_end& theirs,
+                                   const history& ours) {
+  if (theirs.sequence == 0 || ours.has(theirs.sequence, theirs.origin)) return;
+  throw storage_error(copy.path(), storage_error::nowhere,
+                      theirs.origin != 0 ? does_not_fit : cannot_be_told);
 }
 
 backup_report storage::backup(const std::filesystem::path& to) {
@@ -228,10 +307,11 @@ backup_report storage::backup(const std::filesystem::path& to) {
     for (const std::string& name : has.temporary) theirs.remove(name);
   }
   backup_report report;
+  std::optional<copy_end> end;
   if (theirs.known() && has.has_data()) {
-    const log_end end = end_of_backup(theirs, has);
-    if (!logged()) refuse_ahead(theirs, end, end_.sequence);
-    if (logged() && copy_segments(theirs, end, report)) {
+    end = end_of_backup(theirs, has);
+    if (!logged()) refuse_ahead(theirs, *end, end_.sequence);
+    if (logged() && copy_segments(theirs, *end, report)) {
       finish_copy(theirs, folder_.id());
       return report;
     }
@@ -239,6 +319,7 @@ backup_report storage::backup(const std::filesystem::path& to) {
   const unfinished_copy marked(theirs);
   std::unique_ptr<reader> view;
   const checkpoint_source from = begin_backup(view, report);
+  if (end) refuse_other_history(theirs, *end, from.past);
   const checkpoint_report made = write_checkpoint(theirs, from, checkpoint_pace::shared);
   finish_copy(theirs, from.id);
   remove_up_to(theirs, made.sequence);
@@ -269,6 +350,8 @@ checkpoint_source storage::begin_copy_apart(std::unique_ptr<reader>& view, backu
   const std::lock_guard settled(engine_.unsettled);
   checkpoint_source from = part_here(view);
   from.id = random_id();
+  from.past = {};
+  from.past.reach(from.end.sequence, history::new_origin());
   report.apart = true;
   report.in_doubt = log_->in_doubt().times;
   return from;

@@ -177,6 +177,8 @@ checkpoint_source storage::begin_copy(std::unique_ptr<reader>& view) {
   const whole_list all(engine_);
   from.id = folder_.id();
   from.end = freeze(view);
+  from.past = past_;
+  from.past.reach(from.end.sequence, origin_);
   from.view = view.get();
   freeze_tables(from);
   return from;
@@ -259,7 +261,8 @@ checkpoint_report storage::write_rows(storage_file& file, const checkpoint_sourc
                                                               .epoch = from.end.epoch,
                                                               .chain = from.end.chain,
                                                               .tables = from.numbers,
-                                                              .log_follows = from.log_follows}));
+                                                              .log_follows = from.log_follows,
+                                                              .origin = from.past.origin()}));
   for (const frozen_table& t : from.tables) {
     put_table(out.body(), t.spec);
     out.end(
@@ -283,6 +286,7 @@ checkpoint_report storage::write_rows(storage_file& file, const checkpoint_sourc
     });
     if (rows != 0) end_block();
   }
+  from.past.put(out.body());
   out.end({.kind = block_kind::end, .rows = report.rows});
   report.bytes = out.bytes();
   file.sync();
@@ -364,14 +368,21 @@ resume_report storage::resume() {
   const std::lock_guard settled(engine_.unsettled);
   resume_report report;
   std::unique_ptr<reader> view;
-  const checkpoint_source from = part_here(view);
+  checkpoint_source from = part_here(view);
+  const std::uint64_t origin = history::new_origin();
+  // A copy may have changes of tables that were in doubt and are undone here: it is another one.
+  from.past = past_;
+  from.past.reach(log_->durable(), origin_);
+  from.past.reach(from.end.sequence, origin);
   const std::uint64_t log_bytes = log_->bytes();
   report.checkpoint = write_checkpoint(folder_, from, checkpoint_pace::full);
   view.reset();
-  resumed_commits told = log_->begin_again(from.end);
+  resumed_commits told = log_->begin_again(from.end, origin);
   report.durable = std::move(told.times);
   report.undone = told.catalog_changes;
   whole_from_ = from.end.sequence;
+  past_ = std::move(from.past);
+  origin_ = origin;
   note_checkpoint(log_bytes);
   not_before_.store_relaxed(0);
   keep_failure(nullptr);

@@ -42,7 +42,8 @@ journal::~journal() {
   }
 }
 
-void journal::start(const log_end& end, const std::function<void()>& before_name) {
+void journal::start(const log_end& end, std::uint64_t origin,
+                    const std::function<void()>& before_name) {
   epoch_ = end.epoch;
   // The thread first: that there is none to be had must leave the files as they were.
   if (level_ == durability_level::async) {
@@ -53,7 +54,7 @@ void journal::start(const log_end& end, const std::function<void()>& before_name
                           "the log's thread cannot be started", e.code());
     }
   }
-  writer_.start(end, before_name);
+  writer_.start(end, origin, before_name);
   queue_.restart(end.sequence);
 }
 
@@ -185,9 +186,9 @@ resumed_commits journal::in_doubt() const {
   return told;
 }
 
-resumed_commits journal::begin_again(const log_end& end) {
+resumed_commits journal::begin_again(const log_end& end, std::uint64_t origin) {
   resumed_commits told = in_doubt();
-  const auto make_new = [&] { writer_.begin_again(end); };
+  const auto make_new = [&] { writer_.begin_again(end, origin); };
   const auto write = [&](log_entry* first, std::uint64_t durable) {
     return writer_.write_since(first, durable, told);
   };

@@ -96,8 +96,9 @@ class log_writer {
   log_writer(const log_writer&) = delete;
   log_writer& operator=(const log_writer&) = delete;
 
-  /// Begins a segment after `end`. Calls `before_name` before that gets its name.
-  void start(const log_end& end, const std::function<void()>& before_name);
+  /// Begins a segment after `end`, with records of this origin. Calls `before_name` before that
+  /// gets its name.
+  void start(const log_end& end, std::uint64_t origin, const std::function<void()>& before_name);
   /// The folder that the log is in.
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return folder_.path(); }
   /// Not so in a child of the process that has opened it: the file is its parent's.
@@ -201,7 +202,7 @@ class log_writer {
   /// Goes on in another segment after `end`, up to which all is durable otherwise. The segment
   /// that has failed is not touched any more. Precondition: the caller has the lead. Throws
   /// storage_error, std::bad_alloc.
-  void begin_again(const log_end& end);
+  void begin_again(const log_end& end, std::uint64_t origin);
   /// Writes what was queued since, and keeps it as well.
   bool write_since(log_entry* first, std::uint64_t durable, resumed_commits& told) noexcept {
     return write(first, durable, &told);
@@ -300,6 +301,7 @@ class log_writer {
   mutable std::mutex failure_lock_;
   std::optional<storage_error> failure_;
   std::string failure_words_;
+  std::uint64_t origin_ = 0;    // of all records until the log begins again
   atomic<bool> broken_{false};  // the segment is not touched any more
   atomic<bool> quick_{true};
   atomic<bool> in_place_{false};
@@ -358,7 +360,7 @@ class journal {
 
   /// After what recovery has found. When there is a segment that lacks its name alone, calls
   /// `before_name`; after what that throws, the log is as it was.
-  void start(const log_end& end, const std::function<void()>& before_name);
+  void start(const log_end& end, std::uint64_t origin, const std::function<void()>& before_name);
 
   log_entry* take() { return writer_.take(); }
   log_entry* take(std::uint32_t session) { return writer_.take(session); }
@@ -421,9 +423,11 @@ class journal {
   /// Goes on after that position, up to which all is durable by now: the log has not failed any
   /// more then, and what was published since is durable, too. Throws storage_error, std::bad_alloc;
   /// the log has failed as before then.
-  resumed_commits begin_again(const log_end& end);
+  resumed_commits begin_again(const log_end& end, std::uint64_t origin);
 
   [[nodiscard]] std::uint64_t last() const noexcept { return queue_.last(); }
+  /// Up to here, also after a failure.
+  [[nodiscard]] std::uint64_t durable() const noexcept { return queue_.durable(); }
   [[nodiscard]] bool failed() const noexcept { return queue_.failed(); }
   /// Throws it, if the log has failed.
   void check() const;

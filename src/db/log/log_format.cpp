@@ -95,6 +95,7 @@ std::array<std::byte, file_header::bytes> write_header(file_kind kind, const fil
   to_little(made.data() + 44, h.chain);
   to_little(made.data() + 48, h.tables);
   to_little(made.data() + 52, std::uint32_t{h.log_follows ? 1U : 0U});
+  to_little(made.data() + 56, h.origin);
   to_little(made.data() + 8, header_checksum(made));
   return made;
 }
@@ -130,6 +131,7 @@ const char* read_header(file_kind kind, bytes_view from, file_header& out) noexc
   out.chain = from_little<std::uint32_t>(at + 44);
   out.tables = from_little<std::uint32_t>(at + 48);
   out.log_follows = from_little<std::uint32_t>(at + 52) != 0;
+  out.origin = from_little<std::uint64_t>(at + 56);
   return nullptr;
 }
 

@@ -256,6 +256,8 @@ struct file_header {
   std::uint32_t chain = 0;   ///< the checksum of the record before the first, or of the last in it
   std::uint32_t tables = 0;  ///< of a checkpoint: that were ever made
   bool log_follows = false;  ///< of a checkpoint: a segment begins after it
+  /// Of the records of a segment, of the last change in a checkpoint: history.hpp.
+  std::uint64_t origin = 0;
 };
 enum class file_kind : std::uint8_t { log, checkpoint };
 

@@ -110,8 +110,10 @@ void log_writer::give_back_all(log_entry* first) noexcept {
   free_bytes_.store_relaxed(free_bytes_.load_relaxed() + kept_bytes - before);
 }
 
-void log_writer::start(const log_end& end, const std::function<void()>& before_name) {
+void log_writer::start(const log_end& end, std::uint64_t origin,
+                       const std::function<void()>& before_name) {
   end_ = end;
+  origin_ = origin;
   epoch_.store_relaxed(end.epoch);
   fresh_segment first(folder_);
   prepare_first(first);
@@ -129,7 +131,8 @@ byte_buffer log_writer::next_header() const {
   const auto header = write_header(file_kind::log, {.id = folder_.id(),
                                                     .sequence = end_.sequence + 1,
                                                     .epoch = end_.epoch,
-                                                    .chain = end_.chain});
+                                                    .chain = end_.chain,
+                                                    .origin = origin_});
   return {header.begin(), header.end()};
 }
 
@@ -346,10 +349,11 @@ std::uint64_t log_writer::promised_room() const noexcept {
   return left;
 }
 
-void log_writer::begin_again(const log_end& end) {
+void log_writer::begin_again(const log_end& end, std::uint64_t origin) {
   const uncancelled whole;
   const at_work now(engine_, at_work::writing, write_call);
   end_ = end;
+  origin_ = origin;
   fresh_segment next(folder_);
   std::uint64_t least = 0;
   {

@@ -110,6 +110,7 @@ void recovery::start_anew() {
   engine_.tables.clear();
   numbered_.clear();
   end_ = {};
+  past_ = {};
   log_follows_ = false;
   claim_each_ = false;
   many_nans_ = false;
@@ -185,6 +186,7 @@ void recovery::load_blocks(const std::shared_ptr<storage_file>& file,
       if (h.rows != rows || at != size || !all || header.tables > most_tables) {
         refuse(name, b.at, "a checkpoint ends where it should not");
       }
+      read_past(b, header.sequence);
       numbered_.resize(header.tables);  // the last ones are gone
       report_.checkpoint_rows = rows;
       tell("checkpoint", at, size);
@@ -192,6 +194,14 @@ void recovery::load_blocks(const std::shared_ptr<storage_file>& file,
     } else {
       refuse(name, b.at, "a block of an unknown kind, or of an unknown table");
     }
+  }
+}
+
+void recovery::read_past(const change_batch& end, std::uint64_t last) {
+  try {
+    past_ = history::read(end.bytes->view().subspan(block_header::bytes), last);
+  } catch (const malformed& e) {
+    refuse(end.file, end.at, e.what());
   }
 }
 
@@ -288,6 +298,7 @@ void recovery::replay_segment(std::uint64_t first, bool last, std::uint64_t end)
     }
     from.pass(bytes);
   }
+  past_.reach(end_.sequence, header.origin);
   if (last && options_.attach) end_early(from);  // it may become longer
   if (!last && end_.sequence == end && end < until_) look_beyond(from, epoch);
   report_.log_bytes += from.at();

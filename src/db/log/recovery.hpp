@@ -25,6 +25,7 @@
 
 #include "db/engine.hpp"
 #include "db/files/storage.hpp"
+#include "db/log/history.hpp"
 #include "db/log/journal.hpp"
 #include "db/log/log_format.hpp"
 
@@ -276,6 +277,8 @@ class recovery {
   [[nodiscard]] std::uint64_t whole_from() const noexcept {
     return log_follows_ ? 0 : report_.checkpoint_sequence;
   }
+  /// Up to where the log ends.
+  [[nodiscard]] const history& past() const noexcept { return past_; }
   /// Where the records of the last segment begin that nothing proves to be on the disk. Each group
   /// of records says that all before it was durable when it was written.
   [[nodiscard]] std::uint64_t unproven_from() const noexcept { return unproven_from_; }
@@ -288,6 +291,7 @@ class recovery {
                    const file_header& header, std::uint32_t chain);
   void load_table(const change_batch& block, const block_header& h, const file_header& header,
                   std::uint64_t bytes_left);
+  void read_past(const change_batch& end, std::uint64_t last);
   bool settle();
   void replay(const folder_content& has);
   void replay_segment(std::uint64_t first, bool last, std::uint64_t end);
@@ -324,6 +328,7 @@ class recovery {
   read_buffers buffers_;
   loading_pool pool_;
   log_end end_;
+  history past_;
   bool log_follows_ = false;  // the checkpoint says so
   bool claim_each_ = false;   // of the checkpoint's keys: to tell which comes twice
   bool many_nans_ = false;    // a file that was read is of a format that may have several
