@@ -141,6 +141,17 @@ void copy_in(const copy_request& r, const common& c) {
   fmt::print("{}: up to change {}\n", r.to.string(), last);
 }
 
+/// A copy that was brought up to date, as a whole: what was there before may have rotted since.
+void check_copy(const copy_request& r, const common& c) {
+  try {
+    open_made(r.to, c.chosen.store, c.show);
+  } catch (const db::storage_error& e) {
+    throw failure(plain(e) +
+                  "; the copy is damaged, and its older part was before: make a new one, in "
+                  "another folder");
+  }
+}
+
 }  // namespace
 
 void run_backup(const copy_request& r, const common& c) {
@@ -152,8 +163,12 @@ void run_backup(const copy_request& r, const common& c) {
     copy_whole(r, c);
     return;
   }
-  db::database base = open_to_copy(r, c);
-  const db::backup_report made = base.backup(r.to);
+  db::backup_report made;
+  {
+    db::database base = open_to_copy(r, c);
+    made = base.backup(r.to);
+  }
+  check_copy(r, c);
   fmt::print("{}: {}B {}, up to change {}\n", r.to.string(), short_count(made.bytes),
              made.incremental ? "more" : "anew", made.sequence);
 }

@@ -285,6 +285,38 @@ TEST_F(tool_program, restores_what_it_has_backed_up) {
   bad(1, "has the database itself", {"backup", "bank", "bank"});
 }
 
+TEST_F(tool_program, says_that_a_copy_has_rotted) {
+  make_bank();
+  static_cast<void>(good({"backup", "bank", "copy"}));
+  for (const auto& one : fs::directory_iterator(here / "copy")) {
+    const std::string name = one.path().filename().string();
+    if (!name.starts_with("checkpoint-")) continue;
+    std::string content = read_text(one.path());
+    content[content.size() - 90] ^= 1;  // of a row: the end is shorter
+    write_text(one.path(), content);
+  }
+  write_text(here / "more.csv", "id,name\n4,Di\n");
+  static_cast<void>(good({"load", "bank", "more.csv", "--table", "people"}));
+  bad(1, "the copy is damaged", {"backup", "bank", "copy"});
+  static_cast<void>(good({"backup", "bank", "another"}));
+  EXPECT_EQ(csv("another"), csv("bank"));
+}
+
+TEST_F(tool_program, keeps_a_copy_that_has_more) {
+  make_bank();
+  static_cast<void>(good({"backup", "bank", "older"}));
+  write_text(here / "more.csv", "id,name\n4,Di\n");
+  static_cast<void>(good({"load", "bank", "more.csv", "--table", "people"}));
+  const std::string all = csv("bank");
+  static_cast<void>(good({"backup", "bank", "newer"}));
+  fs::remove_all(here / "bank");
+  static_cast<void>(good({"restore", "older", "bank"}));
+  write_text(here / "others.csv", "id,name\n5,Ed\n6,Fi\n7,Gus\n8,Hal\n");
+  static_cast<void>(good({"load", "bank", "others.csv", "--table", "people", "--batch", "1"}));
+  bad(1, "Use another directory", {"backup", "bank", "newer"});
+  EXPECT_EQ(csv("newer"), all);
+}
+
 TEST_F(tool_program, knows_what_was_dropped) {
   make_bank();
   const std::string with_index = good({"info", "bank"});
