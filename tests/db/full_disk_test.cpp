@@ -329,7 +329,7 @@ TEST(full_disk, what_frees_room_has_some_in_reserve) {
 
 /// To the last byte of what there is, and of what is kept.
 TEST(full_disk, room_is_counted) {
-  log_room room(100);
+  log_room room(100, 0);
   room.begin(1100);
   EXPECT_FALSE(room.promise(1001));
   EXPECT_TRUE(room.promise(1000));
@@ -347,6 +347,13 @@ TEST(full_disk, room_is_counted) {
   EXPECT_TRUE(room.promise(1));
   EXPECT_TRUE(room.promise_kept(100));
   EXPECT_FALSE(room.promise_kept(1));
+
+  log_room for_the_next(100, 10);
+  for_the_next.begin(1110);
+  EXPECT_FALSE(for_the_next.promise(1001));
+  EXPECT_TRUE(for_the_next.promise(1000));
+  EXPECT_FALSE(for_the_next.promise_kept(101)) << "an opening has the rest";
+  EXPECT_TRUE(for_the_next.promise_kept(100));
 }
 
 /// Of commits that come to nothing for another reason, and of changes of the catalogue.
@@ -459,6 +466,113 @@ TEST(full_disk, a_full_disk_can_be_opened_to_delete) {
   }
 }
 
+/// On a disk that is full, by a process that is killed, again and again.
+class killed_store {
+ public:
+  explicit killed_store(bool extends) : extends_(extends) {
+    files_->extends = extends;
+    {
+      database base = open();
+      table& ledger = make_ledger(base);
+      for (std::int64_t n = 1; n <= rows; ++n) EXPECT_TRUE(write_down(base, ledger, n));
+    }
+    files_->capacity = files_->room_taken();
+    const database base = open();
+    EXPECT_FALSE(files_->has(reserve)) << "it is a segment now";
+    kill_again(0);
+  }
+  /// Another process finds the files as they are, and so much room more than they take.
+  void kill_again(std::uint64_t room) {
+    files_ = files_->copy();
+    files_->extends = extends_;
+    files_->capacity = files_->room_taken() + room;
+  }
+  [[nodiscard]] std::uint64_t room() { return files_->capacity - files_->room_taken(); }
+  database open() {
+    options o = over(files_);
+    o.segment_bytes = 1U << 14U;  // as much is kept for deletions: some two hundred
+    return database::open(place, o);
+  }
+  /// How many rows can be deleted, of so many.
+  std::int64_t erase(database& base, std::int64_t most) {
+    table& ledger = base.find_table("ledger");
+    std::int64_t erased = 0;
+    for (; erased < most; ++next_) {
+      if (next_ % 5 == 3) continue;  // gone already
+      if (!base.transact([&](transaction& tx) { return tx.erase(ledger, {next_}); })) break;
+      ++erased;
+    }
+    return erased;
+  }
+  void make_room() { files_->capacity = ~std::uint64_t{0}; }
+
+  static constexpr std::int64_t rows = 700;
+
+ private:
+  const bool extends_;
+  disk files_ = new_disk();
+  std::int64_t next_ = 1;
+};
+
+TEST(full_disk, a_process_that_is_killed_on_a_full_disk_can_begin_again_and_delete) {
+  for (const bool extends : {false, true}) {
+    killed_store w(extends);
+    for (int round = 0; round < 12; ++round) {
+      SCOPED_TRACE(round);
+      const std::uint64_t room = w.room();
+      {
+        database base = w.open();
+        if (round % 2 == 0) {
+          EXPECT_EQ(w.erase(base, 5), 5);
+        }
+        w.kill_again(std::min(room, w.room()));
+      }
+    }
+    // Until nothing is left of the reserve: an opening is possible all the same.
+    std::int64_t erased = 60;
+    for (int round = 0; round < 5; ++round) {
+      database base = w.open();
+      const std::int64_t now = w.erase(base, w.rows);
+      if (round == 0) {
+        EXPECT_GT(now, 10);
+      }
+      erased += now;
+      w.kill_again(0);
+    }
+    EXPECT_LT(erased, w.rows / 2) << "which is not all that there are";
+    w.make_room();
+    database base = w.open();
+    EXPECT_EQ(w.erase(base, 5), 5);
+    base.checkpoint();
+  }
+}
+
+/// The segment comes first: reserve.spl is for the opening after.
+TEST(full_disk, room_that_is_given_to_a_full_disk_is_for_deletions_first) {
+  for (const std::uint64_t room : {0U, 4U << 10U, 12U << 10U, 16U << 10U, 40U << 10U}) {
+    for (const bool extends : {false, true}) {
+      SCOPED_TRACE(room);
+      killed_store w(extends);
+      w.kill_again(room);
+      database base = w.open();
+      EXPECT_EQ(w.erase(base, 60), 60);
+    }
+  }
+}
+
+/// Nothing is set aside, as after a store that was closed, and less becomes free than is kept.
+TEST(full_disk, some_room_is_enough_to_delete_in) {
+  full_store w(true, 100);
+  w.base.reset();
+  w.files->remove(reserve);
+  w.fill_up();
+  w.files->set_capacity(w.files->room_taken() + (100U << 10U));
+  w.open();
+  std::int64_t erased = 0;
+  for (std::int64_t id = 1; id < 100; ++id) erased += w.erase(id) ? 1 : 0;
+  EXPECT_EQ(erased, 99 - 20) << "but those that were gone before";
+}
+
 TEST(full_disk, the_reserve_is_made_again_by_a_store_that_is_open) {
   full_store w(true);
   w.base.reset();
@@ -475,7 +589,7 @@ TEST(full_disk, a_reserve_that_is_smaller_than_others_serves_and_is_replaced) {
   full_store w(true);
   w.base.reset();
   const std::size_t whole = w.files->content(reserve).size();
-  w.files->shorten(reserve, 8192);
+  w.files->shorten(reserve, 64 + 4096 + 16384);
   w.fill_up();
   w.open();
   EXPECT_TRUE(w.erase(1));
@@ -485,7 +599,7 @@ TEST(full_disk, a_reserve_that_is_smaller_than_others_serves_and_is_replaced) {
   w.open();
   w.base.reset();
   ASSERT_EQ(w.files->content(reserve).size(), whole);
-  w.files->shorten(reserve, 8192);
+  w.files->shorten(reserve, 64 + 4096 + 16384);
   w.open();
   w.base.reset();
   EXPECT_EQ(w.files->content(reserve).size(), whole) << "there is room for a whole one";

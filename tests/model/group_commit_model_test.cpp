@@ -412,7 +412,7 @@ TEST(group_commit_model, what_was_only_read_is_durable) {
 /// promised twice, and none is lost.
 void promises_of_room(model::scenario& run) {
   struct shared {
-    log_room room{2};
+    log_room room{2, 0};
     plain<std::uint64_t> longer{0};  // what was made
     std::array<bool, 2> has{};
   };

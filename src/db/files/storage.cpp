@@ -141,7 +141,9 @@ void storage::begin(const folder_content& has, const nan_rows& nans) {
     }
     folder_.settle();
     log_ = std::make_unique<journal>(engine_, folder_, options_);
-    log_->start(end_, origin_, [&] { change_directory(has, nans); });
+    log_->start(end_, origin_,
+                {.cut_zeros = [&] { cut_zeros(has); },
+                 .before_name = [&] { change_directory(has, nans); }});
   } catch (...) {
     take_back(has, nans);
     throw;
@@ -200,6 +202,16 @@ void storage::repair_last(const folder_content& has) {
   const auto file = folder_.open(name, file_mode::write);
   if (report_.cut_file == folder_.path_of(name)) file->truncate(report_.cut_offset);
   write_again(*file, folder_.path_of(name), unproven_from_);
+  file->sync();
+}
+
+/// What follows the last record there is nothing that anybody has been told. Synced, for there are
+/// file systems that give room back no sooner.
+void storage::cut_zeros(const folder_content& has) {
+  if (has.segments.empty() || has.segments.back() <= report_.checkpoint_sequence) return;
+  const std::string name = file_name(file_kind::log, has.segments.back());
+  const auto file = folder_.open(name, file_mode::write);
+  file->truncate(report_.cut_file == folder_.path_of(name) ? report_.cut_offset : file->size());
   file->sync();
 }
 

@@ -92,6 +92,7 @@ class storage {
   void begin(const folder_content& has, const nan_rows& nans);
   void change_directory(const folder_content& has, const nan_rows& nans);
   void take_back(const folder_content& has, const nan_rows& nans) noexcept;
+  void cut_zeros(const folder_content& has);
   void repair_last(const folder_content& has);
   void write_again(storage_file& file, const std::filesystem::path& name, std::uint64_t from) const;
   void remove_what_parts() noexcept;

@@ -42,8 +42,7 @@ journal::~journal() {
   }
 }
 
-void journal::start(const log_end& end, std::uint64_t origin,
-                    const std::function<void()>& before_name) {
+void journal::start(const log_end& end, std::uint64_t origin, const opening_steps& steps) {
   epoch_ = end.epoch;
   // The thread first: that there is none to be had must leave the files as they were.
   if (level_ == durability_level::async) {
@@ -54,7 +53,7 @@ void journal::start(const log_end& end, std::uint64_t origin,
                           "the log's thread cannot be started", e.code());
     }
   }
-  writer_.start(end, origin, before_name);
+  writer_.start(end, origin, steps);
   queue_.restart(end.sequence);
 }
 

@@ -88,6 +88,14 @@ struct log_end {
   std::uint32_t chain = 0;
 };
 
+/// What an opening does to its directory while the log begins.
+struct opening_steps {
+  /// Cuts off what a process that was killed has set aside in the last segment, for its room.
+  std::function<void()> cut_zeros;
+  /// All else, when there is a segment that lacks its name alone.
+  std::function<void()> before_name;
+};
+
 /// Writes records into segments. One leader at a time.
 class log_writer {
  public:
@@ -96,9 +104,8 @@ class log_writer {
   log_writer(const log_writer&) = delete;
   log_writer& operator=(const log_writer&) = delete;
 
-  /// Begins a segment after `end`, with records of this origin. Calls `before_name` before that
-  /// gets its name.
-  void start(const log_end& end, std::uint64_t origin, const std::function<void()>& before_name);
+  /// Begins a segment after `end`, with records of this origin.
+  void start(const log_end& end, std::uint64_t origin, const opening_steps& steps);
   /// The folder that the log is in.
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return folder_.path(); }
   /// Not so in a child of the process that has opened it: the file is its parent's.
@@ -242,7 +249,8 @@ class log_writer {
   [[nodiscard]] byte_buffer next_header() const;
   [[nodiscard]] std::string next_name() const;
   void prepare_segment(fresh_segment& next, std::uint64_t least) const;
-  void prepare_first(fresh_segment& next);
+  void prepare_first(fresh_segment& next, const std::function<void()>& cut_zeros);
+  void lengthen_first(fresh_segment& next) const noexcept;
   bool prepare_from_reserve(fresh_segment& next);
   void name_segment(fresh_segment& next);
   void use_segment(fresh_segment& next);
@@ -358,9 +366,8 @@ class journal {
   journal(const journal&) = delete;
   journal& operator=(const journal&) = delete;
 
-  /// After what recovery has found. When there is a segment that lacks its name alone, calls
-  /// `before_name`; after what that throws, the log is as it was.
-  void start(const log_end& end, std::uint64_t origin, const std::function<void()>& before_name);
+  /// After what recovery has found. After what a step throws, the log is as it was.
+  void start(const log_end& end, std::uint64_t origin, const opening_steps& steps);
 
   log_entry* take() { return writer_.take(); }
   log_entry* take(std::uint32_t session) { return writer_.take(session); }

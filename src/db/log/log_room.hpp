@@ -7,7 +7,8 @@
 //              the record is written, or its commit ends otherwise and gives it back. A thread that
 //              moves on to another file brings at least as much room as the old one has left.
 // Reserve:     some bytes are kept for commits that free room. The number counts from there: it is
-//              negative where some of them were promised.
+//              negative where some of them were promised. The last of them are promised to none:
+//              the next opening makes its segment of them, see log_writer::prepare_first().
 // Progress:    lock-free.
 #pragma once
 
@@ -22,15 +23,18 @@ namespace db {
 
 class log_room {
  public:
-  explicit log_room(std::uint64_t kept) noexcept : kept_(static_cast<std::int64_t>(kept)) {}
+  /// So many bytes are kept for what frees room, and as many more for the next opening.
+  log_room(std::uint64_t for_deletions, std::uint64_t for_opening) noexcept
+      : kept_(static_cast<std::int64_t>(for_deletions + for_opening)),
+        for_deletions_(static_cast<std::int64_t>(for_deletions)) {}
   log_room(const log_room&) = delete;
   log_room& operator=(const log_room&) = delete;
 
   /// True: there is room for so many bytes, and no other record gets it.
   bool promise(std::size_t bytes) noexcept { return take(static_cast<std::int64_t>(bytes), 0); }
-  /// The same, of what is kept as well.
+  /// The same, of what is kept for such as well.
   bool promise_kept(std::size_t bytes) noexcept {
-    return take(static_cast<std::int64_t>(bytes), -kept_);
+    return take(static_cast<std::int64_t>(bytes), -for_deletions_);
   }
   /// A promise that will not be used. relaxed: the file is as it was.
   void give_back(std::size_t bytes) noexcept {
@@ -67,6 +71,7 @@ class log_room {
   }
 
   const std::int64_t kept_;
+  const std::int64_t for_deletions_;
   atomic<std::int64_t> left_{0};  // beyond what is kept
 };
 

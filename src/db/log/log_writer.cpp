@@ -21,6 +21,11 @@ constexpr const char* write_call = "a write to the log";
 /// For commits that free room: some thousand deletions, one by one, or ten thousand together. A
 /// small segment has as much as it is long.
 constexpr std::uint64_t kept_room = 256U << 10U;
+/// Of the room that a process has when it is killed, the next one must get a segment, and the one
+/// after that. A file system gives room back by its blocks: that are four of most.
+constexpr std::uint64_t opening_room = 16U << 10U;
+/// What room is looked for in, where there is less than is wanted.
+constexpr std::uint64_t least_part = 512;
 
 }  // namespace
 
@@ -33,8 +38,8 @@ log_writer::log_writer(const engine& of, folder& where, const options& o)
       staged_(staging_bytes),
       ns_per_tick_(core::ns_per_tick()),
       collects_(o.durability == durability_level::sync),
-      reserve_(where, file_header::bytes + std::min(kept_room, segment_bytes_)),
-      room_left_(std::min(kept_room, segment_bytes_)) {}
+      reserve_(where, file_header::bytes + std::min(kept_room, segment_bytes_) + opening_room),
+      room_left_(std::min(kept_room, segment_bytes_), opening_room) {}
 
 log_writer::~log_writer() {
   try {
@@ -110,15 +115,15 @@ void log_writer::give_back_all(log_entry* first) noexcept {
   free_bytes_.store_relaxed(free_bytes_.load_relaxed() + kept_bytes - before);
 }
 
-void log_writer::start(const log_end& end, std::uint64_t origin,
-                       const std::function<void()>& before_name) {
+void log_writer::start(const log_end& end, std::uint64_t origin, const opening_steps& steps) {
   end_ = end;
   origin_ = origin;
   epoch_.store_relaxed(end.epoch);
   fresh_segment first(folder_);
-  prepare_first(first);
-  before_name();
+  prepare_first(first, steps.cut_zeros);
+  steps.before_name();
   name_segment(first);
+  lengthen_first(first);
   room_left_.begin(first.room);
   {
     const std::lock_guard hold(room_lock_);
@@ -157,8 +162,10 @@ void log_writer::prepare_segment(fresh_segment& next, std::uint64_t least) const
   next.file->sync();
 }
 
-/// Of an opening: where there is no room, it is the reserve.
-void log_writer::prepare_first(fresh_segment& next) {
+/// Of an opening: where there is no room, it is the reserve. A process that was killed may have
+/// used that, and has left what it had set aside behind its last record: that is room, too. A
+/// segment that gets less than it should have is better than none: nothing else can be deleted in.
+void log_writer::prepare_first(fresh_segment& next, const std::function<void()>& cut_zeros) {
   try {
     return prepare_segment(next, room_left_.kept());
   } catch (const storage_error& e) {
@@ -168,14 +175,30 @@ void log_writer::prepare_first(fresh_segment& next) {
   remove_quietly(folder_, next.temporary);
   next.passing = false;
   if (prepare_from_reserve(next)) return;
+  cut_zeros();
   try {
-    prepare_segment(next, 0);  // an old database has no reserve: what is deleted needs room, too
+    prepare_segment(next, 0);
+    lengthen_first(next);
   } catch (const storage_error& e) {
     if (!means_full(e)) throw;
     throw storage_error(folder_.path(), storage_error::nowhere,
                         "there is no room for the next segment of the log, and no reserve: make "
                         "room for 4 KiB, or open it read_only",
                         e.reason());
+  }
+}
+
+/// By as much as there is room for, up to what is kept. Nothing fails for it: a commit finds out.
+void log_writer::lengthen_first(fresh_segment& next) const noexcept {
+  const std::uint64_t wanted = room_left_.kept();
+  for (std::uint64_t part = wanted; next.room < wanted && part >= least_part;) {
+    try {
+      part = std::min(part, wanted - next.room);
+      next.file->reserve(file_header::bytes + next.room, part);
+      next.room += part;
+    } catch (const std::exception&) {
+      part /= 2;
+    }
   }
 }
 
