@@ -2,7 +2,11 @@
 // storage.cpp: opening a directory.
 #include "db/files/storage.hpp"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -22,6 +26,19 @@ std::string left_out_name(std::uint64_t sequence, std::uint32_t table) {
   std::string name = file_name(file_kind::log, sequence);  // log-SEQUENCE.spl
   name = name.substr(name.find('-'), name.find('.') - name.find('-'));
   return "left-out" + name + "-table-" + std::to_string(table) + ".jsonl";
+}
+
+/// Where the zeros begin that a file ends in, from there on.
+std::uint64_t end_of_bytes(storage_file& file, std::uint64_t from) {
+  std::array<std::byte, 4096> part{};
+  std::uint64_t end = file.size();
+  while (end > from) {
+    const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(part.size(), end - from));
+    const bytes_view got(part.data(), file.read(end - size, std::span(part).first(size)));
+    if (!only_zeros(got)) break;
+    end -= size;
+  }
+  return end;
 }
 
 const options& checked(const options& o) {
@@ -205,13 +222,14 @@ void storage::repair_last(const folder_content& has) {
   file->sync();
 }
 
-/// What follows the last record there is nothing that anybody has been told. Synced, for there are
-/// file systems that give room back no sooner.
+/// What was set aside behind the last record, and nothing else: an opening that is refused after all
+/// leaves what a torn end has. Synced, for there are file systems that give room back no sooner.
 void storage::cut_zeros(const folder_content& has) {
   if (has.segments.empty() || has.segments.back() <= report_.checkpoint_sequence) return;
   const std::string name = file_name(file_kind::log, has.segments.back());
   const auto file = folder_.open(name, file_mode::write);
-  file->truncate(report_.cut_file == folder_.path_of(name) ? report_.cut_offset : file->size());
+  const bool early = report_.cut_file == folder_.path_of(name);
+  file->truncate(end_of_bytes(*file, early ? report_.cut_offset : file->size()));
   file->sync();
 }
 
