@@ -28,6 +28,7 @@
 #include "db/faulty_files.hpp"
 #include "db/layer_over.hpp"
 #include "db/own_place.hpp"
+#include "db/seals.hpp"
 
 namespace {
 
@@ -170,6 +171,60 @@ TEST_F(refused_openings, of_an_unknown_format) {
   other.back() = ' ';
   put("bank/SPOLIA", other);
   is_not_opened("bank", "number of the database");
+}
+
+/// Of a data file it says as much as of SPOLIA.
+TEST_F(refused_openings, of_a_data_file_of_a_newer_format) {
+  make_bank("bank");
+  for (const fs::path& file : {last_segment("bank"), checkpoint_of("bank")}) {
+    const std::string was = text_of(file);
+    bytes head(file_head);
+    std::memcpy(head.data(), was.data(), head.size());
+    put_at(head, 12, std::uint32_t{77});
+    put_at(head, 8, plain_crc(std::span(head).subspan(12)));
+    std::string other = was;
+    std::memcpy(other.data(), head.data(), head.size());
+    put(file, other);
+    const std::string words =
+        file.filename().string() +
+        " at 0: it has a format that this version does not know, 77, which is newer: it knows "
+        "1 to ";
+    is_not_opened("bank", words);
+    is_not_opened("bank", words, to_be_read());
+    is_not_opened("bank", "Use the version that wrote it, or a newer one");
+    put(file, was);
+  }
+  open_it("bank");
+}
+
+/// Which of the two was there, no program can tell.
+TEST_F(refused_openings, where_a_checkpoint_or_the_log_before_is_missing) {
+  make_bank("bank");
+  const fs::path gone = checkpoint_of("bank");
+  fs::rename(gone, "aside");
+  for (const options& o : {over(nullptr), to_be_read()}) {
+    is_not_opened("bank", "log-0000000000000001.spl: this part of the log is missing, or the", o);
+    is_not_opened("bank", ", " + gone.filename().string() + ": put that of the two back", o);
+    is_not_opened("bank", "or restore a backup", o);
+  }
+  fs::rename("aside", gone);
+  open_it("bank");
+}
+
+/// As of a disk that is mounted to be read.
+TEST_F(refused_openings, where_nothing_may_be_written_it_says_how_to_read) {
+  make_bank("bank");
+  for (const int reason : {EROFS, EACCES, EPERM}) {
+    const options o = over(std::make_shared<faulty_files>(real_files(), [&](const file_step& s) {
+      return s.what == file_step::kind::open && s.name == "SPOLIA" ? reason : 0;
+    }));
+    is_not_opened("bank", "options::read_only opens it to be read", o);
+    is_not_opened("bank", "give this process the right to write", o);
+    const std::string none = refused([&] { database::open("none", o); });
+    EXPECT_EQ(none.find("read_only"), std::string::npos) << none;
+    EXPECT_NE(none.find("the right to write there, or use another directory"), std::string::npos)
+        << none;
+  }
 }
 
 TEST_F(refused_openings, of_what_is_open) {

@@ -92,6 +92,14 @@ bool means_denied(const storage_error& e) noexcept {
   return why == EACCES || why == EPERM || why == ENOMEM || means_no_descriptors(e);
 }
 
+file_header checked_header(file_kind kind, bytes_view from, const std::filesystem::path& file) {
+  file_header h{};
+  const char* const why = read_header(kind, from, h);
+  if (why == unknown_header_format) throw unknown_format(file, h.format);
+  if (why != nullptr) throw storage_error(file, 0, why);
+  return h;
+}
+
 folder::folder(std::unique_ptr<storage_directory> at) noexcept : at_(std::move(at)) {}
 
 /// From the end of the other constructor on there is a destructor that takes back what was made.
@@ -108,7 +116,7 @@ folder::folder(storage_files& files, const std::filesystem::path& directory, fol
   const bool unfinished = before.copy && use.write;  // which the next backup goes on with
   const bool makes = use.write && use.make;
   if (!there && !unfinished && (before.has_data() || !makes)) refuse_without_identity(before, use);
-  locked_ = at_->open(identity_name, use.write ? file_mode::write : file_mode::read);
+  locked_ = open_identity(use, there);
   fresh_ = !there;
   if (!use.attach) have(use);
   still_ours();  // it may have been replaced before it was locked
@@ -136,6 +144,24 @@ folder::~folder() {
     if (!kept_) at_->remove_made();
   } catch (const std::exception&) {
     return;  // an empty SPOLIA in a directory without data is in the way of nothing
+  }
+}
+
+/// What may not be written can often be read.
+std::unique_ptr<storage_file> folder::open_identity(folder_use use, bool there) {
+  if (!use.write) return at_->open(identity_name, file_mode::read);
+  try {
+    return at_->open(identity_name, file_mode::write);
+  } catch (const storage_error& e) {
+    const int why = e.reason().value();
+    if (why != EROFS && why != EACCES && why != EPERM) throw;
+    throw storage_error(
+        e.file(), e.offset(),
+        e.problem() + (there ? " to write to the database: options::read_only opens it to be read; "
+                               "to change it, give this process the right to write there"
+                             : " to make a database: give this process the right to write there, "
+                               "or use another directory"),
+        e.reason());
   }
 }
 

@@ -70,6 +70,10 @@ class unknown_format : public storage_error {
   bool newer_;
 };
 
+/// The header of a segment or a checkpoint, which is `file`. Throws storage_error if it is none,
+/// and unknown_format.
+file_header checked_header(file_kind kind, bytes_view from, const std::filesystem::path& file);
+
 struct folder_use {
   bool write = false;
   bool make = true;           ///< with `write`: also where there is nothing yet
@@ -137,6 +141,7 @@ class folder {
   explicit folder(std::unique_ptr<storage_directory> at) noexcept;
   [[noreturn]] void refuse_without_identity(const folder_content& has, folder_use use) const;
   void refuse_links_to_nothing(const folder_content& has, folder_use use) const;
+  std::unique_ptr<storage_file> open_identity(folder_use use, bool there);
   void have_damaged(folder_use use);
   void have(folder_use use);
   void have_by_lock_file(folder_use use);

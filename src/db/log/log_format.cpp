@@ -115,6 +115,8 @@ std::uint32_t header_checksum(bytes_view header) noexcept {
   return crc32c(header.subspan(12, file_header::bytes - 12));
 }
 
+const char* const unknown_header_format = "it has a format that this version does not know";
+
 const char* read_header(file_kind kind, bytes_view from, file_header& out) noexcept {
   if (from.size() < file_header::bytes) return "the file ends within its header";
   const std::byte* const at = from.data();
@@ -123,8 +125,7 @@ const char* read_header(file_kind kind, bytes_view from, file_header& out) noexc
     return "the checksum of the header is wrong";
   }
   out.format = from_little<std::uint32_t>(at + 12);
-  if (out.format < oldest_format || out.format > storage_format)
-    return "it has a format that this version does not know";
+  if (out.format < oldest_format || out.format > storage_format) return unknown_header_format;
   std::copy_n(from.begin() + 16, out.id.size(), out.id.begin());
   out.sequence = from_little<std::uint64_t>(at + 32);
   out.epoch = from_little<std::uint32_t>(at + 40);

@@ -262,6 +262,8 @@ struct file_header {
 enum class file_kind : std::uint8_t { log, checkpoint };
 
 std::array<std::byte, file_header::bytes> write_header(file_kind kind, const file_header& h);
+/// What read_header() says of a whole header of another format: `out` has the number then.
+extern const char* const unknown_header_format;
 /// Why it is none (null: it is one).
 const char* read_header(file_kind kind, bytes_view from, file_header& out) noexcept;
 /// Of a file that may be damaged: the header as it was, if its checksum, or another one that a

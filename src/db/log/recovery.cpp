@@ -41,6 +41,16 @@ bool proves_durable(bytes_view all, std::uint32_t epoch, std::uint64_t sequence)
   return false;
 }
 
+/// A checkpoint takes the place of the log up to it, which is removed then. So where the log begins
+/// too late no program can tell which of the two was there. next: where it begins; 0: it does not.
+std::string what_is_missing(std::uint64_t next) {
+  const std::string one = "this part of the log is missing";
+  if (next == 0) return one + ". Put it back, or restore a backup";
+  return one + ", or the checkpoint of what was in it, " +
+         file_name(file_kind::checkpoint, next - 1) +
+         ": put that of the two back which was there, or restore a backup";
+}
+
 }  // namespace
 
 const char* next_record(file_stream& from, record_header& out) {
@@ -123,10 +133,7 @@ void recovery::load_checkpoint(std::uint64_t sequence) {
   const std::shared_ptr<storage_file> file = folder_.open(in_folder, file_mode::read);
   std::array<std::byte, file_header::bytes> bytes{};
   const std::size_t got = file->read(0, bytes);
-  file_header h;
-  if (const char* const why = read_header(file_kind::checkpoint, bytes_view(bytes).first(got), h)) {
-    refuse(name, 0, why);
-  }
+  const file_header h = checked_header(file_kind::checkpoint, bytes_view(bytes).first(got), name);
   if (h.id != folder_.id()) refuse(name, 0, "it belongs to another database");
   if (h.sequence != sequence) refuse(name, 0, "its name is not that of its content");
   load_blocks(file, name, h, header_checksum(bytes));
@@ -232,7 +239,7 @@ void recovery::replay(const folder_content& has) {
   const bool found = first != has.segments.end() && *first == end_.sequence + 1;
   if (!found && (log_follows_ || first != has.segments.end())) {
     refuse(folder_.path_of(file_name(file_kind::log, end_.sequence + 1)), storage_error::nowhere,
-           "this part of the log is missing");
+           what_is_missing(first != has.segments.end() ? *first : 0));
   }
   for (auto at = first; at != has.segments.end() && *at <= until_; ++at) {
     const bool last = at + 1 == has.segments.end();
@@ -247,10 +254,7 @@ void recovery::replay(const folder_content& has) {
 
 /// Its header, if it is the next one.
 file_header recovery::begin_segment(file_stream& from, std::uint64_t first) const {
-  file_header header;
-  if (const char* const why = read_header(file_kind::log, from.look(file_header::bytes), header)) {
-    refuse(name_, 0, why);
-  }
+  const file_header header = checked_header(file_kind::log, from.look(file_header::bytes), name_);
   if (header.id != folder_.id()) refuse(name_, 0, "it belongs to another database");
   if (header.sequence != first) refuse(name_, 0, "its name is not that of its content");
   if (first != end_.sequence + 1) refuse(name_, 0, "the log before this segment is missing");
