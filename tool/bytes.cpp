@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -20,7 +21,10 @@ namespace {
 constexpr std::size_t buffered = std::size_t{1} << 18U;
 
 [[noreturn]] void fail(const std::string& what, const std::string& name) {
-  throw failure("cannot " + what + " " + name + ": " + std::strerror(errno));
+  const int reason = errno;
+  const std::string why = "cannot " + what + " " + name + ": " + std::strerror(reason);
+  if (is_denied(reason)) throw could_not_look(why);
+  throw failure(why);
 }
 
 constexpr int folder_flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
@@ -145,7 +149,14 @@ new_folder::new_folder(std::filesystem::path path) : path_(std::move(path)) {
 
 /// By a name that is not taken: a process of another container may have our number.
 void new_folder::make() {
-  const std::string name = path_.filename().string() + ".partial-" + std::to_string(::getpid());
+  const std::string suffix = ".partial-" + std::to_string(::getpid());
+  std::string name = path_.filename().string();
+  // A name that is as long as names may be leaves no room for that.
+  constexpr std::size_t another = sizeof("-1000") - 1;
+  const long longest = ::fpathconf(above_, _PC_NAME_MAX);
+  const std::size_t most = longest > 64 ? static_cast<std::size_t>(longest) : 255;
+  name.resize(std::min(name.size(), most - suffix.size() - another));
+  name += suffix;
   std::string tried = name;
   for (int n = 1; ::mkdirat(above_, tried.c_str(), 0777) != 0; ++n) {
     if (errno != EEXIST || n > 1000) fail("make", path_.string());

@@ -13,6 +13,7 @@
 #include "commands.hpp"
 #include "errors.hpp"
 #include "store.hpp"
+#include "text.hpp"
 
 namespace tool {
 namespace {
@@ -97,10 +98,10 @@ void run_check(const check_request& r, const common& c) {
         "{}: a torn end, and good before it: {} bytes at {} are no whole record ({}), as a "
         "process leaves that dies, of what was never acknowledged; or the very last records are "
         "damaged. An opening that writes cuts it off. {} tables, {} rows, up to change {}",
-        found.cut_file.string(), found.cut_bytes, found.cut_offset, found.cut_why,
+        printable(found.cut_file.string()), found.cut_bytes, found.cut_offset, found.cut_why,
         base.tables().size(), rows, found.sequence));
   }
-  fmt::print("{}: good; {} tables, {} rows, up to change {}\n", r.store.string(),
+  fmt::print("{}: good; {} tables, {} rows, up to change {}\n", printable(r.store.string()),
              base.tables().size(), rows, found.sequence);
 }
 

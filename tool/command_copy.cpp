@@ -92,7 +92,8 @@ void copy_whole(const copy_request& r, const common& c) {
   }
   open_made(folder.place(), c.chosen.store, c.show);
   folder.finish();
-  fmt::print("{}: {}B, up to change {}\n", r.to.string(), short_count(made.bytes), made.sequence);
+  fmt::print("{}: {}B, up to change {}\n", printable(r.to.string()), short_count(made.bytes),
+             made.sequence);
 }
 
 /// A whole copy on standard output.
@@ -109,13 +110,18 @@ void copy_out(const copy_request& r, const common& c) {
   out.finish();
 }
 
-/// What is wrong with the files that are made of a stream, and go again, is wrong with the stream.
+/// What is wrong with the files that are made of a stream, and go again, is wrong with the stream,
+/// of which so many bytes were read.
 template <class F>
-auto of_stream(F&& f) {
+auto of_stream(F&& f, const std::uint64_t& read) {
   try {
     return f();
   } catch (const db::storage_error& e) {
     if (e.reason() || e.offset() == db::storage_error::nowhere) throw;
+    if (read == 0) {
+      throw failure(
+          "standard input is empty: it should have a copy, as spolia backup STORE - writes it");
+    }
     throw failure(fmt::format("standard input at {}: {}", e.offset(), e.problem()));
   }
 }
@@ -124,21 +130,21 @@ auto of_stream(F&& f) {
 /// name.
 void copy_in(const copy_request& r, const common& c) {
   new_folder folder(r.to);
+  std::uint64_t done = 0;
   {
     file_source from(standard_stream);
     progress bar("restore", from.size(), c.show);
-    std::uint64_t done = 0;
     const auto read = [&](std::span<std::byte> to) {
       const std::size_t got = from.read(reinterpret_cast<char*>(to.data()), to.size());
       bar.at(done += got);
       return got;
     };
-    of_stream([&] { db::database::restore(read, folder.place()); });
+    of_stream([&] { db::database::restore(read, folder.place()); }, done);
   }
   const std::uint64_t last = of_stream(
-      [&] { return open_made(folder.place(), c.chosen.store, c.show).recovered().sequence; });
+      [&] { return open_made(folder.place(), c.chosen.store, c.show).recovered().sequence; }, done);
   folder.finish();
-  fmt::print("{}: up to change {}\n", r.to.string(), last);
+  fmt::print("{}: up to change {}\n", printable(r.to.string()), last);
 }
 
 /// A copy that was brought up to date, as a whole: what was there before may have rotted since.
@@ -159,6 +165,7 @@ void run_backup(const copy_request& r, const common& c) {
     copy_out(r, c);
     return;
   }
+  refuse_within(r.from, r.to);
   if (!is_store(r.to)) {
     copy_whole(r, c);
     return;
@@ -169,7 +176,7 @@ void run_backup(const copy_request& r, const common& c) {
     made = base.backup(r.to);
   }
   check_copy(r, c);
-  fmt::print("{}: {}B {}, up to change {}\n", r.to.string(), short_count(made.bytes),
+  fmt::print("{}: {}B {}, up to change {}\n", printable(r.to.string()), short_count(made.bytes),
              made.incremental ? "more" : "anew", made.sequence);
 }
 
@@ -177,6 +184,7 @@ void run_restore(const copy_request& r, const common& c) {
   if (r.from == standard_stream) {
     copy_in(r, c);
   } else {
+    refuse_within(r.from, r.to);
     copy_whole(r, c);
   }
 }

@@ -45,6 +45,7 @@ void run_dump(const dump_request& r, const common& c) {
   if (output && r.format == text_format::csv && r.tables.size() != 1) {
     throw usage_error("CSV on standard output holds one table: say which with --table");
   }
+  if (!output) refuse_within(r.store, r.to);
   const db::database base = open_to_read(r.store, c.chosen.store, {c.show, c.nice});
   auto tables = chosen_tables(base, r.tables);
   std::vector<db::table*> left;
@@ -55,7 +56,8 @@ void run_dump(const dump_request& r, const common& c) {
   const row_count tell = [&](std::uint64_t rows) { bar.at(0, rows); };
   const std::uint64_t rows =
       output ? to_output(now, tables, r, tell) : dump_folder(now, tables, r.format, r.to, tell);
-  if (!output) fmt::print("{} rows of {} tables in {}\n", rows, tables.size(), r.to.string());
+  if (!output)
+    fmt::print("{} rows of {} tables in {}\n", rows, tables.size(), printable(r.to.string()));
   if (!left.empty()) throw something_is_missing(left_out(left));
 }
 

@@ -48,7 +48,7 @@ void print_table(const table_info& t, bool hash) {
 
 void print_text(const std::filesystem::path& store, const db::recovery_report& found,
                 const std::vector<table_info>& tables, bool hash) {
-  fmt::print("store        {}\n", store.string());
+  fmt::print("store        {}\n", printable(store.string()));
   fmt::print("last change  {}\n", found.sequence);
   fmt::print("checkpoint   {} rows, up to change {}\n", found.checkpoint_rows,
              found.checkpoint_sequence);
@@ -56,7 +56,7 @@ void print_text(const std::filesystem::path& store, const db::recovery_report& f
              short_count(found.log_bytes));
   if (found.cut_bytes != 0) {
     fmt::print("torn end     {} bytes at {} of {}: {}\n", found.cut_bytes, found.cut_offset,
-               found.cut_file.string(), found.cut_why);
+               printable(found.cut_file.string()), found.cut_why);
   }
   for (const std::string& n : found.notes) fmt::print("note         {}\n", n);
   fmt::print("opened in    {:.3f} s\n", std::chrono::duration<double>(found.took).count());

@@ -42,8 +42,8 @@ std::string place_text(const db::damaged_place& d) {
 void say_of_table(const db::salvaged_table& t) {
   fmt::print("\n{}: {} rows\n", printable(t.name), t.rows);
   for (const db::older_rows& o : t.older) {
-    fmt::print("  {} rows may be older than {}, or deleted by them\n", o.rows,
-               records_text(o.than));
+    fmt::print("  {} rows may be older than {}, or deleted by {}\n", o.rows, records_text(o.than),
+               o.than.first == o.than.last ? "it" : "them");
   }
   if (t.mixed != 0) {
     fmt::print("  {} of them have newer values in some columns than in others\n", t.mixed);
@@ -74,7 +74,7 @@ void say_of_table(const db::salvaged_table& t) {
 }
 
 void say_what_is_missing(const salvage_request& r, const db::salvage_report& done) {
-  if (!r.dry_run) fmt::print("new store    {}\n", r.to.string());
+  if (!r.dry_run) fmt::print("new store    {}\n", printable(r.to.string()));
   if (done.checkpoint_sequence != 0) {
     fmt::print("checkpoint   up to record {}\n", done.checkpoint_sequence);
   }
@@ -180,10 +180,9 @@ db::salvage_report into_new(const salvage_request& r, const common& c) {
 }  // namespace
 
 void run_salvage(const salvage_request& r, const common& c) {
-  if (!is_folder(r.store)) {
-    throw usage_error(r.store.string() + " is not the folder of a store");
-  }
+  if (!is_folder(r.store)) refuse_no_store(r.store);
   if (!r.dry_run && r.to.empty()) throw usage_error("where to? salvage STORE NEW, or --dry-run");
+  if (!r.dry_run) refuse_within(r.store, r.to);
   const db::salvage_report done = r.dry_run ? run_it(r, {}, c) : into_new(r, c);
   (r.json ? say_it_in_json : say_what_is_missing)(r, done);
   if (!done.complete()) {

@@ -63,12 +63,13 @@ double silence(const status& s) {
   return seconds(s.written_steady, now_ns<std::chrono::steady_clock>());
 }
 
-/// For how long it is open, since when nothing is new, and why, if that is known. One that has
-/// ended may have done so before this machine was started: the system's clock alone goes on then.
+/// For how long it is open, since when nothing is new, and why, if that is known. A store that no
+/// process has may have been left before this machine was started: the system's clock alone goes on
+/// then.
 std::string age(const status& s, bool ended) {
   const double shown = seconds(s.opened_steady, s.written_steady);
   if (ended) {
-    return fmt::format("{:.0f} s, ENDED; this is what it did until {:.0f} s ago", shown,
+    return fmt::format("{:.0f} s, NOT OPEN NOW; this is what it did until {:.0f} s ago", shown,
                        seconds(s.written, now_ns<std::chrono::system_clock>()));
   }
   const double silent = silence(s);
@@ -209,7 +210,7 @@ bool sleep_for(double seconds) {
 }  // namespace
 
 void run_top(const top_request& r, const common& c) {
-  if (!is_store(r.store)) throw usage_error(r.store.string() + " is not the folder of a store");
+  if (!is_store(r.store)) refuse_no_store(r.store);
   const bool screen = !r.json && ::isatty(STDOUT_FILENO) == 1;
   status before = look(r.store);
   for (std::uint64_t n = 0; r.times == 0 || n < r.times; ++n) {
@@ -225,8 +226,10 @@ void run_top(const top_request& r, const common& c) {
         r.json ? line(now, since, ended) : text(r.store.string(), now, since, ended);
     show((screen ? "\x1b[H\x1b[J" : "") + shown);
     if (ended) {
-      throw failure(fmt::format("{}: process {} has ended and did not close it: it was killed",
-                                r.store.string(), now.process));
+      throw failure(
+          fmt::format("{}: no process has it open. The page is of process {}, which was killed; or "
+                      "this folder is a copy, and that process has the one that was copied",
+                      r.store.string(), now.process));
     }
     before = now;
   }

@@ -34,6 +34,18 @@ class torn_end : public failure {
   using failure::failure;
 };
 
+/// The system has not let this process do it, or has not had the means; or files are of a format
+/// that this version does not know. That says nothing about the store: exit code 5.
+class could_not_look : public failure {
+ public:
+  using failure::failure;
+};
+/// Rights, memory, descriptors.
+inline bool is_denied(int reason) noexcept {
+  return reason == EACCES || reason == EPERM || reason == ENOMEM || reason == EMFILE ||
+         reason == ENFILE;
+}
+
 /// The input is not what it should be, at this place.
 class bad_input : public failure {
  public:
@@ -47,7 +59,7 @@ inline std::string output_failure() {
   return "cannot write to standard output: " + std::generic_category().message(errno);
 }
 
-/// The user has had enough.
+/// The user has had enough: exit code 128 and the signal's number.
 class interrupted : public failure {
  public:
   interrupted() : failure("interrupted") {}

@@ -113,7 +113,7 @@ void load_rows(db::database& base, row_source& rows, const load_options& o, load
     } catch (const std::invalid_argument& e) {
       rows.refuse(e.what());
     } catch (const std::bad_alloc&) {
-      throw failure("out of memory; a smaller --batch may help");
+      throw could_not_look("out of memory; a smaller --batch may help");
     }
   }
 }

@@ -29,6 +29,12 @@ int end_of_line(const CLI::App& app, const CLI::ParseError& e) {
   return 1;
 }
 
+/// A command has failed with this exit code; or it was told to end, as shells expect that.
+int fail(const std::string& why, int code) {
+  tool::say(fmt::format("spolia: {}\n", why));
+  return tool::interrupted_now() ? 128 + tool::interrupted_by() : code;
+}
+
 /// One of the first three descriptors may have been closed when this was started. The next file
 /// that is opened would have its number, and what is printed would be written into that. So each is
 /// taken by something that refuses what it is for, as a closed one does.
@@ -88,12 +94,14 @@ int main(int argc, char** argv) {
   } catch (const torn_end& e) {
     say(fmt::format("spolia: {}\n", plain(e)));
     return 4;
+  } catch (const could_not_look& e) {
+    return fail(plain(e), 5);
   } catch (const std::bad_alloc&) {
-    say("spolia: out of memory\n");
-    return 1;
+    return fail("out of memory", 5);
+  } catch (const db::storage_error& e) {
+    return fail(plain(e), says_nothing(e) ? 5 : 1);
   } catch (const std::exception& e) {
-    say(fmt::format("spolia: {}\n", plain(e)));
-    return 1;
+    return fail(plain(e), 1);
   }
   return 0;
 }

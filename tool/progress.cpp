@@ -17,7 +17,7 @@ namespace {
 
 volatile std::sig_atomic_t stopped = 0;
 
-extern "C" void on_stop(int) { stopped = 1; }
+extern "C" void on_stop(int signal) { stopped = signal; }
 
 bool wanted(progress_mode m) {
   if (m == progress_mode::automatic) return ::isatty(STDERR_FILENO) == 1;
@@ -38,6 +38,8 @@ void watch_for_interrupts() {
 }
 
 bool interrupted_now() noexcept { return stopped != 0; }
+
+int interrupted_by() noexcept { return stopped; }
 
 progress::progress(std::string what, std::uint64_t total, progress_mode mode)
     : what_(std::move(what)), total_(total), shown_(wanted(mode)) {

@@ -40,5 +40,7 @@ class progress {
 /// From now on SIGINT, SIGTERM and SIGHUP only make progress::at() and interrupted_now() say so.
 void watch_for_interrupts();
 [[nodiscard]] bool interrupted_now() noexcept;
+/// Which of the two it was; 0: none.
+[[nodiscard]] int interrupted_by() noexcept;
 
 }  // namespace tool

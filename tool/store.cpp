@@ -30,8 +30,7 @@ bool is_damage(const db::storage_error& e) {
   const bool missing = e.problem().find("are missing") != std::string::npos ||
                        e.problem().find("no file SPOLIA") != std::string::npos;
   const bool identity = file == "SPOLIA" && e.problem().find("is damaged") != std::string::npos;
-  const bool unknown = e.problem().find("a format that") != std::string::npos;
-  return !e.reason() && !unknown && (data || missing || identity);
+  return !e.reason() && !says_nothing(e) && (data || missing || identity);
 }
 
 db::database open_it(const fs::path& directory, db::options o, progress_mode show) {
@@ -57,7 +56,7 @@ db::database open_old(const fs::path& directory, db::options o, progress_mode sh
 
 /// What is not there is an answer; what this process may not look at is none.
 [[noreturn]] void fail_to_look(const fs::path& at, const std::error_code& why) {
-  throw failure(at.string() + ": cannot look at it: " + why.message());
+  throw could_not_look(at.string() + ": cannot look at it: " + why.message());
 }
 
 bool has_data(const fs::path& directory) {
@@ -72,6 +71,29 @@ bool has_data(const fs::path& directory) {
 }
 
 }  // namespace
+
+bool says_nothing(const db::storage_error& e) {
+  if (e.reason()) return is_denied(e.reason().value());
+  // As said by a look into a store whose program goes on faster.
+  return e.problem().find("a format that this version does not know") != std::string::npos ||
+         e.problem().find(": try again") != std::string::npos;
+}
+
+void refuse_no_store(const fs::path& directory) {
+  if (directory.empty()) throw usage_error("a store needs a name: '' is not the folder of one");
+  throw usage_error(directory.string() + " is not the folder of a store");
+}
+
+void refuse_within(const fs::path& store, const fs::path& to) {
+  std::error_code ignored;
+  fs::path above = fs::weakly_canonical(fs::absolute(to, ignored), ignored);
+  if (!above.has_filename()) above = above.parent_path();  // folder/
+  while (above != above.parent_path()) {
+    above = above.parent_path();
+    if (!fs::equivalent(above, store, ignored)) continue;
+    throw usage_error(to.string() + " is in the folder of the store; choose another place");
+  }
+}
 
 bool is_folder(const fs::path& path) {
   std::error_code why;
@@ -88,9 +110,7 @@ bool is_store(const fs::path& directory) {
 }
 
 db::database open_to_read(const fs::path& directory, db::options o, looking how) {
-  if (!is_store(directory) && !has_data(directory)) {
-    throw usage_error(directory.string() + " is not the folder of a store");
-  }
+  if (!is_store(directory) && !has_data(directory)) refuse_no_store(directory);
   o.read_only = true;
   o.attach = true;  // a program may have it
   // The program's threads go first where there are fewer processors than work. Threads that this

@@ -26,9 +26,19 @@ db::database open_made(const std::filesystem::path& directory, db::options o, pr
 db::database open_to_write(const std::filesystem::path& directory, db::options o,
                            progress_mode show);
 
-/// Whether a folder is there. Throws failure if that cannot be seen.
+/// Whether an error says nothing about what is in the files: this process may not read them, or has
+/// not the means; or they are of a format that it does not know.
+bool says_nothing(const db::storage_error& e);
+/// Of a path at which there is no store.
+[[noreturn]] void refuse_no_store(const std::filesystem::path& directory);
+/// What is made in the folder of a store would lie among its files, and go with it. Throws
+/// usage_error.
+void refuse_within(const std::filesystem::path& store, const std::filesystem::path& to);
+
+/// Whether a folder is there. Throws could_not_look if that cannot be seen.
 bool is_folder(const std::filesystem::path& path);
-/// Whether a store is there, in whatever state. Throws failure if that cannot be seen.
+/// Whether a store is there, in whatever state. Throws could_not_look if that cannot be
+/// seen.
 bool is_store(const std::filesystem::path& directory);
 
 /// What is at fault, in one line: without the name of the library.

@@ -338,7 +338,7 @@ TEST_F(stopped_load, leaves_nothing_when_it_is_stopped) {
   const pid_t child = begin(people(4, 28), {"--batch", "10", "--all-or-nothing"});
   ::kill(child, SIGTERM);
   const ended e = wait(child);
-  EXPECT_EQ(e.code, 1);
+  EXPECT_EQ(e.code, 128 + SIGTERM);
   EXPECT_EQ(e.err, "spolia: interrupted (nothing of it stays)\n");
   EXPECT_EQ(rows(), dumped(1, 3));
   nothing_is_noted();
