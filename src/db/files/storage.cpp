@@ -222,8 +222,8 @@ void storage::repair_last(const folder_content& has) {
   file->sync();
 }
 
-/// What was set aside behind the last record, and nothing else: an opening that is refused after all
-/// leaves what a torn end has. Synced, for there are file systems that give room back no sooner.
+/// What was set aside behind the last record, and nothing else: an opening that is refused after
+/// all leaves what a torn end has. Synced, for some file systems give room back no sooner.
 void storage::cut_zeros(const folder_content& has) {
   if (has.segments.empty() || has.segments.back() <= report_.checkpoint_sequence) return;
   const std::string name = file_name(file_kind::log, has.segments.back());
