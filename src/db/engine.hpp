@@ -127,9 +127,10 @@ struct alignas(cache_line) session {
   value_list replaced;  // those which its commit takes out of their rows
   commit_section section;
   bool looked = false;  // it has seen something at its snapshot
-  // The reason that was said last of something that has a name.
+  // The reason that was said last of a table.
   struct {
-    const std::string* of = nullptr;
+    const table* of = nullptr;
+    std::uint32_t renames = 0;
     const char* what = nullptr;
     status why{};
   } last_said;
@@ -165,13 +166,17 @@ struct alignas(cache_line) session {
     const bool last = now / turn_step == its_turn / turn_step + 1;
     return last ? static_cast<outcome>(now % turn_step) : outcome::ended;
   }
-  /// The outcome with `before`, the name and `what` as its reason. The name is where it is as long
-  /// as the database is there, and each `what` goes with one `before`.
-  status say(outcome o, const char* before, const std::string& name, const char* what) noexcept {
-    if (last_said.of == &name && last_said.what == what) return last_said.why;
+  /// The outcome with `before`, the table's name and `what` as its reason. Each `what` goes with
+  /// one `before`.
+  status say(outcome o, const char* before, const table& of, const char* what) noexcept {
+    // First, and then the name: one that is newer is only made once more.
+    const std::uint32_t renames = of.renames_.load_relaxed();
+    if (last_said.of == &of && last_said.renames == renames && last_said.what == what)
+      return last_said.why;
     try {
-      last_said.why = status(o, before + name + what);
-      last_said.of = &name;
+      last_said.why = status(o, before + of.name() + what);
+      last_said.of = &of;
+      last_said.renames = renames;
       last_said.what = what;
       return last_said.why;
     } catch (const std::bad_alloc&) {

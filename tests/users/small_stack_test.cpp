@@ -129,6 +129,18 @@ TEST(small_stack, standard_faces_and_domains) {
   });
 }
 
+TEST(small_stack, a_table_that_had_many_names) {
+  on_a_small_stack([] {
+    namespace db = spolia::db;
+    auto base = std::make_unique<db::database>(db::database::open());
+    db::table& t =
+        base->create_table({.name = "t", .columns = {{"k", db::int64, db::primary_key}}});
+    for (int i = 0; i < 5000; ++i) {
+      ASSERT_TRUE(base->rename_table(t, "t" + std::to_string(i)));
+    }
+  });
+}
+
 TEST(small_stack, store) {
   namespace db = spolia::db;
   const std::string at = testing::TempDir() + "small_stack";

@@ -290,8 +290,7 @@ class SPOLIA_EXPORT database {
   /// transactions that use it, which need not be tried again. find_table() finds it by the new name
   /// when this returns ok, and then another table can have the old one. If it has the name already,
   /// nothing is done. Throws std::invalid_argument if another table has it, or if it is empty or
-  /// longer than 65535 bytes: nothing has changed. Each name takes 40 bytes and its text until the
-  /// database is closed.
+  /// longer than 65535 bytes: nothing has changed. Nothing of the old name stays.
   status rename_table(table& t, std::string_view name);
   /// The same; throws std::invalid_argument if there is no table with the old name.
   status rename_table(std::string_view old_name, std::string_view new_name);

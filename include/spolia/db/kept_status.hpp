@@ -8,12 +8,15 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <utility>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/short_lock.hpp>
 #include <spolia/db/result.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -34,45 +37,53 @@ class kept_status {
   kept_status() = default;
   kept_status(const kept_status&) = delete;
   kept_status& operator=(const kept_status&) = delete;
-  ~kept_status() {
-    for (const one* o = made_.load_relaxed(); o != nullptr;) delete std::exchange(o, o->before);
-  }
+  ~kept_status() { delete first_.load_relaxed(); }
 
-  /// `in_words` returns the reason, the same each time for the same `about`: what is kept of former
-  /// ones stays as long as this does.
+  /// `in_words` returns the reason, the same each time for the same `about`, which counts how often
+  /// that has changed. The first reason is read without a lock. Of the others the last is kept: a
+  /// table may be renamed any number of times.
   template <std::invocable Words>
-  [[nodiscard]] status get(outcome o, Words&& in_words, const void* about = nullptr) noexcept {
-    // acquire ← the release below: the status, and those before it.
-    const one* there = made_.load_acquire();
-    if (there != nullptr && there->about == about) [[likely]]
-      return there->what;
-    return make(o, std::forward<Words>(in_words), about);
+  [[nodiscard]] status get(outcome o, Words&& in_words, std::uint32_t about = 0) noexcept {
+    if (about != 0) [[unlikely]]
+      return later(o, std::forward<Words>(in_words), about);
+    // acquire ← the release in make(): the status.
+    if (const status* const there = first_.load_acquire()) [[likely]]
+      return *there;
+    return make(o, std::forward<Words>(in_words));
   }
 
  private:
-  struct one {
-    status what;
-    const void* about;
-    const one* before;
-  };
-
   template <class Words>
-  SPOLIA_NOINLINE status make(outcome o, Words&& in_words, const void* about) noexcept {
+  SPOLIA_NOINLINE status make(outcome o, Words&& in_words) noexcept {
     try {
-      // acquire ← the release below, as in get().
-      auto fresh = std::make_unique<one>(
-          one{status(o, std::forward<Words>(in_words)()), about, made_.load_acquire()});
-      // release → the acquires here and in get(): the status.
-      while (fresh->before == nullptr || fresh->before->about != about) {
-        if (made_.cas_weak_acq_rel(fresh->before, fresh.get())) return fresh.release()->what;
-      }
-      return fresh->before->what;
+      auto fresh = std::make_unique<const status>(o, std::forward<Words>(in_words)());
+      const status* there = nullptr;
+      // acq_rel → the acquires here and in get(): the status.
+      if (first_.cas_strong_acq_rel(there, fresh.get())) return *fresh.release();
+      return *there;
     } catch (const std::bad_alloc&) {
       return o;
     }
   }
 
-  atomic<const one*> made_{nullptr};
+  template <class Words>
+  SPOLIA_NOINLINE status later(outcome o, Words&& in_words, std::uint32_t about) noexcept {
+    {
+      const std::lock_guard hold(lock_);
+      if (about_ == about) return last_;
+    }
+    status fresh = said(o, std::forward<Words>(in_words));
+    status before = fresh;  // goes when the lock has been given back
+    const std::lock_guard hold(lock_);
+    std::swap(last_, before);
+    about_ = about;
+    return fresh;
+  }
+
+  atomic<const status*> first_{nullptr};
+  spolia::detail::short_lock lock_;
+  std::uint32_t about_ = 0;  // 0: there is no last_ yet
+  status last_{};
 };
 
 }  // namespace db

@@ -19,6 +19,7 @@
 #include <initializer_list>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <ranges>
 #include <span>
@@ -29,9 +30,9 @@
 #include <variant>
 #include <vector>
 
-#include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
+#include <spolia/base/short_lock.hpp>
 #include <spolia/db/blob.hpp>
 #include <spolia/db/columns.hpp>
 #include <spolia/db/decimal.hpp>
@@ -409,32 +410,48 @@ constexpr std::uint64_t double_word(double v) noexcept {
   return double_word(std::bit_cast<std::uint64_t>(v));
 }
 
-/// What a table is called, and was called before, for those who describe it: former names stay
-/// where they are, so that a reference to one is good as long as this is.
+/// What a table is called, for those who describe it, and was called before, for a checkpoint that
+/// is being begun. A former name goes as soon as no checkpoint can need it: a table may be renamed
+/// any number of times.
 class table_name {
  public:
-  explicit table_name(std::string_view first) : first_{std::string(first), 0, nullptr} {}
+  explicit table_name(std::string_view first)
+      : last_(std::make_unique<one>(one{std::string(first), 0, nullptr})), now_(last_.get()) {}
+  ~table_name() { forget_former(); }
   table_name(const table_name&) = delete;
   table_name& operator=(const table_name&) = delete;
 
-  // acquire ← the release in show(): the text.
-  [[nodiscard]] const std::string& now() const noexcept { return now_.load_acquire()->text; }
+  /// A copy: the text goes when the table gets another name. Throws std::bad_alloc.
+  [[nodiscard]] std::string now() const {
+    const std::lock_guard hold(lock_);
+    return now_->text;
+  }
 
   // Internal, under the lock of the catalogue.
 
   /// Another name, which is not shown yet. Returns where the number of its record goes. Throws
   /// std::bad_alloc.
   std::uint64_t& begin(std::string_view next) {
-    last_ = std::make_unique<one>(one{std::string(next), ~std::uint64_t{0}, std::move(last_)});
+    auto made = std::make_unique<one>(one{std::string(next), ~std::uint64_t{0}, nullptr});
+    made->before = std::move(last_);
+    last_ = std::move(made);
     return last_->since;
   }
-  void show() noexcept { now_.store_release(last_.get()); }  // → now()
+  void show() noexcept {
+    const std::lock_guard hold(lock_);
+    now_ = last_.get();
+  }
   void take_back() noexcept { last_ = std::move(last_->before); }
+  /// Only the last name can be needed from now on, and it is shown. One after the other: a chain
+  /// that ended itself would need stack for each name.
+  void forget_former() noexcept {
+    while (last_->before != nullptr) last_->before = std::move(last_->before->before);
+  }
   /// As it was after this record of the log.
   [[nodiscard]] const std::string& after(std::uint64_t record) const noexcept {
     const one* n = last_.get();
-    while (n != nullptr && n->since > record) n = n->before.get();
-    return n != nullptr ? n->text : first_.text;
+    while (n->before != nullptr && n->since > record) n = n->before.get();
+    return n->text;
   }
 
  private:
@@ -443,9 +460,9 @@ class table_name {
     std::uint64_t since;
     std::unique_ptr<one> before;
   };
-  const one first_;
-  std::unique_ptr<one> last_;  // null: the first
-  atomic<const one*> now_{&first_};
+  mutable spolia::detail::short_lock lock_;  // of now_, and that its text stays
+  std::unique_ptr<one> last_;
+  const one* now_;
 };
 
 /// A column as a table has it.
@@ -484,7 +501,7 @@ class SPOLIA_EXPORT schema {
  public:
   explicit schema(const table_spec& spec);
 
-  [[nodiscard]] const std::string& name() const noexcept { return name_->now(); }
+  [[nodiscard]] std::string name() const { return name_->now(); }
   [[nodiscard]] const std::shared_ptr<table_name>& names() const noexcept { return name_; }
   /// What its columns say that they belong to: another number for other columns, and the same for
   /// tables with the same ones, also of another database. The name is no part of it: a table that

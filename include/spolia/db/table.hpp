@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -30,6 +31,7 @@
 #include <spolia/base/bits.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
+#include <spolia/base/short_lock.hpp>
 #include <spolia/db/kept_status.hpp>
 #include <spolia/db/row.hpp>
 #include <spolia/db/row_budget.hpp>
@@ -231,11 +233,11 @@ class SPOLIA_EXPORT table {
   table(const table&) = delete;
   table& operator=(const table&) = delete;
 
-  /// As it is called now: database::rename_table(). The reference is good as long as the database.
-  [[nodiscard]] const std::string& name() const noexcept {
-    // acquire ← the release in show_name(): the text.
-    const other_name* const other = other_name_.load_acquire();
-    return other == nullptr ? first_name_ : other->text;
+  /// As it is called now: a copy, since database::rename_table() may give it another name at any
+  /// time. Throws std::bad_alloc.
+  [[nodiscard]] std::string name() const {
+    const std::lock_guard hold(name_lock_);
+    return name_;
   }
 
   // When the table was dropped, and no snapshot sees it any more, what follows up to select()
@@ -302,15 +304,10 @@ class SPOLIA_EXPORT table {
   friend class status_file;
   friend class table_list;
   friend struct pending_write;
+  friend struct session;
 
   static constexpr std::uint64_t first_segment = rows_per_block;
   static constexpr unsigned most_segments = 39;  // more slots than row_place::id tells apart
-
-  /// That it has got since it was made.
-  struct other_name {
-    std::string text;
-    const other_name* before = nullptr;
-  };
 
   /// What a table has until no snapshot can see it.
   struct parts {
@@ -431,7 +428,7 @@ class SPOLIA_EXPORT table {
   /// Not among them yet. What is not kept is for table_list::unmake().
   secondary& make_index(const index_spec& i);
   /// As it is called from now on. Under the lock of the catalogue.
-  void show_name(std::unique_ptr<other_name> next) noexcept;
+  void show_name(std::string next) noexcept;
   /// As it was made, but without indexes.
   [[nodiscard]] table_spec bare_spec(const std::string& name) const;
   /// As it is after a record of the log. Under the lock of the catalogue, and so is the next.
@@ -473,9 +470,10 @@ class SPOLIA_EXPORT table {
   atomic<const index_set*> indexes_{nullptr};
   validity when_;
   // These stay where they are, while what lies in the parts goes.
-  const std::string first_name_;
-  atomic<const other_name*> other_name_{nullptr};  // the newest; null: it has the first one
-  std::uint32_t number_ = 0;                       // in the catalogue of its database
+  std::string name_;
+  mutable spolia::detail::short_lock name_lock_;
+  atomic<std::uint32_t> renames_{0};  // stored under name_lock_
+  std::uint32_t number_ = 0;          // in the catalogue of its database
   const std::uint32_t block_bytes_;
   // Threads that take entries and rows out are inside; one that frees them is alone.
   mutable visits cleaning_;

@@ -382,7 +382,7 @@ status catalog::rename_table(table& t, const std::string& name, std::string_view
     put_text(to, name);
   });
   if (record.refused()) return engine_.log_refuses();
-  auto next = std::make_unique<table::other_name>(table::other_name{name});
+  std::string next = name;
   table_name& described = *t.form().names();
   std::uint64_t* since = nullptr;
   {
@@ -390,7 +390,7 @@ status catalog::rename_table(table& t, const std::string& name, std::string_view
     must_be_free(name);
     since = &described.begin(name);
     try {
-      engine_.tables.add_name(next->text, t);
+      engine_.tables.add_name(name, t);
     } catch (...) {
       described.take_back();
       throw;
@@ -399,7 +399,7 @@ status catalog::rename_table(table& t, const std::string& name, std::string_view
   const bool done = record.write(*since);
   const std::lock_guard hold_names(engine_.catalog_lock);
   if (!done) {
-    engine_.tables.take_name(next->text);
+    engine_.tables.take_name(name);
     described.take_back();
     return engine_.log_refuses();
   }

@@ -88,7 +88,7 @@ table::parts::~parts() = default;
 table::table(const table_spec& spec, engine& of)
     : engine_(of),
       parts_(std::make_unique<parts>(spec, slots_end_)),
-      first_name_(spec.name),
+      name_(spec.name),
       block_bytes_(static_cast<std::uint32_t>(bytes_of_block(form()))) {
   look_at_kind(spec.primary, "the primary key of table " + name());
   const std::uint32_t length = form().key_length(form().key());
@@ -181,9 +181,6 @@ const index_set& table::known_indexes() const noexcept {
 }
 
 table::~table() {
-  for (const other_name* n = other_name_.load_relaxed(); n != nullptr;) {
-    delete std::exchange(n, n->before);
-  }
   if (parts_ == nullptr) return;
   free_rows();
   unmake_indexes();
@@ -266,10 +263,13 @@ void table::say_indexes_take(std::uint64_t bytes) noexcept {
   engine_.index_bytes.fetch_add_relaxed(bytes - before);
 }
 
-void table::show_name(std::unique_ptr<other_name> next) noexcept {
-  next->before = other_name_.load_relaxed();
+void table::show_name(std::string next) noexcept {
   form().names()->show();
-  other_name_.store_release(next.release());  // → name()
+  // A checkpoint that is being begun may describe the table by a former name.
+  if (!engine_.tables.keeps_gone()) form().names()->forget_former();
+  const std::lock_guard hold(name_lock_);
+  name_.swap(next);
+  renames_.store_relaxed(renames_.load_relaxed() + 1);
 }
 
 table_spec table::bare_spec(const std::string& name) const {

@@ -8,9 +8,8 @@
 // Going:       the cleaner, which may wait for no lock, frees rows and indexes, and puts the table
 //              into a list. A later change of the catalogue, or what counts tables, takes the list
 //              and frees the parts.
-// Memory:      of a table that was dropped, 112 bytes, its name if that has more than 15 bytes, 40
-//              and the text for each other name, and 40 for each index that it ever had.
-//              Beside that, layouts.hpp.
+// Memory:      of a table that was dropped, 112 bytes, its name if that has more than 15 bytes, and
+//              40 for each index that it ever had. Beside that, layouts.hpp.
 // Cost:        constant, but for tables by number: logarithmic.
 // Threads:     make() and unmake() take a short lock, has_gone() takes none. The rest is for a
 //              caller that has engine::catalog_lock, or opens the database.
@@ -22,6 +21,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -128,6 +128,11 @@ class fixed_objects {
   number_set free_;         // those of them which are not taken
 };
 
+/// So that a name is found that is no std::string.
+struct hash_of_text : std::hash<std::string_view> {
+  using is_transparent = void;
+};
+
 class table_list {
  public:
   table_list() = default;
@@ -163,10 +168,13 @@ class table_list {
   /// The table is found by this name, too, which no other has. Throws std::bad_alloc.
   void add_name(const std::string& name, table& t) { names_.emplace(name, &t); }
   /// It is found by this one no more.
-  void take_name(const std::string& name) noexcept { names_.erase(name); }
+  void take_name(std::string_view name) noexcept {
+    const auto found = names_.find(name);
+    if (found != names_.end()) names_.erase(found);
+  }
   /// Another table may have its name.
   void give_name_up(const table& t) noexcept {
-    const auto found = names_.find(t.name());
+    const auto found = names_.find(std::string_view(t.name_));
     if (found != names_.end() && found->second == &t) names_.erase(found);
   }
   /// As if it had never been: no caller has it.
@@ -177,6 +185,7 @@ class table_list {
   }
   /// Whether tables that have gone stay listed.
   void keep_gone(bool on) noexcept { keeps_gone_ = on; }
+  [[nodiscard]] bool keeps_gone() const noexcept { return keeps_gone_; }
   void clear() noexcept {
     names_.clear();
     numbers_.clear();
@@ -208,7 +217,7 @@ class table_list {
  private:
   fixed_objects<secondary> indexes_;  // these two also of those that have gone
   fixed_objects<table> tables_;
-  std::unordered_map<std::string_view, table*> names_;
+  std::unordered_map<std::string, table*, hash_of_text, std::equal_to<>> names_;
   std::map<std::uint32_t, table*> numbers_;
   atomic<table*> gone_{nullptr};
   bool keeps_gone_ = false;

@@ -122,11 +122,10 @@ void loader::rename(table& t, const std::string& name) {
   } catch (const std::invalid_argument& e) {
     throw malformed(e.what());
   }
-  auto next = std::make_unique<table::other_name>(table::other_name{name});
   t.form().names()->begin(name) = 0;
-  all.add_name(next->text, t);
+  all.add_name(name, t);
   all.take_name(t.name());
-  t.show_name(std::move(next));
+  t.show_name(name);
 }
 
 void recovery::change_table(record_kind what, decoder body) {

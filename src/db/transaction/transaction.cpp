@@ -111,7 +111,7 @@ SPOLIA_NOINLINE status transaction::fail_by_others() noexcept { return fail(sess
 
 /// Gives up for a row that another transaction has, or has changed.
 outcome transaction::lose_row(const table& t, const char* how) noexcept {
-  return fail(session_->say(outcome::conflict, "a row of table ", t.name(), how)).code();
+  return fail(session_->say(outcome::conflict, "a row of table ", t, how)).code();
 }
 
 /// Runs one change. Without memory for it, nothing of the transaction remains. Where f throws
@@ -154,12 +154,12 @@ inline status transaction::told(const table& t, outcome s) noexcept {
 SPOLIA_NOINLINE status transaction::told_why(const table& t, outcome s) noexcept {
   if (!goes_on()) return state_;  // it has ended by this
   if (s != outcome::duplicate_key) return said_of(t, s);
-  const std::string& name = t.name();
+  // First, and then the name: a name that is newer is only said earlier.
+  const std::uint32_t renames = t.renames_.load_relaxed();
   if (const secondary* const i = std::exchange(session_->taken, nullptr)) {
-    return i->parts_->taken.get(
-        s, [&] { return "index " + i->parts_->name + " of table " + name; }, &name);
+    return i->parts_->taken.get(s, [&] { return t.in_words(i->parts_->name); }, renames);
   }
-  return t.parts_->taken.get(s, [&] { return "primary key of table " + name; }, &name);
+  return t.parts_->taken.get(s, [&] { return "primary key of table " + t.name(); }, renames);
 }
 
 /// Out-of-line values that are made while it lives go with it where they are not kept: unless the
@@ -238,7 +238,7 @@ inline outcome transaction::may_change(const table& t) {
     return outcome::ok;
   if (!now.closed) return enter(t);
   if (t.when_.ended(timestamp())) return outcome::dropped;
-  return fail(session_->say(outcome::schema_changed, "table ", t.name(), is_another)).code();
+  return fail(session_->say(outcome::schema_changed, "table ", t, is_another)).code();
 }
 
 /// That changes of the table go to; it may be changed. With an index that is younger than this
