@@ -432,4 +432,33 @@ TEST(db_status, without_memory_for_a_reason_there_is_no_status) {
   EXPECT_EQ(live_allocations(), before);
 }
 
+/// Of another transaction, as of a result's value(), or of the program's own.
+TEST_F(db_outcomes, a_conflict_that_is_thrown_is_one_that_is_returned) {
+  for (const outcome why : {outcome::conflict, outcome::schema_changed}) {
+    int tried = 0;
+    const status s = base.transact(
+        [&](transaction& tx) -> status {
+          EXPECT_TRUE(tx.update(accounts, {1}, {{"balance", 7}}));
+          ++tried;
+          throw no_result(status(why, "of another one"));
+        },
+        {.tries = 3, .longest_pause = {}});
+    EXPECT_EQ(s, why);
+    EXPECT_EQ(s.reason(), "of another one");
+    EXPECT_EQ(tried, 3);
+    const result<int> n =
+        base.transact([&](transaction&) -> int { throw no_result(why); }, {.tries = 1});
+    EXPECT_EQ(n.code(), why);
+  }
+  EXPECT_EQ(base.transact([&, n = 0](transaction&) mutable {
+    if (++n < 3) throw no_result(outcome::conflict);
+  }),
+            outcome::ok)
+      << "it is tried again";
+  EXPECT_THROW(static_cast<void>(base.transact(
+                   [&](transaction&) -> status { throw no_result(outcome::not_found); })),
+               no_result);
+  EXPECT_EQ(now(), 100);
+}
+
 }  // namespace

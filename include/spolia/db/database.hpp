@@ -315,7 +315,8 @@ class SPOLIA_EXPORT database {
   /// then this returns a result<T>, which has f's T if that was committed. If what f returns is not
   /// ok, nothing is committed: refused() is for reasons of the program's own, and is not tried
   /// again. What f throws comes out, after a rollback; but a no_result after a conflict, as of a
-  /// scan that f begins then, does not: that is tried again. If f itself ends the transaction, by
+  /// scan that f begins then, or one that says conflict or schema_changed itself, does not: it is
+  /// as if f had returned that outcome, which is tried again. If f itself ends the transaction, by
   /// commit() or rollback(), and returns ok, the result is outcome::ended: what was done is what f
   /// has done.
   /// A T that shows what is gone with the transaction, as rows, editors and views of texts do, does
@@ -430,9 +431,11 @@ status database::try_once(F& f, transaction& tx) {
   const status s = [&]() -> status {
     try {
       return f(tx);
-    } catch (const no_result&) {
-      if (!try_again(tx.state_.code())) throw;
-      return tx.state_;
+    } catch (const no_result& e) {
+      if (try_again(tx.state_.code())) return tx.state_;
+      // The same as if f had returned it: it may be another transaction's, or f's own.
+      if (try_again(e.code())) return e.why();
+      throw;
     }
   }();
   // A function that overlooks a conflict must not commit half of the work.
