@@ -193,11 +193,35 @@ table& database::find_table(std::string_view name) const {
 // in destructors, which a cancelled thread cannot unwind through. What else waits for files, as
 // commits do, says so where that is.
 
+namespace {
+
+/// What is said where the directory has no database is said where there is no directory, too.
+[[noreturn]] void refuse_missing(const storage_error& e) {
+  throw storage_error(e.file(), storage_error::nowhere,
+                      "there is no database: there is no such directory. options::open is "
+                      "must_exist, so none is made",
+                      e.reason());
+}
+
+/// Whether that is why there is nothing to be opened in it.
+bool is_missing(const std::filesystem::path& directory, const storage_error& e) {
+  std::error_code none;
+  return e.reason() == std::errc::no_such_file_or_directory &&
+         (e.file() == directory || e.file() == std::filesystem::absolute(directory, none));
+}
+
+}  // namespace
+
 database database::open(const std::filesystem::path& directory, const options& o) {
   const uncancelled whole;
   auto made = std::make_unique<engine>(o);
   made->read_only = o.read_only;
-  made->files = std::make_unique<storage>(*made, directory, o);
+  try {
+    made->files = std::make_unique<storage>(*made, directory, o);
+  } catch (const storage_error& e) {
+    if (o.open == open_mode::must_exist && is_missing(directory, e)) refuse_missing(e);
+    throw;
+  }
   made->log = made->files->log();
   made->rows.limit(o.budget);  // what was there is in
   if (o.publish_status && !o.read_only) {

@@ -423,7 +423,9 @@ TEST_F(folders, are_opened_or_made_as_the_program_says) {
     EXPECT_NE(why.find(path), std::string::npos) << why;
     return why;
   };
-  names_it(must, "bnak");
+  const std::string missing = names_it(must, "bnak");
+  EXPECT_NE(missing.find("there is no database"), std::string::npos) << missing;
+  EXPECT_NE(missing.find("must_exist, so none is made"), std::string::npos) << missing;
   EXPECT_FALSE(fs::exists("bnak"));
   fs::create_directory("empty");
   EXPECT_NE(names_it(must, "empty").find("must_exist"), std::string::npos);
