@@ -64,6 +64,7 @@ set(SPOLIA_SOURCES
     src/db/query/query_run.cpp
     src/db/result.cpp
     src/db/slow_readers.cpp
+    src/db/transaction/callers.cpp
     src/db/transaction/editor.cpp
     src/db/transaction/instant.cpp
     src/db/transaction/reader.cpp

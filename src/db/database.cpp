@@ -304,10 +304,12 @@ std::vector<table*> database::tables() const {
   return all;
 }
 
-transaction database::begin(std::string_view label) { return {used(), {}, label, 0}; }
-transaction database::begin(const transaction_options& o) { return begin(o, o.age); }
+transaction database::begin(std::string_view label) { return {used(), {}, label, 0, false}; }
+transaction database::begin(const transaction_options& o) {
+  return {used(), o, o.label, o.age, false};
+}
 transaction database::begin(const transaction_options& o, std::uint64_t age) {
-  return {used(), o, o.label, age};
+  return {used(), o, o.label, age, true};
 }
 reader database::snapshot(std::string_view label) const { return {used(), {}, label}; }
 reader database::snapshot(const reader_options& o) const { return {used(), o, o.label}; }

@@ -122,6 +122,8 @@ struct alignas(cache_line) session {
   // In the checked build variant: the write whose row editor::visit() shows, the innermost.
   std::uint32_t visited = ~std::uint32_t{0};
   atomic<std::uint64_t> age{never_waits};  // of the transaction that has the record
+  // The number of the thread that has begun it, twice; and one more, if transact() runs it there.
+  atomic<std::uint32_t> begun_by{0};
   gate way;
   value_list made;      // out-of-line values of the transaction
   value_list replaced;  // those which its commit takes out of their rows

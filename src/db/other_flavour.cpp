@@ -49,6 +49,7 @@
 #include "db/query/query_run.cpp"
 #include "db/result.cpp"
 #include "db/slow_readers.cpp"
+#include "db/transaction/callers.cpp"
 #include "db/transaction/editor.cpp"
 #include "db/transaction/instant.cpp"
 #include "db/transaction/reader.cpp"

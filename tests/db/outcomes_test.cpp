@@ -461,4 +461,66 @@ TEST_F(db_outcomes, a_conflict_that_is_thrown_is_one_that_is_returned) {
   EXPECT_EQ(now(), 100);
 }
 
+/// It would wait for the function that has begun it: to try again is in vain.
+TEST_F(db_outcomes, a_transact_within_another_one_is_told_who_has_the_row) {
+  table& names = base.create_table({.name = "names",
+                                    .columns = {{"id", int64, primary_key}, {"name", text(8)}},
+                                    .indexes = {{"by_name", {"name"}, true}}});
+  const retries often{.tries = 1000000};
+  int tried = 0;
+  const status s = base.transact(
+      [&](transaction& tx) -> status {
+        if (const status done = tx.update(accounts, {1}, {{"balance", 7}}); !done) return done;
+        if (const status done = tx.insert(names, {1, "Ada"}); !done) return done;
+        const status value = base.transact(
+            [&](transaction& inner) { return inner.insert(names, {2, "Ada"}); }, often);
+        EXPECT_EQ(value, outcome::refused);
+        EXPECT_EQ(value.reason(),
+                  "a transaction of this thread has it, a value of index by_name of table names: "
+                  "that of a transact() whose function has begun this one, and goes on when this "
+                  "has returned. Use that transaction, or do this after it");
+        return base.transact(
+            [&](transaction& inner) -> status {
+              ++tried;
+              const status lost = inner.update(accounts, {1}, {{"balance", 8}});
+              EXPECT_EQ(lost, outcome::refused);
+              EXPECT_EQ(inner.find(accounts, {1}).code(), outcome::refused) << "it has ended";
+              return lost;
+            },
+            often);
+      },
+      often);
+  EXPECT_EQ(s, outcome::refused);
+  EXPECT_NE(s.reason().find("a transaction of this thread has it, a row of table accounts"),
+            std::string::npos)
+      << s.reason();
+  EXPECT_EQ(tried, 1);
+  EXPECT_EQ(now(), 100);
+  EXPECT_TRUE(base.transact([&](transaction& tx) -> status {
+    if (const status done = tx.update(accounts, {1}, {{"balance", 7}}); !done) return done;
+    return base.transact([&](transaction& inner) { return inner.insert(accounts, {2, 1}); });
+  })) << "they have nothing in common";
+}
+
+/// One that begin() has begun may be another thread's by now, and end: that is a conflict.
+TEST_F(db_outcomes, a_lock_of_a_transaction_that_the_thread_has_begun_is_a_conflict) {
+  const auto lost = [&] {
+    return base.transact([&](transaction& tx) { return tx.erase(accounts, {1}); }, {.tries = 2});
+  };
+  transaction open = base.begin();
+  ASSERT_TRUE(open.update(accounts, {1}, {{"balance", 7}}));
+  const status s = lost();
+  EXPECT_EQ(s, outcome::conflict);
+  EXPECT_NE(s.reason().find("which this thread has begun: commit that one first"),
+            std::string::npos)
+      << s.reason();
+  open.rollback();
+  // The record of a transact() goes to what is begun next, which is not run by one.
+  std::optional<transaction> after;
+  EXPECT_TRUE(base.transact([&](transaction& tx) { return tx.insert(accounts, {2, 1}); }));
+  after.emplace(base.begin());
+  ASSERT_TRUE(after->update(accounts, {1}, {{"balance", 8}}));
+  EXPECT_EQ(lost(), outcome::conflict);
+}
+
 }  // namespace

@@ -399,7 +399,7 @@ class SPOLIA_EXPORT database {
 
  private:
   explicit database(std::unique_ptr<engine> of) noexcept;
-  /// Of that age, whatever the options say.
+  /// For transact(): of that age, whatever the options say.
   [[nodiscard]] transaction begin(const transaction_options& o, std::uint64_t age);
   /// A null is none.
   static std::string_view text_of(const char* label) noexcept {

@@ -49,7 +49,7 @@ enum class outcome : std::uint8_t {
   storage_failed,   ///< the log has no room, or has failed: see transaction::commit_time()
   schema_changed,   ///< a table or its indexes were changed since the transaction began: try again
   dropped,          ///< the table, or the index, does not exist any more
-  refused,          ///< the program's own: refused()
+  refused,          ///< the program's own, or the transact() around this one has what it wants
   too_long          ///< a value has more bytes than its column takes; reason() says which
 };
 

@@ -514,7 +514,8 @@ class SPOLIA_EXPORT transaction : public reader {
   friend class reader;
   friend class database;
   friend class editor;
-  transaction(engine& of, const transaction_options& o, std::string_view label, std::uint64_t age);
+  transaction(engine& of, const transaction_options& o, std::string_view label, std::uint64_t age,
+              bool by_transact);
 
   /// Of one of the transaction's writes; or why there is none.
   class write_number {
@@ -558,8 +559,9 @@ class SPOLIA_EXPORT transaction : public reader {
   bool wait_for_lock(row_head& row, std::uint32_t number, HasSlot&& has_slot);
   [[nodiscard]] bool sees_buried(const table& t, const key_words& key) const;
   [[nodiscard]] bool is_locked_by_caller(const row_head& row) const noexcept;
-  [[nodiscard]] bool is_caller(std::uint32_t record) const noexcept;
-  [[noreturn]] void refuse_what_the_caller_has();
+  [[nodiscard]] static bool is_caller(const session& of) noexcept;
+  outcome lose_lock(const table& t, const row_head& row);
+  outcome lose_to_caller(const session& caller, const table& t, const secondary* i);
   bool begins_late(const table& t, row_head& row);
   write_number lock_key(table& t, values key);
   write_number lock_key(table& t, const key_words& wanted);

@@ -14,7 +14,6 @@
 
 #include <spolia/base/backoff.hpp>
 
-#include "db/at_work.hpp"
 #include "db/catalog/slot_chunks.hpp"
 #include "db/catalog/too_long.hpp"
 #include "db/engine.hpp"
@@ -43,7 +42,7 @@ void unlock(row_head& r, std::uint64_t birth) noexcept { r.lock.store_release(bi
 }  // namespace
 
 transaction::transaction(engine& of, const transaction_options& o, std::string_view label,
-                         std::uint64_t age)
+                         std::uint64_t age, bool by_transact)
     : reader(of, label), age_(age), longest_wait_(o.longest_wait) {
   is_transaction_ = true;
   notes_reads_ = o.isolation == isolation::serializable;
@@ -52,6 +51,7 @@ transaction::transaction(engine& of, const transaction_options& o, std::string_v
   } else if (age_ == never_waits) {
     age_ = engine_.next_claim();
   }
+  session_->begun_by.store_relaxed(threads::number() << 1U | (by_transact ? 1U : 0U));
   // release → the acquire in take_lock(), through the lock that is taken later. It is our own.
   session_->age.store_release(age_);
   be_limited(o.deadline);
@@ -94,8 +94,6 @@ status transaction::fail(status why) noexcept {
 
 namespace {
 
-constexpr const char* is_locked =
-    " is locked by another transaction: run this one again, as transact() does";
 constexpr const char* was_changed =
     " was changed by another transaction after this one began: run this one again, as transact() "
     "does";
@@ -594,8 +592,7 @@ transaction::write_number transaction::lock_row(table& t, std::uint64_t slot,
     if (locked) unlock(*place.head, writes.back().birth);
     writes.pop_back();
     if (!has_slot()) return slot_is_gone;
-    if (!locked && is_locked_by_caller(*place.head)) refuse_what_the_caller_has();
-    return lose_row(t, locked ? was_changed : is_locked);
+    return locked ? lose_row(t, was_changed) : lose_lock(t, *place.head);
   }
   const std::uint64_t shape = place.head->shape.load_relaxed();
   // The entry was there after our snapshot: a row of another key would be committed later than it.
@@ -643,27 +640,6 @@ bool transaction::wait_for_lock(row_head& row, std::uint32_t number, HasSlot&& h
   };
   return take_lock(row.lock, session_->lock_word(number), age_, age_of, pause,
                    session_->writes[number].birth);
-}
-
-/// Whether this thread is in on_slow_reader for the holder of the lock, which keeps it until that
-/// has returned.
-bool transaction::is_locked_by_caller(const row_head& row) const noexcept {
-  const std::uint64_t lock = row.lock.load_relaxed();  // our caller's is there if it is
-  return is_held(lock) && is_caller(holder_of(lock));
-}
-
-/// The same for the transaction with this record.
-bool transaction::is_caller(std::uint32_t record) const noexcept {
-  return at_work::asked_by(engine_.sessions.find(record)->way);
-}
-
-/// As a conflict, but to try again would be in vain.
-void transaction::refuse_what_the_caller_has() {
-  static_cast<void>(fail(outcome::conflict));
-  throw std::invalid_argument(
-      "spolia::db: a transaction that was begun in options::on_slow_reader wants a row, or a value "
-      "of a unique index, that the transaction has for which that was called, and keeps until that "
-      "has returned: do it then, or in a thread that is not waited for there");
 }
 
 /// The row that we have locked was committed after our snapshot. If we have seen nothing of that
@@ -842,7 +818,7 @@ outcome transaction::add_entries(std::uint32_t number, std::uint64_t changed) {
 /// left.
 outcome transaction::unique_in(const pending_write& w, const secondary& i, const key_words& key) {
   outcome found = outcome::ok;
-  bool by_caller = false;
+  const session* caller = nullptr;
   const table& t = *w.of;
   const auto look = [&](std::uint64_t slot, const std::uint64_t*) {
     if (slot == w.slot) return true;
@@ -856,14 +832,18 @@ outcome transaction::unique_in(const pending_write& w, const secondary& i, const
       const std::uint64_t claim = i.entries_->entry_of(key, slot).claim;
       const bool open = engine_.is_open(claim);
       if (open || has_now(i, slot, key)) found = outcome::conflict;
-      by_caller = open && is_caller(static_cast<std::uint32_t>((claim >> claim_bits) - 1));
+      if (open) {
+        const auto number = static_cast<std::uint32_t>((claim >> claim_bits) - 1);
+        const session& other = *engine_.sessions.find(number);
+        caller = is_caller(other) ? &other : nullptr;
+      }
     }
     return found == outcome::ok;
   };
   i.entries_->scan(key, key, timestamp(), slot_visitor(look));
   if (found == outcome::duplicate_key) session_->taken = &i;
   if (found != outcome::conflict) return found;
-  if (by_caller) refuse_what_the_caller_has();
+  if (caller != nullptr) return lose_to_caller(*caller, t, &i);
   return fail(said(outcome::conflict,
                    [&] {
                      return "another transaction has, or wants, the same value in " +
