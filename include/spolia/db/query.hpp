@@ -33,7 +33,9 @@
 //              the infinities are ordered as in indexes: NaN, of which there is one, above all. It
 //              is equal to itself, and one group. Sums are the processor's: where it flushes small
 //              numbers to zero, so do they; filters, groups, min and max use the bits.
-// Long values: of texts without a limit and of blobs a query knows only whether they are null.
+// Long values: texts without a limit, and blobs, have conditions, and are counted; there are no
+//              groups, min() and max() of them. A reader that may be ended has each copied for a
+//              condition of it, one by one: so conditions that leave few rows come first.
 // Threads:     those of one query end with it. It holds no lock and no guard, and no thread waits
 //              for it. A reader that may be ended is in a step only while some hundred rows are
 //              copied.

@@ -39,12 +39,18 @@ word_order order_of_type(const column_layout& c) {
   return word_order::unseen;
 }
 
+/// For what is not done with values that lie apart.
 void look_at(const query_input& in) {
   if (in.order == word_order::unseen) {
     refuse_query(in.column.in_words() +
-                 " lies apart from its rows: a query can only ask "
-                 "whether it is null");
+                 " lies apart from its rows: a query has conditions for it, and counts what is not "
+                 "null, but has no groups, min() and max() of it. for_each() shows each value");
   }
+}
+
+/// Texts without a limit, and blobs, compare as bytes.
+bool holds_apart(std::string_view is, comparison how, std::string_view to) noexcept {
+  return holds_for_bytes(is.compare(to), how);
 }
 
 const char* name_of(measure::kind m) noexcept {
@@ -131,7 +137,6 @@ query& query::where(const query_column& c, comparison how, const value& v) {
   std::vector<std::uint64_t> words(column.words);
   column.encode(v, words.data());
   const std::uint32_t input = p.input(column);
-  look_at(p.inputs[input]);
   query_filter f;
   switch (p.inputs[input].order) {
     case word_order::number:
@@ -146,6 +151,10 @@ query& query::where(const query_column& c, comparison how, const value& v) {
       f.words = std::move(words);
       break;
     case word_order::unseen:
+      f.what = query_filter::kind::program;
+      f.holds = [how, to = std::string(apart_in(words.data()))](const std::uint64_t* is) {
+        return holds_apart(apart_in(is), how, to);
+      };
       break;
   }
   f.input = input;
@@ -168,7 +177,6 @@ query& query::where_not_null(const query_column& c) {
 query& query::where_words(const query_column& c, std::function<bool(const std::uint64_t*)> holds) {
   query_plan& p = plan();
   const std::uint32_t input = p.input(c.in(of_.layout()));
-  look_at(p.inputs[input]);
   p.filters.push_back(
       {.what = query_filter::kind::program, .input = input, .holds = std::move(holds)});
   return *this;

@@ -13,8 +13,28 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// How values of a type compare; unseen: a query does not look at them.
+/// How values of a type compare; unseen: of values that lie apart, which have
+/// conditions and no more.
 enum class word_order : std::uint8_t { number, real, bytes, unseen };
+
+/// What a comparison of bytes has come to.
+inline bool holds_for_bytes(int compared, comparison how) noexcept {
+  switch (how) {
+    case comparison::equal:
+      return compared == 0;
+    case comparison::unequal:
+      return compared != 0;
+    case comparison::less:
+      return compared < 0;
+    case comparison::less_equal:
+      return compared <= 0;
+    case comparison::greater:
+      return compared > 0;
+    case comparison::greater_equal:
+      return compared >= 0;
+  }
+  return false;
+}
 
 /// Unsigned numbers that compare as the values of one word do.
 inline std::uint64_t number_key(std::uint64_t word) noexcept {

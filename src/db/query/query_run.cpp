@@ -3,6 +3,7 @@
 #include "db/query/query_run.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <system_error>
@@ -20,24 +21,6 @@ namespace {
 constexpr std::uint32_t most_rows_at_once = 512;
 constexpr std::uint32_t most_words_at_once = 16384;  // of a batch, unless its rows are wide
 constexpr std::uint64_t rows_worth_a_thread = 65536;
-
-bool holds_for_bytes(int compared, comparison how) noexcept {
-  switch (how) {
-    case comparison::equal:
-      return compared == 0;
-    case comparison::unequal:
-      return compared != 0;
-    case comparison::less:
-      return compared < 0;
-    case comparison::less_equal:
-      return compared <= 0;
-    case comparison::greater:
-      return compared > 0;
-    case comparison::greater_equal:
-      return compared >= 0;
-  }
-  return false;
-}
 
 /// Leaves those of the rows that are left for which holds(row) is true.
 template <class F>
@@ -82,6 +65,11 @@ void keep(query_batch& b, const query_filter& f, const query_input& in) {
   }
 }
 
+struct leaver {
+  shared_steps& steps;
+  ~leaver() { steps.leave(); }
+};
+
 }  // namespace
 
 class query_run::worker {
@@ -96,6 +84,8 @@ class query_run::worker {
  private:
   bool copy(std::uint64_t from, std::uint64_t end);
   void copy_row(std::uint64_t slot, std::uint32_t row);
+  bool keep_apart(std::uint64_t from, const query_filter& f, const query_input& in);
+  std::uint64_t read_in_place(std::uint64_t slot, const column_set& wanted);
   void note_old_rows(const row_place& first, std::uint64_t slot, block_rows which);
   void copy_old_rows();
   [[nodiscard]] version_words words_read() const noexcept;
@@ -106,6 +96,7 @@ class query_run::worker {
   query_batch batch_;
   std::vector<column_copy> copies_;
   std::vector<std::uint64_t> image_;
+  std::string apart_;  // the value that a condition is asked about
   // Rows of the batch whose newest version is after the snapshot, and where they go.
   std::vector<old_row> old_;
   std::vector<std::uint16_t> old_at_;
@@ -149,19 +140,60 @@ bool query_run::worker::take(std::uint64_t from, std::uint64_t end) {
       batch_.rows[left] = static_cast<std::uint16_t>(row);
       left += (batch_.shapes[row] & row_exists) != 0 ? 1U : 0U;
     }
-    for (const query_filter& f : of_.plan_->filters) keep(batch_, f, of_.plan_->inputs[f.input]);
+    for (const query_filter& f : of_.plan_->filters) {
+      const query_input& in = of_.plan_->inputs[f.input];
+      if (f.what != query_filter::kind::program || in.order != word_order::unseen ||
+          !of_.at_.gated_) {
+        keep(batch_, f, in);
+      } else if (!keep_apart(from, f, in)) {
+        return false;
+      }
+    }
     figures.rows += left;
     groups.add(batch_);
   }
 }
 
+/// As keep(), of a reader that may be ended, for a condition of values that lie apart: they may go
+/// when it has been. So each is copied in a step of its own, and the condition is asked after that.
+/// False: the reader was ended.
+bool query_run::worker::keep_apart(std::uint64_t from, const query_filter& f,
+                                   const query_input& in) {
+  const auto copied = [&](std::uint32_t row) {
+    if (!of_.steps_.enter()) return false;
+    const leaver at_the_end{of_.steps_};
+    const std::uint64_t mask = std::uint64_t{1} << in.column.number;
+    const std::vector<column_run> runs = of_.of_.form().runs_of(mask);
+    const column_set wanted{mask, runs, of_.of_.form().whole().all};
+    read_in_place(from + row, wanted);
+    apart_ = apart_in(image_.data() + in.column.first);
+    return true;
+  };
+  bool goes_on = true;
+  keep_rows(batch_, [&](std::uint32_t row) {
+    if ((batch_.shapes[row] & in.null_bit()) != 0) return false;
+    goes_on = goes_on && copied(row);
+    if (!goes_on) return false;
+    std::array<std::uint64_t, apart_words> words{};
+    put_apart(apart_, words.data());
+    return f.holds(words.data());
+  });
+  return goes_on;
+}
+
+/// A row's words, or those that the transaction has for it, to image_. In a step: what lies apart
+/// is not copied.
+std::uint64_t query_run::worker::read_in_place(std::uint64_t slot, const column_set& wanted) {
+  const reader& at = of_.at_;
+  const row_place place = of_.of_.at(slot);
+  if (at.own(*place.head) != nullptr) return at.read(of_.of_, slot, wanted, image_.data());
+  return read_row(at.engine_.board, *at.engine_.old, place, at.timestamp(), wanted, image_.data());
+}
+
 /// A step: copies the rows from..end as the snapshot has them. Both are at the ends of blocks.
 bool query_run::worker::copy(std::uint64_t from, std::uint64_t end) {
   if (!of_.steps_.enter()) return false;
-  const struct closer {
-    shared_steps& steps;
-    ~closer() { steps.leave(); }
-  } leaves{of_.steps_};
+  const leaver at_the_end{of_.steps_};
   const std::uint64_t time = of_.at_.timestamp();
   batch_.count = 0;
   for (std::uint64_t slot = from; slot < end; slot += rows_per_block) {
@@ -252,7 +284,7 @@ version_words query_run::worker::words_read() const noexcept {
 void query_run::worker::copy_row(std::uint64_t slot, std::uint32_t row) {
   const column_set wanted{of_.mask_, of_.runs_, of_.of_.form().whole().all};
   ++figures.old;
-  batch_.shapes[row] = of_.at_.read(of_.of_, slot, wanted, image_.data());
+  batch_.shapes[row] = read_in_place(slot, wanted);
   for (const column_copy& c : copies_) {
     std::copy_n(image_.data() + c.from.first, c.from.words, c.to + std::size_t{row} * c.from.words);
   }
