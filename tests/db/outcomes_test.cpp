@@ -523,4 +523,24 @@ TEST_F(db_outcomes, a_lock_of_a_transaction_that_the_thread_has_begun_is_a_confl
   EXPECT_EQ(lost(), outcome::conflict);
 }
 
+/// docs/reference/store-transactions.md: a row that is changed stands for a range, and one that is
+/// only locked does not.
+TEST_F(db_outcomes, a_row_that_is_changed_keeps_older_transactions_out) {
+  for (const bool changes : {false, true}) {
+    const auto book = [&](transaction& tx, std::int64_t id) -> status {
+      auto room = tx.edit(accounts, {1});
+      if (!room) return room.why();
+      if (changes) {
+        if (const status s = room->set(balance, room->get(balance)); !s) return s;
+      }
+      return tx.insert(accounts, {id, 0});
+    };
+    transaction first = base.begin();
+    transaction second = base.begin();
+    EXPECT_TRUE(book(first, changes ? 10 : 20) && first.commit());
+    EXPECT_EQ(book(second, changes ? 11 : 21), changes ? outcome::conflict : outcome::ok);
+    EXPECT_EQ(second.commit(), changes ? outcome::conflict : outcome::ok);
+  }
+}
+
 }  // namespace
