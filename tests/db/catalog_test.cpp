@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "db/versions/delta_one_shot.hpp"
@@ -64,6 +65,41 @@ class catalog_changes : public over_storages {
   }
 };
 SPOLIA_OVER_STORAGES_AND_TABLES(catalog_changes);
+
+TEST(catalog, a_program_asks_whether_a_table_is_the_one_that_it_wants) {
+  const table_spec wanted{.name = "t",
+                          .columns = {{"k", int64, primary_key}, {"v", text(8), nullable}},
+                          .indexes = {{.name = "a", .columns = {"k"}}, hash_b}};
+  table_spec is = wanted;
+  std::swap(is.indexes[0], is.indexes[1]);
+  EXPECT_EQ(difference(is, wanted), "") << "their order is of no account";
+  const auto after = [&](const std::function<void(table_spec&)>& change) {
+    table_spec other = wanted;
+    change(other);
+    return difference(other, wanted);
+  };
+  EXPECT_EQ(after([](table_spec& s) { s.name = "u"; }), "the name is u, and not t");
+  EXPECT_EQ(after([](table_spec& s) { s.columns[1].name = "w"; }), "column w is where v is wanted");
+  EXPECT_EQ(after([](table_spec& s) { s.columns[1].type = text(9); }), "column v has another type");
+  EXPECT_EQ(after([](table_spec& s) { s.columns[1].role = column_role::plain; }),
+            "column v differs in primary_key or nullable");
+  EXPECT_EQ(after([](table_spec& s) { s.columns.pop_back(); }), "column v is missing");
+  EXPECT_EQ(after([](table_spec& s) { s.columns.push_back({"w", int64}); }),
+            "column w is not wanted");
+  EXPECT_EQ(after([](table_spec& s) { s.primary = index_kind::ordered; }),
+            "the primary index is of another kind");
+  EXPECT_EQ(after([](table_spec& s) { s.indexes.pop_back(); }), "index b2 is missing");
+  EXPECT_EQ(after([](table_spec& s) { s.indexes[0].columns = {"v"}; }),
+            "index a has other columns");
+  EXPECT_EQ(after([](table_spec& s) { s.indexes[0].unique = true; }), "index a differs in unique");
+  EXPECT_EQ(after([](table_spec& s) { s.indexes[0].kind = index_kind::hash; }),
+            "index a is of another kind");
+  EXPECT_EQ(after([](table_spec& s) {
+              s.indexes.push_back(ordered_b);
+              s.indexes[2].name = "c";
+            }),
+            "index c is not wanted");
+}
 
 TEST(catalog, a_former_name_of_a_function_still_compiles) {
   database base = database::open();

@@ -418,6 +418,47 @@ const column_layout& schema::column(std::string_view wanted) const {
   refuse("table " + name() + " has no column " + std::string(wanted) + ". It has " + names);
 }
 
+namespace {
+
+const index_spec* index_called(const std::string& name, const table_spec& in) {
+  const auto found = std::find_if(in.indexes.begin(), in.indexes.end(),
+                                  [&](const index_spec& i) { return i.name == name; });
+  return found != in.indexes.end() ? &*found : nullptr;
+}
+
+std::string difference_of_columns(const table_spec& is, const table_spec& wanted) {
+  const std::size_t both = std::min(is.columns.size(), wanted.columns.size());
+  for (std::size_t n = 0; n < both; ++n) {
+    const column_spec& a = is.columns[n];
+    const column_spec& b = wanted.columns[n];
+    if (a.name != b.name) return "column " + a.name + " is where " + b.name + " is wanted";
+    if (a.type != b.type) return "column " + a.name + " has another type";
+    if (a.role != b.role) return "column " + a.name + " differs in primary_key or nullable";
+  }
+  if (both < is.columns.size()) return "column " + is.columns[both].name + " is not wanted";
+  if (both < wanted.columns.size()) return "column " + wanted.columns[both].name + " is missing";
+  return "";
+}
+
+}  // namespace
+
+std::string difference(const table_spec& is, const table_spec& wanted) {
+  if (is.name != wanted.name) return "the name is " + is.name + ", and not " + wanted.name;
+  if (std::string columns = difference_of_columns(is, wanted); !columns.empty()) return columns;
+  if (is.primary != wanted.primary) return "the primary index is of another kind";
+  for (const index_spec& b : wanted.indexes) {
+    const index_spec* const a = index_called(b.name, is);
+    if (a == nullptr) return "index " + b.name + " is missing";
+    if (a->columns != b.columns) return "index " + b.name + " has other columns";
+    if (a->unique != b.unique) return "index " + b.name + " differs in unique";
+    if (a->kind != b.kind) return "index " + b.name + " is of another kind";
+  }
+  for (const index_spec& a : is.indexes) {
+    if (index_called(a.name, wanted) == nullptr) return "index " + a.name + " is not wanted";
+  }
+  return "";
+}
+
 void look_at_table_name(const std::string& name) { look_at_name(name, "a table"); }
 
 void look_at_index_name(const std::string& name, const std::string& table) {
