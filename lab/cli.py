@@ -181,9 +181,11 @@ def paper_command(listing, dry_run, out, bench, only, threads, **wishes) -> None
     work = paper.work_of(pages, paper.scale_of(program, wanted, cores), wanted)
     console = Console(stderr=True)
     well = paper.run(program, out, work, console)
-    page = paper.report(out, "The papers' evaluations on this machine")
+    page, wrong = paper.report(out, "The papers' evaluations on this machine")
+    for told in wrong:
+        click.echo(told, err=True)
     click.echo(f"{page} ({page.stat().st_size / 1e6:.1f} MB)\n{page.resolve().as_uri()}")
-    if not well:
+    if wrong or not well:
         sys.exit(1)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
@@ -18,7 +19,7 @@ from lab import charts, claims, layers, legends, look, stats, timeline, words
 from lab.errors import LabError
 from lab.paper import twins
 from lab.paper.found import Found
-from lab.paper.render import index
+from lab.paper.render import broken, index
 from lab.paper.render import pages as paper_pages
 from lab.records import Located, load, of_kind, open_failures
 from lab.stats import Config
@@ -58,11 +59,13 @@ def write_report(
     title: str = "Spolia laboratory",
     of_pages: dict[str, list[str]] | None = None,
     alike: twins.Outcome | None = None,
-) -> None:
-    """`alike` is what came of pairs of identical code."""
+) -> list[str]:
+    """Returns the pages that could not be made, and why. `alike` is what came of pairs of identical
+    code."""
     trials = load(paths)
     extras = {kind: of_kind(paths, kind) for kind in KINDS}
-    page = render(trials, extras, open_failures(paths), title, of_pages, alike)
+    wrong: list[str] = []
+    page = render(trials, extras, open_failures(paths), title, of_pages, alike, wrong)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
@@ -70,6 +73,7 @@ def write_report(
         partial.replace(out)
     except OSError as error:
         raise LabError(f"cannot write {out}: {error.strerror}") from error
+    return wrong
 
 
 def render(
@@ -79,9 +83,10 @@ def render(
     title: str,
     of_pages: dict[str, list[str]] | None = None,
     alike: twins.Outcome | None = None,
+    wrong: list[str] | None = None,
 ) -> str:
     """With `of_pages`, which says of what each is made, the pages of the papers' evaluations stand
-    alone, with the table."""
+    alone, with the table. `wrong` takes those that could not be made, and why."""
     only_paper = of_pages is not None
     configs = stats.group(trials)
     figures = Figures()
@@ -93,10 +98,12 @@ def render(
         configs=configs,
     )  # fmt: skip
     pages = paper_pages(found, figures, of_pages)
+    if wrong is not None:
+        wrong += broken(pages)
     context = {
         "title": title,
         "only_paper": only_paper,
-        "method": method(records, configs, failures, alike),
+        "method": method(records, configs, failures, alike, broken(pages)),
         "pages": pages,
         "papers": index(pages),
         "rows": table(configs),
@@ -151,7 +158,7 @@ def paths_of(trials: list[Located]) -> list[Path]:
 
 
 def method(records: list[dict], configs: list[Config], failures: list[dict],
-           alike: twins.Outcome | None = None) -> dict:  # fmt: skip
+           alike: twins.Outcome | None = None, wrong: Iterable[str] = ()) -> dict:  # fmt: skip
     """What was measured, on what, and what speaks against it."""
     last = records[-1]
     machine = last.get("machine") or {}
@@ -190,6 +197,7 @@ def method(records: list[dict], configs: list[Config], failures: list[dict],
             warnings.append("Too few pairs of identical code have trials enough: this run has not "
                             "passed its own check.")  # fmt: skip
     told = [f"{_failed_name(entry)}: {entry.get('failure')}" for entry in failures]
+    told += wrong
     return {"facts": facts, "warnings": warnings, "failures": told, "trials": _range(counts)}
 
 

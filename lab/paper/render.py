@@ -17,17 +17,27 @@ from lab.verdict import LEVEL, MISSING, MORE, Absent, Claim, Growth, Promise, Su
 def pages(found: Found, figures, of_pages: dict[str, list[str]] | None = None) -> list[dict]:
     """All pages; one whose records do not suffice has no blocks, and the command that fills it.
     With `of_pages` each is made of its own cells and commands only, and says which are missing."""
-    if of_pages is None:
-        return [_page(page, page.show(found), figures, None) for page in PAGES]
-    made = []
-    for page in PAGES:
-        own = of_pages.get(page.key)
-        some = found.only(own) if own else None
+    return [_isolated(page, found, figures, of_pages) for page in PAGES]
+
+
+def _isolated(page: Page, found: Found, figures, of_pages: dict[str, list[str]] | None) -> dict:
+    """A page that cannot be made says why, and leaves the others whole."""
+    own = (of_pages or {}).get(page.key)
+    some = found if of_pages is None else found.only(own) if own else None
+    try:
         shown = page.show(some) if some else None
-        if shown and shown.claims:
+        if own and shown and shown.claims:
             shown.claims += _missing(own, some)
-        made.append(_page(page, shown, figures, some))
-    return made
+        return {**_page(page, shown, figures, some if own else None), "broken": ""}
+    except Exception as error:  # whatever a page falls over
+        why = f"{type(error).__name__}: {error}"
+        return {**_page(page, None, figures, None), "broken": why}
+
+
+def broken(pages: list[dict]) -> list[str]:
+    """Those that could not be made, each with the reason."""
+    return [f"{page['key']}: this page could not be made: {page['broken']}"
+            for page in pages if page["broken"]]  # fmt: skip
 
 
 def _missing(own: list[str], found: Found) -> list[Sub]:

@@ -339,7 +339,8 @@ def read_manifest(out: Path) -> dict:
     return json.loads(path.read_text()) if path.is_file() else {}
 
 
-def report(out: Path, title: str) -> Path:
+def report(out: Path, title: str) -> tuple[Path, list[str]]:
+    """The page, and which of its parts could not be made."""
     page = out / "report.html"
     manifest = read_manifest(out)
     results = out / manifest.get("results", "none")
@@ -347,5 +348,4 @@ def report(out: Path, title: str) -> Path:
         raise LabError(f"no results in {out}; run './dev lab paper' first")
     alike = twins.compared(manifest.get("twins", ()), read_lines(results),
                            manifest.get("whole", True))  # fmt: skip
-    write_report([results], page, title, of_pages=manifest["pages"], alike=alike)
-    return page
+    return page, write_report([results], page, title, of_pages=manifest["pages"], alike=alike)

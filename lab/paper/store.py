@@ -75,7 +75,7 @@ def _legend(names: list[str]) -> list[dict]:
 
 def _curves(records: list[dict], by: str, title: str, value="tx_per_s", text=look.rate) -> dict:
     """A line for each storage over a logarithmic axis, with the range of its trials."""
-    at = sorted({r[by] for r in records})
+    at = sorted({r[by] for r in records if r.get(by) is not None})  # of one-shot storages only
     data, top = [], 0
     for place, name in enumerate(_storages(records)):
         mine = _where(records, versions=name)

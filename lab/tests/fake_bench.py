@@ -455,9 +455,16 @@ def store_record(options, versions: str) -> dict:
         "versions": versions, "tx_per_s": speed, "version_bytes_peak": 9e6 if leaks else 1e6,
         "over_time": [[t * 50, speed, 1000 * (t if leaks else min(t, 3)), t] for t in range(20)],
         "mix": "full" if options.mix == "-" else options.mix, "rows_scanned_per_s": 1e6,
-        "partitions_most": 256 if options.partitions == "-" else int(options.partitions),
+        "partitions_most": partitions_most(options, versions),
         "writes": 50, "operations": 10, "scanners": 0, **number,
     }  # fmt: skip
+
+
+def partitions_most(options, versions: str) -> int | None:
+    """Nothing, of a storage that has no partitions."""
+    if not versions.startswith("one-shot"):
+        return None
+    return 256 if options.partitions == "-" else int(options.partitions)
 
 
 def layer(options) -> int:
