@@ -166,7 +166,7 @@ def work_of(pages: Iterable[Page], scale: Scale, wishes: Wishes) -> Work:
         [*commands, *(one for one in again if isinstance(one, Command))],
         wishes.rounds, wishes.seed, wishes.budget_s, own,
         [(_name(replace(one, twin=False)), _name(one)) for one in again],
-        not wishes.only,
+        len(own) == len(PAGES),
     )  # fmt: skip
 
 
@@ -259,7 +259,7 @@ def run(bench: Bench, out: Path, work: Work, console: Console) -> bool:
             outcome = sweep.together(outcome, part)
             outcome = sweep.together(outcome, _commands(bench, store, work, number, end, console))
         sweep.summarise(outcome, lambda text: console.print(text, highlight=False))
-        alike = twins.compared(work.twins, store.records, work.whole)
+        alike = _alike(read_manifest(out), store.records)
         console.print(f"{alike.told()}", highlight=False)
     return not outcome.failed and not alike.fails
 
@@ -327,11 +327,44 @@ def _write_manifest(out: Path, results: Path, work: Work) -> None:
         "results": results.name,
         "pages": {**pages, **work.pages},
         "twins": work.twins,
-        "whole": work.whole,
+        "checks": [*_checks_left(before, work, pages), _check(work)],
     }
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(made))
     partial.replace(path)
+
+
+def _check(work: Work) -> dict:
+    """The run's own check: its pages and its pairs of identical code."""
+    return {"pages": list(work.pages), "twins": work.twins, "whole": work.whole}
+
+
+def _checks_left(before: dict, work: Work, pages: dict[str, list[str]]) -> list[dict]:
+    """The checks of former runs, as long as there is a page that has figures of theirs. A page has
+    new figures if it was asked for anew and none of its cells and commands is a former one."""
+    anew = {key for key, own in work.pages.items() if not {*own} & {*pages.get(key, ())}}
+    pairs = {tuple(pair) for pair in work.twins}
+    left = []
+    for check in _checks(before) if pages else ():
+        again = {tuple(pair) for pair in check["twins"]} <= pairs and work.whole >= check["whole"]
+        mine = [key for key in check["pages"] if key not in anew]
+        if mine and not again:
+            left.append({**check, "pages": mine})
+    return left
+
+
+def _checks(manifest: dict) -> list[dict]:
+    """An older manifest has the last run's pairs alone, which then stand for all pages."""
+    if "checks" in manifest or not manifest:
+        return manifest.get("checks", [])
+    return [{"pages": list(manifest["pages"]), "twins": manifest.get("twins", []),
+             "whole": manifest.get("whole", True)}]  # fmt: skip
+
+
+def _alike(manifest: dict, records: list[dict]) -> twins.Outcome:
+    """What came of the pairs of identical code, of all runs that the pages are of."""
+    return twins.worst(twins.compared(check["twins"], records, check["whole"])
+                       for check in _checks(manifest))  # fmt: skip
 
 
 def read_manifest(out: Path) -> dict:
@@ -346,6 +379,5 @@ def report(out: Path, title: str) -> tuple[Path, list[str]]:
     results = out / manifest.get("results", "none")
     if not results.is_file():
         raise LabError(f"no results in {out}; run './dev lab paper' first")
-    alike = twins.compared(manifest.get("twins", ()), read_lines(results),
-                           manifest.get("whole", True))  # fmt: skip
+    alike = _alike(manifest, read_lines(results))
     return page, write_report([results], page, title, of_pages=manifest["pages"], alike=alike)

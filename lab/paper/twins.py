@@ -22,7 +22,7 @@ SPEEDS = ("ops_per_s", "mops", "tx_per_s", "updates_per_s")
 class Outcome:
     pairs: int  # with trials enough
     apart: int
-    whole: bool = True  # of a run of all pages
+    whole: bool = True  # has to speak
 
     @property
     def speaks(self) -> bool:
@@ -34,7 +34,8 @@ class Outcome:
 
     @property
     def fails(self) -> bool:
-        """A run of some pages cannot have pairs enough; a run of all pages has to."""
+        """A run of all pages has to have pairs enough, and so does one that has that many pairs
+        and trials enough to decide claims. A run of few pages cannot have them."""
         return not self.well and (self.whole or self.speaks)
 
     def told(self) -> str:
@@ -62,10 +63,17 @@ def compared(pairs: Iterable[tuple[str, str]], records: Iterable[dict],
         speed = next((record[name] for name in SPEEDS if record.get(name)), None)
         if speed is not None and "cell" in lab:
             values.setdefault(lab["cell"], {}).setdefault(lab["round"], speed)
-    known = apart = 0
+    known = apart = deciding = 0
     for one, other in pairs:
         ones, others = (list(values.get(name, {}).values()) for name in (one, other))
+        deciding += min(len(ones), len(others)) >= FEWEST
         if min(len(ones), len(others)) > FEWEST:
             known += 1
             apart += interval(ones, others, CONFIDENCE).without_one
-    return Outcome(known, apart, whole)
+    return Outcome(known, apart, whole or deciding >= ENOUGH)
+
+
+def worst(outcomes: Iterable[Outcome]) -> Outcome:
+    """Of several runs whose pages stand in one report: the one that speaks against it most."""
+    every = list(outcomes)
+    return max(every, key=lambda one: (one.fails, one.speaks, one.apart), default=Outcome(0, 0))

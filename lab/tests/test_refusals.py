@@ -4,15 +4,19 @@ for."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from pathlib import Path
+
 from click.testing import CliRunner
 
 from lab.cli import cli
-from lab.paper import render, run
+from lab.paper import render, run, twins
 from lab.paper.catalogue import PAGES
 from lab.paper.found import Found
 from lab.report import Figures
 from lab.tests.conftest import FAKE
-from lab.tests.made import of_page, view
+from lab.tests.made import SCALE, of_page, view
 
 
 def page_of(key: str):
@@ -53,3 +57,59 @@ def test_a_run_with_a_page_that_fell_over_ends_badly(tmp_path, monkeypatch):
     done = CliRunner().invoke(cli, ["paper", "--bench", str(FAKE), "--out", str(tmp_path)])
     assert done.exit_code == 1
     assert "one-shot-14: no" in done.output
+
+
+def paired(pairs, apart: int, trials: int = 5) -> list[dict]:
+    return [{"mops": 1.0 + number + 9.0 * (side and place < apart),
+             "lab": {"cell": key, "round": number}}
+            for place, pair in enumerate(pairs) for side, key in enumerate(pair)
+            for number in range(trials)]  # fmt: skip
+
+
+def told_of(folder: Path, records: list[dict], monkeypatch) -> twins.Outcome:
+    """What the report says of identical code."""
+    (folder / "a.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
+    kept = {}
+    monkeypatch.setattr(run, "write_report", lambda *_, **given: kept.update(given) or [])
+    run.report(folder, "title")
+    return kept["alike"]
+
+
+WHOLE = run.Work([], [], 5, 1, pages={"figure-1": ["a", "b"], "figure-2": ["c"]},
+                 twins=[(f"a{n}", f"b{n}") for n in range(48)])  # fmt: skip
+
+
+def test_a_run_that_failed_its_check_is_not_made_good_by_one_of_a_page(tmp_path, monkeypatch):
+    records = paired(WHOLE.twins, apart=20)
+    manifest = (tmp_path, tmp_path / "a.jsonl")
+    run._write_manifest(*manifest, WHOLE)
+    assert told_of(tmp_path, records, monkeypatch).fails
+    # The page is asked for again as it was, so it has the former figures; so has the other one.
+    for own in (["a", "b"], ["new"]):
+        one = replace(WHOLE, pages={"figure-1": own}, twins=[("a0", "b0")], whole=False)
+        run._write_manifest(*manifest, one)
+        found = told_of(tmp_path, records, monkeypatch)
+        assert (found.fails, found.apart) == (True, 20)
+    # No page has figures of the run that failed.
+    run._write_manifest(*manifest, replace(one, pages={"figure-2": ["other"]}))
+    assert not told_of(tmp_path, records, monkeypatch).fails
+
+
+def test_a_check_of_the_same_pairs_takes_the_former_ones_place(tmp_path, monkeypatch):
+    run._write_manifest(tmp_path, tmp_path / "a.jsonl", WHOLE)
+    run._write_manifest(tmp_path, tmp_path / "a.jsonl", WHOLE)
+    assert len(run.read_manifest(tmp_path)["checks"]) == 1
+    assert not told_of(tmp_path, paired(WHOLE.twins, apart=2), monkeypatch).fails
+
+
+def test_all_pages_by_name_are_all_pages():
+    every = run.Wishes(only=tuple(entry.key for entry in PAGES), trials=4)
+    assert run.work_of(PAGES, SCALE, every).whole
+    assert not run.work_of(PAGES[1:], SCALE, run.Wishes(only=("x",))).whole
+
+
+def test_four_trials_decide_claims_so_the_check_has_to_speak():
+    pairs = WHOLE.twins
+    assert twins.compared(pairs, paired(pairs, 0, 4), whole=False).fails
+    assert not twins.compared(pairs, paired(pairs, 0, 3), whole=False).fails, "nothing is decided"
+    assert not twins.compared(pairs[:39], paired(pairs[:39], 0, 4), whole=False).fails
