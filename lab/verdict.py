@@ -33,6 +33,9 @@ TOGETHER = 1 - (1 - CONFIDENCE) / 2
 # Trials of each arm from which on an interval can end at all, at CONFIDENCE.
 FEWEST = 4
 
+# Figures of which zero says that nothing was measured; so it does of every speed.
+NEVER_ZERO = ("mops", "peak_rss_bytes")
+
 MORE, LEVEL, BOUND = "more", "level", "bound"
 """What is claimed: the one arm is more than the other; both are equal; a bound is kept."""
 
@@ -65,14 +68,17 @@ def interval(more: Iterable[float], less: Iterable[float], confidence=CONFIDENCE
     k = _rank(len(ones), len(others), confidence)
     if k == 0:
         return EVERYTHING
-    ratios = sorted(_ratio(one, other) for one in ones for other in others)
-    return Interval(ratios[k - 1], ratios[-k])
+    pairs = [(one, other) for one in ones for other in others]
+    lows = sorted(_ratio(*pair, unknown=0.0) for pair in pairs)
+    highs = sorted(_ratio(*pair, unknown=math.inf) for pair in pairs)
+    return Interval(lows[k - 1], highs[-k])
 
 
-def _ratio(one: float, other: float) -> float:
+def _ratio(one: float, other: float, unknown: float) -> float:
+    """Of two zeros the ratio is unknown: it may be anything."""
     if other > 0:
         return one / other
-    return math.inf if one > 0 else 1.0
+    return math.inf if one > 0 else unknown
 
 
 @cache
@@ -120,7 +126,7 @@ class Arm:
         is well."""
         for place, record in enumerate(self.records):
             value = self._of(record)
-            if value is not None and not _possible(value):
+            if value is not None and not _possible(value, self._name):
                 return f"{self.name}: {self._field} of {_named(record, place)} is {value}"
         lacking = len(self.records) - len(self.values)
         if 0 < lacking < len(self.records):
@@ -129,8 +135,11 @@ class Arm:
 
     @property
     def _field(self) -> str:
-        field = self.value if isinstance(self.value, str) else self.value.__name__
-        return f"{field} by {self.per}" if self.per else field
+        return f"{self._name} by {self.per}" if self.per else self._name
+
+    @property
+    def _name(self) -> str:
+        return self.value if isinstance(self.value, str) else self.value.__name__
 
     def _of(self, record: dict) -> float | None:
         value = record.get(self.value) if isinstance(self.value, str) else self.value(record)
@@ -140,10 +149,12 @@ class Arm:
         return value / divisor if divisor else None
 
 
-def _possible(value: object) -> bool:
-    """None of the figures that are compared is below zero."""
+def _possible(value: object, field: str) -> bool:
+    """None of the figures that are compared is below zero, and where one counts what was done, or
+    the memory of a whole process, it is not zero either: nothing was measured then."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and math.isfinite(value) and value >= 0
+    never_zero = field in NEVER_ZERO or field.endswith("_per_s")
+    return number and math.isfinite(value) and (value > 0 or (value == 0 and not never_zero))
 
 
 def _named(record: dict, place: int) -> str:
@@ -212,8 +223,9 @@ class Growth:
         if self.why:
             return EVERYTHING
         many, few = (claim.within(TOGETHER) for claim in (self.many, self.few))
-        low = 0.0 if few.high == math.inf else _ratio(many.low, few.high)
-        return Interval(low, math.inf if many.high == math.inf else _ratio(many.high, few.low))
+        low = 0.0 if few.high == math.inf else _ratio(many.low, few.high, 0.0)
+        high = math.inf if many.high == math.inf else _ratio(many.high, few.low, math.inf)
+        return Interval(low, high)
 
     @property
     def why(self) -> str:
@@ -226,7 +238,8 @@ class Growth:
 
 @dataclass(frozen=True)
 class Promise:
-    """A sub-claim without a second arm: no trial is to have more than `most`."""
+    """A sub-claim without a second arm: no trial is to have more than `most`. It takes as many
+    trials as a comparison does."""
 
     arm: Arm
     most: float
@@ -240,11 +253,16 @@ class Promise:
         values = self.arm.values
         if self.why:
             return EVERYTHING
-        return Interval(_ratio(self.most, max(values)), _ratio(self.most, min(values)))
+        low, high = (_ratio(self.most, bound(values), 1.0) for bound in (max, min))
+        return Interval(low, high)
 
     @property
     def why(self) -> str:
-        return self.doubt or self.arm.wrong or ("" if self.arm.values else "not measured")
+        count = len(self.arm.values)
+        few = (
+            "" if count >= FEWEST else f"{count} trials decide nothing" if count else "not measured"
+        )
+        return self.doubt or self.arm.wrong or few
 
     @property
     def verdict(self) -> str:

@@ -49,8 +49,13 @@ def _unlike_within(more: Arm, less: Arm) -> str:
         return "two figures of different trials"
     if more.value == less.value and more.per == less.per:
         return f"these arms do not differ in {WITHIN.name}"
-    mixed = next(((name, values) for name, values in sorted(factors.values(more.records).items())
-                  if len(values) > 1), None)  # fmt: skip
+    return _mixed(more.records)
+
+
+def _mixed(records: Iterable[dict], along: tuple[str, ...] = ()) -> str:
+    """Which condition is not the same in all these trials; empty: each is."""
+    mixed = next(((name, values) for name, values in sorted(factors.values(records).items())
+                  if len(values) > 1 and name not in along), None)  # fmt: skip
     return f"{mixed[0]} differs between trials of one arm: {_told(mixed[1])}" if mixed else ""
 
 
@@ -142,8 +147,11 @@ def _absent(of: Claim) -> Absent:
 
 
 def promised(records: Iterable[dict], name: str, value: Value, most: float, where_text: str = "",
-             per: str = "") -> Promise:  # fmt: skip
-    return Promise(Arm(name, tuple(records), value, per), most, where_text)
+             per: str = "", along: tuple[str, ...] = ()) -> Promise:  # fmt: skip
+    """Trials of one condition, but for the fields `along` which the bound is to hold whatever they
+    are."""
+    some = tuple(records)
+    return Promise(Arm(name, some, value, per), most, where_text, _mixed(some, along))
 
 
 def told_ratio(ratio: Interval) -> str:

@@ -10,7 +10,6 @@ from lab.paper.evaluation import TEN
 from lab.paper.found import Found, each
 from lab.paper.page import LARGE_BATCH, Page, Scale, Shown, one_trial
 from lab.stats import find
-from lab.verdict import Arm, Promise
 
 
 def _events_cells(scale: Scale) -> list:
@@ -117,11 +116,11 @@ def _announcements(found: Found) -> Shown | None:
     )
     table = blocks.table(["", *[words.threads_text(n) for n in numbers]], rows)
     picture = blocks.charts_block("One block retired in each operation", [chart], legend)
-    read = {name: Arm(f"{look.scheme(name).title}: announcements an operation",
-                      tuple(r for r in records if r["scheme"] == name), "announcements_per_op")
-            for name in ("debra", "token")}  # fmt: skip
-    claims = [Promise(read[name], 1.0, "any number of threads")
-              for name in read if read[name].records]  # fmt: skip
+    claims = [
+        arms.promised(some, f"{look.scheme(name).title}: announcements an operation",
+                      "announcements_per_op", 1.0, "any number of threads", along=("threads",))
+        for name in ("debra", "token") if (some := arms.where(records, scheme=name))
+    ]  # fmt: skip
     return Shown([picture, table], here + ".", claims)
 
 

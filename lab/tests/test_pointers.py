@@ -8,7 +8,7 @@ import pytest
 from lab.paper.catalogue import PAGES
 from lab.paper.found import Found
 from lab.tests.conftest import trial
-from lab.verdict import CONTRADICTED, SEEN, SHOWN, SMALLER
+from lab.verdict import CONTRADICTED, FEWEST, SEEN, SHOWN, SMALLER
 
 QUICK = ("--quick", "--seconds", "0.01", "--trials", "2")
 
@@ -42,7 +42,7 @@ INSIDE = [
 
 
 def found(pointers: list[dict]) -> Found:
-    return Found([trial()], pointers=pointers)
+    return Found([trial()], pointers=[dict(r) for r in pointers for _ in range(FEWEST)])
 
 
 def test_the_command_measures_pointers(lab, tmp_path):

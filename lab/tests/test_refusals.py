@@ -8,15 +8,17 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from lab.cli import cli
-from lab.paper import render, run, twins
+from lab.paper import arms, factors, render, run, twins
 from lab.paper.catalogue import PAGES
 from lab.paper.found import Found
 from lab.report import Figures
 from lab.tests.conftest import FAKE
 from lab.tests.made import SCALE, of_page, view
+from lab.verdict import BOUND, CONTRADICTED, LEVEL, MORE, SEEN, UNDECIDED, Arm, Promise
 
 
 def page_of(key: str):
@@ -113,3 +115,43 @@ def test_four_trials_decide_claims_so_the_check_has_to_speak():
     assert twins.compared(pairs, paired(pairs, 0, 4), whole=False).fails
     assert not twins.compared(pairs, paired(pairs, 0, 3), whole=False).fails, "nothing is decided"
     assert not twins.compared(pairs[:39], paired(pairs[:39], 0, 4), whole=False).fails
+
+
+def promise(*values: float, value="pause_max_ns", **fields) -> Promise:
+    return arms.promised([{value: each, **fields} for each in values], "a", value, 5.0)
+
+
+def test_a_bound_takes_as_many_trials_as_a_comparison():
+    assert promise(1).why == "1 trials decide nothing"
+    assert promise(1, 1, 9).verdict == UNDECIDED
+    assert promise(1, 2, 3, 4).verdict == SEEN
+    assert promise(1, 2, 3, 9).verdict == CONTRADICTED
+
+
+@pytest.mark.parametrize("name", ["machine", "compiler", "keys", "revision"])
+def test_a_bound_of_trials_of_several_conditions_is_not_decided(name):
+    mixed = [*promise(1, 2, 3, **{name: "a"}).arm.records, {"pause_max_ns": 1, name: "b"}]
+    told = f"{name} differs between trials of one arm: a, b"
+    made = arms.promised(mixed, "a", "pause_max_ns", 5.0)
+    assert (made.verdict, made.why) == (UNDECIDED, told)
+    assert arms.promised(mixed, "a", "pause_max_ns", 5.0, along=(name,)).verdict == SEEN
+
+
+@pytest.mark.parametrize("kind", [MORE, LEVEL, BOUND])
+@pytest.mark.parametrize("value", ["tx_per_s", "mops", "ops_per_s", "peak_rss_bytes", "conflicts"])
+def test_arms_of_which_nothing_was_measured_are_not_equal(kind, value):
+    zeros = [Arm(way, ({value: 0, "release": way},) * 6, value) for way in "xy"]
+    made = arms.claim(*zeros, kind=kind, factor=0.85, varies=factors.RELEASE)
+    assert made.verdict == UNDECIDED
+
+
+def test_a_speed_of_zero_cannot_be():
+    assert promise(0, 1, 2, 3, value="tx_per_s").why == "a: tx_per_s of record 1 is 0"
+    assert promise(0, 1, 2, 3, value="conflicts").verdict == SEEN, "none at all is a figure"
+
+
+def test_a_page_of_zeros_is_not_seen(tmp_path):
+    entry = page_of("one-shot-14")
+    data = of_page(entry, tmp_path)
+    still = [{**r, "tx_per_s": 0} for r in data.records]
+    assert view(entry, data.trials, still).verdict == UNDECIDED

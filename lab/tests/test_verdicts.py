@@ -81,7 +81,9 @@ def test_an_interval_takes_as_many_trials_as_it_needs():
     assert interval(ones, others) == Interval(2, 11)
     assert interval(ones, others, 0.99) == verdict.EVERYTHING
     assert interval((*ones, 12), (*others, 5), 0.99) == Interval(8 / 5, 12)
-    assert interval((0, 0, 0, 0), (0, 0, 0, 0)) == Interval(1, 1)
+    assert interval((0, 0, 0, 0), (0, 0, 0, 0)) == verdict.EVERYTHING
+    assert interval((0, 9, 9, 9), (0, 0, 0, 0)) == verdict.EVERYTHING
+    assert interval((1, 1, 1, 1), (0, 0, 0, 0)) == Interval(float("inf"), float("inf"))
 
 
 def test_equal_arms_are_told_apart_no_more_often_than_is_said():
