@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from itertools import product
 
 from lab import look, words
@@ -11,7 +12,23 @@ from lab.paper import factors
 from lab.paper.factors import ABSENT, NO_FACTOR, SCHEME, THREADS, WITHIN, Factor
 from lab.paper.found import Found, Series
 from lab.stats import Config, find
-from lab.verdict import LEVEL, MORE, Absent, Arm, Claim, Growth, Interval, Promise, Sub, Value
+from lab.verdict import (
+    FEWEST,
+    LEVEL,
+    MORE,
+    Absent,
+    Arm,
+    Claim,
+    Growth,
+    Interval,
+    Promise,
+    Sub,
+    Value,
+)
+
+# Each trial of an arm needs one of the other arm within so many seconds: a machine changes with the
+# day, and a round of the longest run takes less.
+TOGETHER_S = 2 * 3600
 
 
 def records_of(config: Config) -> tuple[dict, ...]:
@@ -36,10 +53,36 @@ def unlike(more: Arm, less: Arm, varies: Factor) -> str:
             return f"{name} differs, too: {_told(seen[0])} and {_told(seen[1])}"
     if all(ones.get(name) == others.get(name) for name in varies.fields):
         return f"these arms do not differ in {varies.name}"
+    distant = _distant(more, less)
+    if distant:
+        return distant
     for arm in (more, less):
         if any(r.get("freed") == 0 and r.get("scheme") != "none" for r in arm.records):
             return f"{arm.name} freed nothing in a trial"
     return ""
+
+
+def _distant(more: Arm, less: Arm) -> str:
+    """Why two arms were not measured together; empty: they were, or their records do not say. A
+    cell keeps its trials, so those of an earlier run may stand beside today's."""
+    ones, others = ({r["lab"]["round"] for r in arm.records if "round" in (r.get("lab") or {})}
+                    for arm in (more, less))  # fmt: skip
+    if len(ones & others) < FEWEST <= min(len(ones), len(others)):
+        return f"these arms have {len(ones & others)} rounds in common"
+    times = [sorted(filter(None, map(_made_at, arm.records))) for arm in (more, less)]
+    if all(times):
+        for mine, theirs in (times, times[::-1]):
+            if any(min(abs(at - other) for other in theirs) > TOGETHER_S for at in mine):
+                return "these arms were measured at different times"
+    return ""
+
+
+def _made_at(record: dict) -> float | None:
+    """When, in seconds."""
+    try:
+        return datetime.fromisoformat(str(record.get("time")).replace("Z", "+00:00")).timestamp()
+    except ValueError:
+        return None
 
 
 def _unlike_within(more: Arm, less: Arm) -> str:

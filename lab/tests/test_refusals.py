@@ -155,3 +155,27 @@ def test_a_page_of_zeros_is_not_seen(tmp_path):
     data = of_page(entry, tmp_path)
     still = [{**r, "tx_per_s": 0} for r in data.records]
     assert view(entry, data.trials, still).verdict == UNDECIDED
+
+
+def made_at(way: str, speed: float, first: int, *times: str) -> Arm:
+    return Arm(way, tuple({"mops": speed + n / 100, "release": way, "time": time,
+                           "lab": {"cell": way, "round": first + n}}
+                          for n, time in enumerate(times)), "mops")  # fmt: skip
+
+
+def test_arms_of_different_sessions_are_not_compared():
+    def why(*arms_of: Arm) -> str:
+        return arms.claim(*arms_of, varies=factors.RELEASE).why
+
+    january = [f"2026-01-01T10:0{n}:00Z" for n in range(5)]
+    november = [f"2026-11-30T10:0{n}:00Z" for n in range(5)]
+    fast = made_at("x", 9, 0, *january)
+    told = "these arms were measured at different times"
+    assert why(fast, made_at("y", 1, 0, *january)) == ""
+    assert why(fast, made_at("y", 1, 0, *january[:4])) == "", "time was over amid the last round"
+    # A cell of an earlier run: the same rounds, and months between.
+    assert why(fast, made_at("y", 1, 0, *november)) == told
+    assert why(fast, made_at("y", 1, 0, *january[:4], november[4])) == told
+    assert why(made_at("x", 9, 0, *january[:2], *november[2:]),
+               made_at("y", 1, 0, *january[:2], *november[2:])) == "", "both went on"  # fmt: skip
+    assert why(fast, made_at("y", 1, 100, *january)) == "these arms have 0 rounds in common"
