@@ -29,8 +29,9 @@ class Found:
 
     @property
     def cores(self) -> int:
-        machine = self.trials[-1].record.get("machine") or {} if self.trials else {}
-        return machine.get("cores") or 1
+        """Of the machine, as the latest record that tells says."""
+        machines = (r.get("machine") or {} for r in reversed(self.records()))
+        return next((m["cores"] for m in machines if m.get("cores")), 1)
 
     def of_page(self, key: str) -> list[dict]:
         """Records that were measured for this page (Page.commands)."""

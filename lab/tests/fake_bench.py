@@ -457,6 +457,7 @@ def store_record(options, versions: str) -> dict:
         "mix": "full" if options.mix == "-" else options.mix, "rows_scanned_per_s": 1e6,
         "partitions_most": partitions_most(options, versions),
         "writes": 50, "operations": 10, "scanners": 0, **number,
+        "warehouses": number.get("threads", 2) if options.command == "tpcc" else None,
     }  # fmt: skip
 
 
@@ -469,7 +470,8 @@ def partitions_most(options, versions: str) -> int | None:
 
 def layer(options) -> int:
     made = layer_records(options)
-    write(options.json, [{"kind": options.command, "threads": 2, **record} for record in made])
+    write(options.json, [{"kind": options.command, "threads": 2, "machine": MACHINE, **record}
+                         for record in made])  # fmt: skip
     return 0
 
 
