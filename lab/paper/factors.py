@@ -26,7 +26,7 @@ class Factor:
 
     def spares(self, field: str, ones: set, others: set) -> bool:
         """Whether a difference in that field is the factor's."""
-        lacks = any(values <= NOTHING for values in (ones, others))
+        lacks = any(values <= LACKING for values in (ones, others))
         return field in self.fields | self.along or (field in self.own and lacks)
 
 
@@ -50,7 +50,10 @@ LIBRARY = _factor("the library", "structure scheme release",
                   "Another library is another structure, another scheme and another way of "
                   "freeing, without our bags, timed frees and giving way.",
                   "time_frees turn_us", "bag")  # fmt: skip
-THREADS = _factor("the number of threads", "threads", "The number of threads is one field.")
+THREADS = _factor("the number of threads", "threads",
+                  "The number of threads is one field. TPC-C has a warehouse for each thread, as "
+                  "the papers have it, so that warehouses go with the threads.",
+                  "", "warehouses")  # fmt: skip
 SYNC = _factor("the way to synchronize", "sync",
                "A way to synchronize comes with how many sections it defers together; logs and "
                "their watermarks are many versions' own.", _LOGS, "together")  # fmt: skip
@@ -89,7 +92,7 @@ FACTORS = (NO_FACTOR, WITHIN, RELEASE, SCHEME, LIBRARY, THREADS, SYNC, VERSIONIN
            *FEATURES.values())  # fmt: skip
 
 ABSENT = "no such field"
-NOTHING = {ABSENT, "null", "false"}
+LACKING = {ABSENT, "null"}  # a feature that is off is a setting, and no lack of it
 # What tells one record from another, and the trials of one condition from each other.
 NUMBERING = frozenset({"trial", "trials", "seed", "time", "lab", "conditions"})
 # What came of a trial, where a record does not say itself which of its fields are conditions.

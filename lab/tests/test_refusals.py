@@ -18,7 +18,17 @@ from lab.paper.found import Found
 from lab.report import Figures
 from lab.tests.conftest import FAKE
 from lab.tests.made import SCALE, of_page, view
-from lab.verdict import BOUND, CONTRADICTED, LEVEL, MORE, SEEN, UNDECIDED, Arm, Promise
+from lab.verdict import (
+    BOUND,
+    CONTRADICTED,
+    LEVEL,
+    MORE,
+    SEEN,
+    UNDECIDED,
+    Arm,
+    Growth,
+    Promise,
+)
 
 
 def page_of(key: str):
@@ -179,3 +189,33 @@ def test_arms_of_different_sessions_are_not_compared():
     assert why(made_at("x", 9, 0, *january[:2], *november[2:]),
                made_at("y", 1, 0, *january[:2], *november[2:])) == "", "both went on"  # fmt: skip
     assert why(fast, made_at("y", 1, 100, *january)) == "these arms have 0 rounds in common"
+
+
+def test_a_gain_over_threads_has_more_warehouses_as_the_benchmark_has(tmp_path):
+    entry = page_of("one-shot-11")
+    data = of_page(entry, tmp_path)
+    assert {r["warehouses"] - r["threads"] for r in data.records} == {0}
+    growths = [c for c in view(entry, data.trials, data.records).claims if isinstance(c, Growth)]
+    assert [growth.doubt for growth in growths] == ["", ""]
+
+
+@pytest.mark.parametrize("field", ["detector", "in_place"])
+def test_a_feature_that_is_off_is_not_lacking(field):
+    def why(ours, theirs) -> str:
+        pair = [Arm(sync, ({"kind": "rlu", "sync": sync, "mops": 1, **given},) * 4, "mops")
+                for sync, given in (("mvrlu", ours), ("other", theirs))]  # fmt: skip
+        return arms.claim(*pair, varies=factors.SYNC).why
+
+    assert why({field: True}, {field: False}) == f"{field} differs, too: true and false"
+    assert why({field: True}, {field: None}) == ""
+    assert why({field: True}, {}) == ""
+
+
+@pytest.mark.parametrize("key", ["pointers-object", "pointers-ends", "one-shot-10"])
+def test_a_page_without_trials_of_sets_knows_its_processors(key, tmp_path):
+    entry = page_of(key)
+    data = of_page(entry, tmp_path)
+    whole, part = (view(entry, trials, data.records) for trials in (data.trials, []))
+    told = [(c.where, getattr(c, "more", getattr(c, "arm", None)).name) for c in whole.claims]
+    assert told == [(c.where, getattr(c, "more", getattr(c, "arm", None)).name)
+                    for c in part.claims]  # fmt: skip
