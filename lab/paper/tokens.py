@@ -9,7 +9,7 @@ from lab.paper.found import Found, Series, ratio
 from lab.paper.page import Page, Scale, Shown
 from lab.records import Located
 from lab.stats import compare, find
-from lab.verdict import LEVEL, MORE, Arm, Promise, Sub
+from lab.verdict import LEVEL, MORE, Arm, Sub
 
 NAIVE = ("token_naive", "batch")
 FIRST = ("token_pass_first", "batch")
@@ -107,8 +107,9 @@ def _grows(trials: list[Located], kind: str = MORE) -> Sub:
                       kind=kind, varies=factors.WITHIN)  # fmt: skip
 
 
-def _overlap(line) -> float:
-    """The share of freeing time in which another thread freed a batch, too."""
+def overlap(line) -> float | None:
+    """The share of freeing time in which another thread freed a batch, too; None: no thread freed
+    one, or there is no trace."""
     edges = sorted(
         edge
         for box in (line.of("batch_freed") if line else [])
@@ -122,7 +123,7 @@ def _overlap(line) -> float:
         elif depth > 1:
             together += at - since
         depth, since = depth + step, at
-    return together / (alone + together) if alone + together else 0.0
+    return together / (alone + together) if alone + together else None
 
 
 def _told(record: dict, line) -> str:
@@ -134,14 +135,26 @@ def _told(record: dict, line) -> str:
 
 def _judge_naive(trials: list[Located], line):
     record = trials[0].record
-    together = _overlap(line)
+    together = overlap(line)
+    mine = [t for t in trials if t.record["threads"] == record["threads"]]
+    shares = {id(t.record): _overlap_of(t, line if t is trials[0] else None) for t in mine}
 
-    def together_of(_: dict) -> float:
-        return together
+    def overlap_of(one: dict) -> float | None:
+        return shares[id(one)]
 
-    here = f"{_told(record, line)}. {look.percent(1 - together)} of freeing time one thread frees"
-    overlaps = Arm("batches freed at the same time, share of it", (record,), together_of)
-    return here + " alone.", [_grows(trials), Promise(overlaps, TOGETHER, "the first trial")]
+    here = f"{_told(record, line)}. No thread frees a batch."
+    if together is not None:
+        here = (f"{_told(record, line)}. {look.percent(1 - together)} of freeing time one thread "
+                "frees alone.")  # fmt: skip
+    told = "batches freed at the same time, share of it"
+    overlaps = arms.promised([t.record for t in mine], told, overlap_of, TOGETHER)
+    return here, [_grows(trials), overlaps]
+
+
+def _overlap_of(trial: Located, line) -> float | None:
+    """Of the line that is there already, or of the trial's own trace."""
+    block = None if line else blocks.timeline_block(trial)
+    return overlap(line or (block and block["line"]))
 
 
 def _judge_pile(trials: list[Located], line):

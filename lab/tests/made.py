@@ -29,8 +29,9 @@ def of_page(entry, folder):
             made = fake_bench.Model(options)
             made.allocator = cell.allocator
             lab = {"cell": cell.hash(), "round": number, "configuration": cell.configuration()}
-            if cell.trace and number == 0:
-                lab["trace"] = fake_bench.keep_trace(made, folder / f"{cell.hash()}.jsonl")
+            if cell.trace and (number == 0 or cell.release == "batch"):
+                name = f"{cell.hash()}-{number}.jsonl"
+                lab["trace"] = fake_bench.keep_trace(made, folder / name)
             elif cell.trace:
                 lab["trace"] = "gone"
             trials.append(Located({**made.record(number), "lab": lab}, folder / "paper.jsonl"))
