@@ -10,7 +10,7 @@ from lab.paper.amortizing import PAPER_FACTORS as DEBRA_GAINS
 from lab.paper.found import Found
 from lab.paper.page import LARGE_BATCH, Page, Scale, Shown
 from lab.stats import Comparison, Config, compare, find
-from lab.verdict import LEVEL, MORE, Sub
+from lab.verdict import LEVEL, MORE, Absent, Sub
 
 LEAK, OURS = ("none", "batch"), ("token_periodic", "amortized")
 TREES = {
@@ -154,6 +154,9 @@ def _under_allocators(found: Found) -> Shown | None:
             claims += _fastest([c for c in here if c.threads == full], [LEAK, *sorted(rivals)])
     if len(means) < 2:
         return None
+    if not claims:
+        claims.append(Absent(f"{look.series_title(OURS)} > all others: speed", "jemalloc",
+                             "jemalloc: not installed, or not run"))  # fmt: skip
     rows = [[look.series_title(series),
              *[look.times(m[series] / m[LEAK]) if series in m else "–" for m in means.values()]]
             for series in sorted(shown - {LEAK}, key=look.sort_key)]  # fmt: skip

@@ -11,7 +11,7 @@ from lab.paper import arms, blocks, factors
 from lab.paper.found import Found
 from lab.paper.page import Page, Scale, Shown, one_trial
 from lab.stats import Spread, spread
-from lab.verdict import BOUND, LEVEL, MORE, Claim
+from lab.verdict import BOUND, LEVEL, MORE, Absent, Sub
 
 # What is measured, of `spolia-bench counted`, by test and structure.
 OBJECT_TESTS = {
@@ -55,6 +55,7 @@ MOST_LEFT = 3 * NODES + 2 * 8192
 
 
 OWN = ("private", "thin")
+SOME_POINTERS = "Only some of the pointers were run."
 WORDS, BURST = 100_000, 320_000
 
 
@@ -219,22 +220,40 @@ def _objects(found: Found) -> Shown | None:
     contention = _series(found, "contention")
     faster = contention and _ratio(contention, "private", "std-atomic",
                                    _most(contention, found.cores))  # fmt: skip
+    claims = _object_claims(found)
     if not faster:
-        return Shown(_drawn(parts), "Only some of the pointers were run.")
+        return Shown(_drawn(parts), SOME_POINTERS, claims)
     here = (f"With as many threads as processors private pointers look at one object "
             f"{look.times(faster)} as often as std::atomic<std::shared_ptr>.")  # fmt: skip
-    claims = []
-    for threads in sorted(t for t in contention["private"] if t <= found.cores):
-        at = {"test": "contention", "threads": threads}
-        claims.append(_faster(found, "private", "raw", kind=LEVEL, **at))
-        claims.append(_faster(found, "private", COUNTED, **at))
     return Shown(_drawn(parts), here, claims)
 
 
+def _object_claims(found: Found) -> list[Sub]:
+    counts = _counts(found, test="contention")
+    if not counts:
+        return [Absent(f"{TITLES['private']} = {TITLES['raw']}, > {TITLES[COUNTED]}",
+                       OBJECT_TESTS["contention"], "not measured")]  # fmt: skip
+    claims: list[Sub] = []
+    for threads in counts:
+        at = {"test": "contention", "threads": threads}
+        claims.append(_faster(found, "private", "raw", kind=LEVEL, **at))
+        claims.append(_faster(found, "private", COUNTED, **at))
+    return claims
+
+
+def _counts(found: Found, **at) -> list[int]:
+    """Numbers of threads that any pointer was run with: up to the number of processors, or else the
+    smallest."""
+    counts = sorted({r["threads"] for r in arms.where(found.pointers, **at)})
+    return [n for n in counts if n <= found.cores] or counts[:1]
+
+
 def _faster(found: Found, one: str, other: str, factor: float = 1.0, kind: str = MORE,
-            told: str = "", **at) -> Claim:  # fmt: skip
-    return arms.versus(found.pointers, "pointer", one, other, "mops", titles=TITLES, factor=factor,
+            told: str = "", **at) -> Sub:  # fmt: skip
+    """Absent if one of the two was not run."""
+    made = arms.versus(found.pointers, "pointer", one, other, "mops", titles=TITLES, factor=factor,
                        kind=kind, told=told, varies=factors.POINTER, **at)  # fmt: skip
+    return arms.measured([made])[0]
 
 
 def _containers(found: Found) -> Shown | None:
@@ -249,20 +268,22 @@ def _containers(found: Found) -> Shown | None:
         if ratio:
             slower.append((ratio, MAPS[structure]))
     if not slower:
-        return Shown(drawn, "Only some of the pointers were run.")
+        return Shown(drawn, SOME_POINTERS, _walk_claims(found))
     worst, where = max(slower)
     here = (f"With as many threads as processors look-ups with private thin pointers take at most "
             f"{worst:.2f} times as long as with raw pointers ({where}).")  # fmt: skip
     return Shown(drawn, here, _walk_claims(found))
 
 
-def _walk_claims(found: Found) -> list[Claim]:
-    claims = []
+def _walk_claims(found: Found) -> list[Sub]:
+    claims: list[Sub] = []
     for test, structure in (*product(("read", "hot"), MAPS),
                             *product(("insert", "remove"), LOCKED)):  # fmt: skip
-        counts = sorted({r["threads"] for r in arms.where(found.pointers, test=test,
-                                                          structure=structure)})  # fmt: skip
-        for threads in (t for t in counts if t <= found.cores):
+        counts = _counts(found, test=test, structure=structure)
+        if not counts:
+            claims.append(Absent("what pointers cost", f"{MAPS[structure]}, {MAP_TESTS[test]}",
+                                 "not measured"))  # fmt: skip
+        for threads in counts:
             at = {"test": test, "structure": structure, "threads": threads}
             told = f"{MAPS[structure]}, {MAP_TESTS[test]}, {words.threads_text(threads)}"
             claims += [
@@ -283,20 +304,27 @@ def _strings(found: Found) -> Shown | None:
         for title, where, series in parts
         if (ratio := _ratio(series, "thin", "std-atomic", _most(series, found.cores)))
     ]
+    claims = _string_claims(found)
     if not faster:
-        return Shown(_drawn(parts), "Only some of the pointers were run.")
+        return Shown(_drawn(parts), SOME_POINTERS, claims)
     least, where = min(faster)
     here = (f"Thin pointers do at least {look.times(least)} as many operations as "
             f"std::atomic<std::shared_ptr> (least: {where}).")  # fmt: skip
-    claims = []
-    for test, structure in product(STRING_TESTS, STRUCTURES):
-        series = _series(found, test, structure)
-        if series:
-            most = _most(series, found.cores)
-            told = f"{STRUCTURES[structure]}, {STRING_TESTS[test]}, {words.threads_text(most)}"
-            claims.append(_faster(found, "thin", COUNTED, told=told, test=test,
-                                  structure=structure, threads=most))  # fmt: skip
     return Shown(_drawn(parts), here, claims)
+
+
+def _string_claims(found: Found) -> list[Sub]:
+    claims: list[Sub] = []
+    for test, structure in product(STRING_TESTS, STRUCTURES):
+        told = f"{STRUCTURES[structure]}, {STRING_TESTS[test]}"
+        counts = _counts(found, test=test, structure=structure)
+        if not counts:
+            claims.append(Absent(f"{TITLES['thin']} > {TITLES[COUNTED]}", told, "not measured"))
+            continue
+        told = f"{told}, {words.threads_text(counts[-1])}"
+        claims.append(_faster(found, "thin", COUNTED, told=told, test=test,
+                              structure=structure, threads=counts[-1]))  # fmt: skip
+    return claims
 
 
 SHARES = {"p50_ns": "half", "p99_ns": "99 %", "p999_ns": "99.9 %", "p9999_ns": "99.99 %",
@@ -361,17 +389,21 @@ def _ends(found: Found) -> Shown | None:
                      f"Pauses of one change while trees end, {by}, and nodes left over")
         for clock, by in CLOCKS.items()
     ]  # fmt: skip
+    claims = _end_claims(found, records)
     if not ours:
-        return Shown(parts, "Only some of the pointers were run.")
+        return Shown(parts, SOME_POINTERS, claims)
     pause, work, left = (max(each) for each in zip(*ours, strict=True))
     here = (f"The longest change took {look.duration(pause)} by the clock on the wall with ours, "
             f"and {look.duration(work)} of a thread's time; "
             f"{look.duration(LONGEST_NS)} is what we allow. A thread left at most "
             f"{look.count(left)} nodes over, of "
             f"{look.count(MOST_LEFT)} that the bound allows.")  # fmt: skip
-    claims = []
-    own = {(r["pointer"], r["threads"]) for r in records if r["pointer"] in OWN}
-    for name, threads in sorted(one for one in own if one[1] <= found.cores):
+    return Shown(parts, here, claims)
+
+
+def _end_claims(found: Found, records: list[dict]) -> list[Sub]:
+    claims: list[Sub] = []
+    for name, threads in product(OWN, _counts(found, test="destroy")):
         mine = arms.where(records, pointer=name, threads=threads)
         told = f"{TITLES[name]}, {words.threads_text(threads)}"
         claims += [
@@ -379,7 +411,7 @@ def _ends(found: Found) -> Shown | None:
             arms.promised(mine, f"{told}: nodes left by a thread", "unreclaimed_peak", MOST_LEFT,
                           per="threads"),
         ]  # fmt: skip
-    return Shown(parts, here, claims)
+    return claims
 
 
 # Where the time goes, of `--test parts`.
@@ -454,7 +486,8 @@ def _slop(found: Found) -> Shown | None:
     made.append(blocks.table(head, rows, "Objects that ended in an epoch"))
     bursts = [len(r["ended_per_epoch"]) for r in records if r["test"] == "burst"]
     if not bursts:
-        return Shown(made, "Only some of the tests were run.")
+        gone = Absent("epochs until a tree ended", STREAMS["burst"], "not measured")
+        return Shown(made, "Only some of the tests were run.", [gone])
     here = (f"A tree that is given up has ended within {max(bursts)} epochs, its removals "
             f"included.")  # fmt: skip
     claims = [

@@ -156,19 +156,19 @@ def _structures(found: Found) -> Shown | None:
                 at = {"structure": structure, "threads": threads, "update": update}
                 gains.append(compare(speed(records, sync=OURS, **at),
                                      speed(records, sync=SINGLE, **at)))  # fmt: skip
-    known = [gain for gain in gains if gain is not None]
-    if not known:
-        return Shown([block for block in made if block], "One of the two was not run.")
-    ahead = sum(gain.ratio > 1 for gain in known)
-    here = (f"Many versions are faster than one copy in {ahead} of {len(known)} mixes and numbers "
-            f"of threads, at best {look.times(max(g.ratio for g in known))}.")  # fmt: skip
-    claims = [
+    claims = arms.measured([
         faster(records, OURS, other, structure=structure, update=update, threads=full)
         for structure, ways in WAYS.items()
         for update in UPDATES
         for other in ways if other != OURS
-    ]  # fmt: skip
-    return Shown([block for block in made if block], here, arms.measured(claims))
+    ])  # fmt: skip
+    known = [gain for gain in gains if gain is not None]
+    if not known:
+        return Shown([block for block in made if block], "One of the two was not run.", claims)
+    ahead = sum(gain.ratio > 1 for gain in known)
+    here = (f"Many versions are faster than one copy in {ahead} of {len(known)} mixes and numbers "
+            f"of threads, at best {look.times(max(g.ratio for g in known))}.")  # fmt: skip
+    return Shown([block for block in made if block], here, claims)
 
 
 def _sleeper(found: Found) -> Shown | None:

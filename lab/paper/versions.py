@@ -137,7 +137,7 @@ def _shown(found: Found, key: str, structures: tuple[str, ...], axis: Axis, judg
             legend = legends.collectors(sorted({r["collector"] for r in some}))
             made.append(blocks.charts_block(TITLES[structure], [_picture(some, axis)], legend))
     made.append(_table(last, axis))
-    here, claims = judge(last, trials, axis)
+    here, claims = judge(last, trials, axis, [s for s in structures if s in ("hash", "tree")])
     return Shown(made, here, claims)
 
 
@@ -176,13 +176,10 @@ def _judge_long(asked: float, steam: float = 0):
     """With long read transactions epochs need the most, those that track ranges the least; STEAM+LF
     so many times as much as these, if that is claimed."""
 
-    def judge(last: dict[tuple, dict], trials: list[dict], axis: Axis) -> tuple[str, list]:
+    def judge(last: dict[tuple, dict], trials: list[dict], axis: Axis,
+              structures: list[str]) -> tuple[str, list]:  # fmt: skip
         place = max(p for _, _, p in last)
         epochs, tracking = _most(last, (EPOCHS,), place), _most(last, TRACKING, place)
-        if not epochs or not tracking:
-            return "Not all collectors were run.", []
-        times = max(epochs) / max(tracking)
-        structures = sorted({s for s, _, _ in last} & {"hash", "tree"})
         claims: list[Sub] = [
             _memory(trials, axis, structure, place, EPOCHS, other, asked)
                   for structure in structures for other in TRACKING]  # fmt: skip
@@ -197,6 +194,9 @@ def _judge_long(asked: float, steam: float = 0):
                                             "versions_live", A_LIST,
                                             f"{axis.title} {place}, at the end",
                                             "versions_current"))  # fmt: skip
+        if not epochs or not tracking:
+            return "Not all collectors were run.", arms.measured(claims)
+        times = max(epochs) / max(tracking)
         return (
             f"Beside read transactions of up to {place} keys epochs need {times:.1f} times the "
             "memory of the collectors that track ranges, at their worst.",
@@ -206,11 +206,12 @@ def _judge_long(asked: float, steam: float = 0):
     return judge
 
 
-def _judge_mixed(last: dict[tuple, dict], trials: list[dict], axis: Axis) -> tuple[str, list]:
+def _judge_mixed(last: dict[tuple, dict], trials: list[dict], axis: Axis,
+                 structures: list[str]) -> tuple[str, list]:  # fmt: skip
     """Those that track ranges need less than epochs and STEAM+LF, wherever they are."""
     claims, worst = [], 0.0
-    for structure in ("hash", "tree"):
-        for place in sorted({p for s, _, p in last if s == structure}):
+    for structure in structures:
+        for place in sorted({p for _, _, p in last}):
             here = {c: r["bytes_peak"] for (s, c, p), r in last.items()
                     if s == structure and p == place}  # fmt: skip
             mine = [b for c, b in here.items() if c in TRACKING]
@@ -220,7 +221,7 @@ def _judge_mixed(last: dict[tuple, dict], trials: list[dict], axis: Axis) -> tup
                        for more in (EPOCHS, STEAM) for less in TRACKING]  # fmt: skip
             claims += _rates(trials, axis, structure, place)
     if not worst:
-        return "Not all collectors were run.", []
+        return "Not all collectors were run.", arms.measured(claims)
     return (
         f"The collectors that track ranges need at most {worst:.2f} times the memory of the "
         "best, whatever the structure and the threads.",
