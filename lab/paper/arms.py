@@ -215,3 +215,14 @@ def traced(found: Found, structure: str, series: Series, threads: int | None = N
     trials = found.traced(structure, series, counted=False)
     most = threads or (trials[0].record["threads"] if trials else None)
     return [t for t in trials if t.record["threads"] == most]
+
+
+def of_pair(members: list[Config], more: Series, less: Series, threads: int, value: Value,
+            what: str, **how) -> Sub:  # fmt: skip
+    """As of_series; what is absent says of which two it is."""
+    made = of_series(members, more, less, threads, value, what, **how)
+    if not isinstance(made, Absent):
+        return made
+    sign = "=" if how.get("kind") == LEVEL else ">"
+    title = f"{look.series_title(more)} {sign} {look.series_title(less)}: {what}"
+    return Absent(title, made.where, made.why, made.factor)

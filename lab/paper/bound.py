@@ -5,6 +5,7 @@ threads for each core. All stand still at times, so that both are counted at one
 from __future__ import annotations
 
 import math
+from itertools import product
 
 from lab import look
 from lab.paper import arms, blocks
@@ -14,14 +15,19 @@ from lab.paper.page import Page, Scale, Shown, one_trial
 THREADS = 32
 TITLES = {"hash": "Hash map", "tree": "Tree"}
 KEYS = {0.0: "uniform", 0.99: "Zipf, 0.99"}
-COMMON = ("--structure", "hash,tree", "--collector", "bbf,dl_rt,sl_rt",
+TRACKING = ("bbf", "dl_rt", "sl_rt")
+COMMON = ("--structure", "hash,tree", "--collector", ",".join(TRACKING),
           "--still-every", "100")  # fmt: skip
 MIXED = ("--threads", "32", "--update", "50", "--rtx-share", "1", "--rtx", "1024")
 UPDATES = ("--threads", "32", "--update", "100", "--rtx-share", "0")
 BESIDE = ("--threads", "16", "--update", "100", "--rtx-share", "0",
           "--small-readers", "8", "--readers", "8")  # fmt: skip
-WORK = (MIXED, UPDATES, (*BESIDE, "--rtx", "1024"),
-        *((*BESIDE, "--rtx", "16", "--rtx-most", most) for most in ("256", "65536")))  # fmt: skip
+# By what records of them are called.
+WORK = {
+    "mixed": MIXED, "updates only": UPDATES, "beside 1024": (*BESIDE, "--rtx", "1024"),
+    **{f"beside 16 to {most}": (*BESIDE, "--rtx", "16", "--rtx-most", most)
+       for most in ("256", "65536")},
+}  # fmt: skip
 
 # With P threads and B = P log P, of the collectors' promise; of BBF+ twice that, and as many as
 # there are lists.
@@ -57,7 +63,7 @@ def _work(record: dict) -> str:
     if not record.get("readers"):
         return "mixed" if record.get("rtx_share") else "updates only"
     least, most = record["rtx"], record["rtx_most"]
-    return f"beside {least}" + (f" to {most}" if most != least else "")
+    return f"beside {least}" + (f" to {most}" if most not in (0, least) else "")
 
 
 def _row(record: dict) -> list:
@@ -90,9 +96,10 @@ def _show(found: Found) -> Shown | None:
         f"{look.percent(nearest)} of what the collectors allow themselves."
     )
     claims = [
-        arms.promised(some, f"{', '.join(_row(some[0])[:3])}: versions held that are obsolete, of "
-                      "what is allowed", share_of_allowed, 1.0)
-        for _, some in sorted(every.items())
+        arms.promised(every.get(key, ()), f"{TITLES[key[0]]}, {look.collector_title(key[1])}, "
+                      f"{key[2]}, {KEYS[key[3]]}: versions held that are obsolete, of what is "
+                      "allowed", share_of_allowed, 1.0)
+        for key in product(TITLES, TRACKING, WORK, KEYS)
     ]  # fmt: skip
     return Shown([table], here, claims)
 
@@ -100,7 +107,7 @@ def _show(found: Found) -> Shown | None:
 def _commands(scale: Scale) -> list[tuple[str, ...]]:
     size = ("--keys", str(scale.keys), "--seconds", f"{scale.seconds / 2:g}")
     return [("snapshots", *COMMON, *size, "--theta", str(theta), *work)
-            for work in WORK for theta in KEYS]  # fmt: skip
+            for work in WORK.values() for theta in KEYS]  # fmt: skip
 
 
 BOUND = Page(

@@ -10,6 +10,7 @@ from lab.paper.evaluation import TEN
 from lab.paper.found import Found, each
 from lab.paper.page import LARGE_BATCH, Page, Scale, Shown, one_trial
 from lab.stats import find
+from lab.verdict import Arm
 
 
 def _events_cells(scale: Scale) -> list:
@@ -59,9 +60,9 @@ def _events(found: Found) -> Shown | None:
     made = [blocks.charts_block(blocks.where(at, True), [flush], legend)] if flush else []
     title = "Calls of free; flushes, locks and remote frees in a thousand"
     claims = [
-        arms.of_series(at, (scheme, "batch"), (scheme, "amortized"), full, "allocator_flushes",
-                       "flushes a free", per="frees", varies=factors.RELEASE)
-        for scheme in sorted({c.scheme for c in at} - {"none"})
+        arms.of_pair(at, (scheme, "batch"), (scheme, "amortized"), full, "allocator_flushes",
+                     "flushes a free", per="frees", varies=factors.RELEASE)
+        for scheme in TEN
     ]  # fmt: skip
     return Shown([*made, blocks.table(head, rows, title)], here + ".", claims)
 
@@ -116,11 +117,11 @@ def _announcements(found: Found) -> Shown | None:
     )
     table = blocks.table(["", *[words.threads_text(n) for n in numbers]], rows)
     picture = blocks.charts_block("One block retired in each operation", [chart], legend)
-    claims = [
-        arms.promised(some, f"{look.scheme(name).title}: announcements an operation",
-                      "announcements_per_op", 1.0, "any number of threads", along=("threads",))
-        for name in ("debra", "token") if (some := arms.where(records, scheme=name))
-    ]  # fmt: skip
+    read = {name: Arm(f"{look.scheme(name).title}: announcements an operation",
+                      tuple(r for r in records if r["scheme"] == name), "announcements_per_op")
+            for name in ("debra", "token")}  # fmt: skip
+    claims = [arms.promised(arm.records, arm.name, arm.value, 1.0, "any number of threads",
+                            along=("threads",)) for arm in read.values()]  # fmt: skip
     return Shown([picture, table], here + ".", claims)
 
 

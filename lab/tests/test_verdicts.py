@@ -416,7 +416,9 @@ def put(record: dict, value, target: float, per: str = "") -> None:
         SETTERS[value](record, target)
 
 
-CLAIMING = [entry for entry in PAGES if entry.key != "model"]
+# Computed, or of a tree that the paper does not have.
+CLAIM_NOTHING = ("model", "experiment-1-avl", "experiment-2-avl")
+CLAIMING = [entry for entry in PAGES if entry.key not in CLAIM_NOTHING]
 
 
 @pytest.mark.parametrize("entry", CLAIMING, ids=lambda entry: entry.key)
@@ -450,7 +452,7 @@ RELEASES = ("release", ("amortized",))
 FASTER = {
     "table-2": [(*RELEASES, ("ops_per_s", "freed"), ("free_share", "allocator_flushes",
                                                      "allocator_locks"))],
-    "experiment-1-abtree": [("scheme", ("token_periodic",), ("ops_per_s",), ())],
+    "experiment-1-abtree": [(*RELEASES, ("ops_per_s",), ())],
     "experiment-2-external_bst": [(*RELEASES, ("ops_per_s",), ())],
     "figure-10": [(*RELEASES, ("ops_per_s",), ("peak_rss_bytes",))],
     "figure-5": [("scheme", ("token_naive",), ("ops_per_s", "peak_rss_bytes", "garbage_peak"), ())],
@@ -490,7 +492,8 @@ def test_a_page_claims_what_its_paper_says(key, tmp_path):
                     base = record.get("frees", 1) if name.startswith("allocator") else 0.02 / APART
                     up = (better if name in more else not better) and not alone
                     record[name] = base * (factor if up else 1.0)
-        return view(entry, trials, records).verdict
+        claims = view(entry, trials, records).claims
+        return verdict.weakest(c.verdict for c in claims if not isinstance(c, Absent))
 
     assert verdict_if(APART) == SEEN
     assert verdict_if(1 / APART) == CONTRADICTED
