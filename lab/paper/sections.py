@@ -77,7 +77,15 @@ STEP_FIELDS = (
 )
 CACHE_UPDATES = (2, 20)  # those of the paper's figure 10
 CACHE_AHEAD = 3.8  # many versions against one copy in a cache, at least (figure 10)
-TOGETHER = 1.8  # all features against one copy, at least (figure 8)
+# What the paper says of the list, by the share of updates (figure 8): how much all features gain
+# over one copy, and each step over the one before, where it says that this gains at all.
+TOGETHER = {2: 1.8, 20: 2.0, 80: 3.5}
+GAINED = {
+    "+ many versions": {2: 2.3},
+    "+ own collection": {80: 1.8},
+    "+ low watermark": {20: 1.0, 80: 1.0},
+    "+ walks watermark": {20: 1.8},
+}
 # Beside a sleeping section writers are to keep so much.
 KEPT = 0.9
 
@@ -281,21 +289,20 @@ def _steps(found: Found) -> Shown | None:
 
 
 def _step_claims(records: list[dict]) -> list[Claim]:
-    """Each step against the one before on a list, and all together against one copy."""
+    """Of the list: steps against the ones before, and all together against one copy."""
     names = [name for name, *_ in STEPS]
     changes = [factors.VERSIONING, *(factors.FEATURES[field] for field in STEP_FIELDS)]
     pairs = [
-        (later, before, 1.0, "list", change)
+        (later, before, GAINED.get(later, {}), change)
         for (before, later), change in zip(pairwise(names[:-1]), changes, strict=True)
     ]
-    pairs += [(names[-2], names[0], TOGETHER, structure, factors.VERSIONING)
-              for structure in ("list", "hash")]  # fmt: skip
+    pairs.append((names[-2], names[0], TOGETHER, factors.VERSIONING))
     return [
         arms.versus(records, "_step", later, before, "mops", factor=factor,
-                    told=f"{structure}, {updates_text(update)}", structure=structure,
-                    update=update, varies=change)
-        for later, before, factor, structure, change in pairs
-        for update in UPDATES
+                    told=f"list, {updates_text(update)}", structure="list", update=update,
+                    varies=change)
+        for later, before, gained, change in pairs
+        for update, factor in gained.items()
     ]  # fmt: skip
 
 
@@ -393,8 +400,12 @@ PAGES = [
          "One feature is left out at a time; more threads than processors, and one thread for "
          "changes in place."),
     page("cumulative", "One feature more", "features added one after the other",
-         "Each step is faster than the one before on a list, and all together 1.8 to 3.5 times as "
-         "fast as one copy of each object (ASPLOS 2019, figure 8).",
+         "On a list many versions gain 2.3 times at 2 % updates, own collection 1.8 times at 80 %, "
+         "the watermark of a log's capacity something at 20 and 80 %, that of walks 1.8 times at "
+         "20 %; all together gain 1.8, 2 and 3.5 times over one copy of each object, at 2, 20 and "
+         "80 % (ASPLOS 2019, figure 8). Not judged here: the hardware clock, since there is no "
+         "one copy with it; and the other steps, and the hash table, of which the paper says "
+         "nothing.",
          _step_commands, _steps,
          "Many versions come with one thread that collects; then each thread collects its own log "
          "from 1 MB on; then earlier. The paper adds the hardware clock first; here it comes "

@@ -183,6 +183,9 @@ def _judge_long(asked: float, steam: float = 0):
         claims: list[Sub] = [
             _memory(trials, axis, structure, place, EPOCHS, other, asked)
                   for structure in structures for other in TRACKING]  # fmt: skip
+        if not steam:  # more than all others, so than STEAM+LF, too
+            claims += [_memory(trials, axis, structure, place, EPOCHS, STEAM, asked)
+                       for structure in structures if asked > 1]  # fmt: skip
         for structure in structures:
             claims += _rates(trials, axis, structure, place)
             if steam:

@@ -8,9 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
+from lab.paper import sections
 from lab.paper.catalogue import PAGES
 from lab.tests.made import number_of, of_page, shown, view
-from lab.verdict import SEEN, SHOWN, SMALLER, UNDECIDED, Absent, Promise
+from lab.verdict import CONTRADICTED, SEEN, SHOWN, SMALLER, UNDECIDED, Absent, Promise
 
 Keep = Callable[[dict], bool]
 
@@ -93,3 +94,102 @@ def test_amortized_freeing_has_to_gain_as_much_as_in_the_paper(tmp_path):
     ranked = sorted((c.factor for c in made.claims if not isinstance(c, Absent)), reverse=True)
     assert ranked[:3] == [2.3, 1.5, 1.5]
     assert SMALLER in [c.verdict for c in made.claims]
+
+
+def steady(record: dict) -> float:
+    return 1 + number_of(record) % 6 / 1000
+
+
+def test_consolidating_one_shot_is_compared_with_consolidating_steam(tmp_path):
+    def eager(record: dict) -> None:
+        if "versions" in record:
+            best = {"steam-eager": 1e6, "one-shot-consolidated": 4.0, "steam": 2.0}
+            record["tx_per_s"] = best.get(record["versions"], 1.0) * steady(record)
+
+    assert without("one-shot-13", tmp_path, lambda _: True, eager).verdict == CONTRADICTED
+
+
+def cumulative(tmp_path, gains: dict[int, float]):
+    """All features gain so much by the share of updates, and each step its part of it."""
+    names = [name for name, *_ in sections.STEPS]
+
+    def stepwise(record: dict) -> None:
+        if "update" in record and record.get("kind", "rlu") == "rlu":
+            place = names.index(sections._step_of(record))
+            at = gains.get(record["update"], 1.0) ** (place / 7)
+            record["mops"] = at * steady(record)
+
+    return without("sections-cumulative", tmp_path, lambda _: True, stepwise)
+
+
+def test_features_gain_what_the_paper_says_at_each_share_of_updates(tmp_path):
+    made = cumulative(tmp_path, {2: 9.0, 20: 9.0, 80: 2.0})
+    (together,) = (c for c in made.claims if c.factor == 3.5)
+    assert (together.verdict, "80" in together.where) == (SMALLER, True)
+    assert made.verdict == SMALLER
+
+
+def test_steps_that_the_paper_says_nothing_of_are_not_judged(tmp_path):
+    made = cumulative(tmp_path, {2: 9.0, 20: 9.0, 80: 9.0})
+    steps = {(c.more.name, c.more.records[0]["update"]) for c in made.claims}
+    assert ("+ many versions", 80) not in steps
+    assert ("+ low watermark", 2) not in steps
+    assert {c.more.records[0]["structure"] for c in made.claims} == {"list"}
+
+
+def test_walks_in_trees_are_a_hundred_times_slower_with_counted_pointers(tmp_path):
+    def thirty(record: dict) -> None:
+        if "pointer" in record:
+            record["mops"] = (1.0 if record["pointer"] == "std-atomic" else 30.0) * steady(record)
+
+    made = without("pointers-containers", tmp_path, lambda _: True, thirty)
+    assert made.verdict == SMALLER
+    assert all("tree" in c.where for c in made.claims if c.verdict == SMALLER)
+
+
+def stream(record: dict) -> None:
+    if record.get("test") == "stream":
+        record["waiting_peak"] = 1e12
+
+
+def little_counting(record: dict) -> None:
+    if record.get("test") == "parts":
+        record |= {"count_ns": 3, "sweep_ns": 2, "scan_ns": 1, "set_ns": 3e14}
+
+
+def steam_most(record: dict) -> None:
+    if "collector" in record:
+        best = {"steam": 1e12, "epoch_collector": 1e9}
+        record["bytes_peak"] = best.get(record["collector"], 1e6) * steady(record)
+        fast = record["collector"] in ("dl_rt", "sl_rt")
+        record["updates_per_s"] = (2e6 if fast else 1e6) * steady(record)
+
+
+def counted_scale(record: dict) -> None:
+    if "pointer" in record:
+        counted = record["pointer"] == "std-atomic"
+        record["mops"] = (record["threads"] if counted else 50.0) * steady(record)
+
+
+def large_gain(record: dict) -> None:
+    if "versions" in record:
+        gain = 2.0 * record["operations"] if record["versions"] == "one-shot" else 1.0
+        record["tx_per_s"] = gain * steady(record)
+
+
+@pytest.mark.parametrize(("key", "change"), [
+    ("pointers-slop", stream), ("pointers-times", little_counting), ("snapshots-hash", steam_most),
+    ("pointers-object", counted_scale), ("one-shot-12", large_gain),
+])  # fmt: skip
+def test_the_opposite_of_what_a_page_says_contradicts_it(key, change, tmp_path):
+    assert without(key, tmp_path, lambda _: True, change).verdict == CONTRADICTED
+
+
+@pytest.mark.parametrize(("key", "what"), [
+    ("figure-8", "less memory"), ("figure-9", "more epochs"), ("table-1", "flushing"),
+    ("announcements", "twice as long"),
+])  # fmt: skip
+def test_what_is_not_judged_here_is_not_decided(key, what, tmp_path):
+    made = without(key, tmp_path, lambda _: True)
+    (gone,) = (c for c in made.claims if isinstance(c, Absent) and what in c.what)
+    assert gone.why.startswith("not judged here: ")

@@ -84,7 +84,7 @@ def test_lines_of_pointers_have_their_names_in_the_legend():
 @pytest.mark.parametrize("structure", ["tree", "btree-locked"])
 def test_changes_of_a_tree_with_node_locks_are_judged(structure):
     containers = next(page for page in PAGES if page.key == "pointers-containers")
-    read = {"raw": 30.0, "thin": 28.0, "std-atomic": 2.0}
+    read = {"raw": 30.0, "thin": 28.0, "std-atomic": 0.2}
 
     def judged(**mops: float) -> str:
         made = containers.show(found([
