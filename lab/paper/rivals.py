@@ -12,6 +12,11 @@ from lab.verdict import Arm
 
 OWN = ("abtree", "avl", "external_bst", "list")
 DEFAULTS = (("token", "amortized"), ("robust_token", "amortized"))
+# Of each library's set the one of ours that it is judged beside, named before anything is measured;
+# hash tables without an order have none.
+LIKE = {"std_map": "abtree", "cds_skip_list": "abtree", "cds_ellen_bst": "external_bst",
+        "cds_bronson_avl": "avl", "urcu_list": "list", "cds_michael_list": "list",
+        "cds_lazy_list": "list"}  # fmt: skip
 
 
 def _is_rival(config: Config) -> bool:
@@ -57,10 +62,10 @@ def _rivals(found: Found) -> Shown | None:
             own = max(ours, key=lambda c: c.ops_per_s.median)
             gain = compare(own.ops_per_s, best.ops_per_s)
             claims += [
-                arms.claim(Arm(_name(ours[0]), arms.records_of(ours[0]), "ops_per_s"),
+                arms.claim(Arm(_name(mine), arms.records_of(mine), "ops_per_s"),
                            Arm(_name(rival), arms.records_of(rival), "ops_per_s"),
                            words.threads_text(rival.threads), varies=factors.LIBRARY)
-                for rival in rivals
+                for rival in rivals if (mine := _like(rival, ours))
             ]  # fmt: skip
             told.append(
                 f"{_name(own)} is {words.speed_words(gain)} the best of them, {_name(best)}"
@@ -69,6 +74,12 @@ def _rivals(found: Found) -> Shown | None:
         return None
     return Shown(made, "; ".join(told) + "." if told else "Nothing of ours beside them.",
                  claims)  # fmt: skip
+
+
+def _like(rival: Config, ours: list[Config]) -> Config | None:
+    wanted = LIKE.get(rival.conditions.structure)
+    return next((c for c in ours if c.conditions.structure == wanted and c.series == DEFAULTS[0]),
+                None)  # fmt: skip
 
 
 def found_at(groups: dict[tuple, list[Config]], members: list[Config]) -> list[Config]:

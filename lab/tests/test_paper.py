@@ -553,7 +553,7 @@ def test_rivals_of_any_name_stand_beside_ours():
     made = [trial(structure=s, scheme=c, release=r, threads=t, ops_per_s=speed)
             for s, c, r, speed in ran for t in (1, 2) for _ in range(4)]  # fmt: skip
     shown = rivals.RIVALS.show(Found(made))
-    assert shown.verdict == "seen"
+    assert shown.verdict == "shown", "nothing of ours is like it"
     assert "odd map" in shown.here
     assert len(shown.blocks) == 1
 

@@ -5,6 +5,7 @@ for."""
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +13,11 @@ import pytest
 from click.testing import CliRunner
 
 from lab.cli import cli
-from lab.paper import arms, factors, render, run, twins
+from lab.paper import arms, factors, render, rivals, run, twins
 from lab.paper.catalogue import PAGES
 from lab.paper.found import Found
 from lab.report import Figures
-from lab.tests.conftest import FAKE
+from lab.tests.conftest import FAKE, trial
 from lab.tests.made import SCALE, of_page, view
 from lab.verdict import (
     BOUND,
@@ -232,3 +233,17 @@ def test_a_trace_in_which_nothing_was_freed_says_nothing_of_it(tmp_path):
     shown = view(entry, data.trials, [])
     assert (shown.claims[-1].verdict, shown.claims[-1].why) == (UNDECIDED, "not measured")
     assert "No thread frees a batch" in shown.here
+
+
+def test_the_arm_beside_a_rival_is_named_in_advance():
+    ran = (("avl", "token", "amortized"), ("abtree", "robust_token", "amortized"),
+           ("abtree", "token", "amortized"), ("cds_bronson_avl", "cds_rcu", "own"),
+           ("std_map", "mutex", "own"), ("urcu_hash", "urcu_bp", "own"))  # fmt: skip
+    made = [trial(structure=s, scheme=c, release=r, threads=t)
+            for s, c, r in ran for t in (1, 2) for _ in range(4)]  # fmt: skip
+    for seed in range(6):
+        random.Random(seed).shuffle(made)
+        claims = rivals.RIVALS.show(Found(made)).claims
+        pairs = {tuple(arm.records[0]["structure"] for arm in (c.more, c.less)) for c in claims}
+        assert pairs == {("avl", "cds_bronson_avl"), ("abtree", "std_map")}
+        assert {c.more.records[0]["scheme"] for c in claims} == {"token"}
