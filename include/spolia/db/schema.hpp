@@ -125,8 +125,8 @@ struct table_spec {
   std::vector<index_spec> indexes{};
 };
 
-/// Where a table, as its spec() says, first is another one than a program wants, in words: its name,
-/// the kind of its primary index, a column, or an index. Empty: nowhere. The order of columns
+/// Where a table, as its spec() says, first is another one than a program wants, in words: its
+/// name, the kind of its primary index, a column, or an index. Empty: nowhere. The order of columns
 /// counts, that of indexes does not.
 [[nodiscard]] SPOLIA_EXPORT std::string difference(const table_spec& is, const table_spec& wanted);
 
