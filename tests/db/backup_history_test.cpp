@@ -93,7 +93,9 @@ TEST(parted_histories, a_copy_that_has_more_is_kept_whatever_is_left_of_the_log)
           database base = database::open(place, over(files));
           for (std::int64_t id = 2; id < 5; ++id) put_row(base, id);
           if (!seen_from_outside) base.backup("copy");
-          if (seen_from_outside) EXPECT_EQ(why_not(files, way::attached, place, "copy"), "");
+          if (seen_from_outside) {
+            EXPECT_EQ(why_not(files, way::attached, place, "copy"), "");
+          }
         }
         copy_folder(files, "before", place);
         {
@@ -142,7 +144,9 @@ TEST(parted_histories, a_copy_that_ends_within_a_segment_is_gone_on_with) {
     EXPECT_EQ(made.incremental, id != 2) << "the log from there on is all in one segment";
     EXPECT_EQ(rows_of(files, "copy"), all);
     if (id == 2) whole = made.bytes;
-    if (id > 3) EXPECT_LE(made.bytes, whole) << "it is what is new, alone";
+    if (id > 3) {
+      EXPECT_LE(made.bytes, whole) << "it is what is new, alone";
+    }
     put_row(base, id);
     all.insert(id);
   }
@@ -256,7 +260,9 @@ class model {
       ++refused;
       if (random_() % 3 == 0 && copied_[c]) forget(c);
     }
-    if (copied_[c]) EXPECT_EQ(rows_of(files_, copy(c)), copied_rows_[c]);
+    if (copied_[c]) {
+      EXPECT_EQ(rows_of(files_, copy(c)), copied_rows_[c]);
+    }
   }
   /// The copy is put aside, so that the next one is whole.
   void forget(std::size_t c) {

@@ -18,7 +18,9 @@ void expect_within_bound(Domain& d, std::size_t threads, Count&& waiting, std::u
   const auto bound = d.garbage_bound(threads);
   if (!bound.has_value()) return;
   const auto now = static_cast<std::uint64_t>(waiting());
-  if (d.garbage_bound(threads) == bound) EXPECT_LE(now, *bound + beside);
+  if (d.garbage_bound(threads) == bound) {
+    EXPECT_LE(now, *bound + beside);
+  }
 }
 
 }  // namespace spolia::test
