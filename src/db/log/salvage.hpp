@@ -147,6 +147,7 @@ class salvaged_checkpoint {
   };
 
   bool whole_at(std::uint64_t at, block_header& out);
+  [[nodiscard]] bool has_history(bytes_view body) const;
   std::uint64_t next_after(std::uint64_t hole);
   void find_all(std::uint64_t from);
   void take(std::uint64_t at, const block_header& h);

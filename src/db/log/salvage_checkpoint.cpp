@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "db/log/history.hpp"
 #include "db/log/salvage.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -78,7 +79,18 @@ bool salvaged_checkpoint::whole_at(std::uint64_t at, block_header& out) {
   if (out.kind < block_kind::table || out.kind > block_kind::end) return false;
   if (size_ - at - head.size() < out.length) return false;
   const byte_block all = read({.begin = at, .end = at + head.size() + out.length});
-  return block_whole(all, out);
+  return block_whole(all, out) &&
+         (out.kind != block_kind::end || has_history(bytes_view(all).subspan(head.size())));
+}
+
+/// Whether an opening takes the list at the end for that of this checkpoint.
+bool salvaged_checkpoint::has_history(bytes_view body) const {
+  try {
+    static_cast<void>(history::read(body, header_ ? header_->sequence : sequence_));
+    return true;
+  } catch (const malformed&) {
+    return false;
+  }
 }
 
 byte_block salvaged_checkpoint::read(const whole_block& b) {
