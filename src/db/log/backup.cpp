@@ -96,8 +96,9 @@ class unfinished_copy {
 
 }  // namespace
 
-/// Where the copy in a directory ends, to go on there. So all headers are read, and the last
-/// segment as a whole: not the rows of the checkpoint, nor the segments in between.
+/// Where the copy in a directory ends, to go on there. So the header of its checkpoint is read, and
+/// the last segment: not the rows of the checkpoint, nor the segments in between, of which each
+/// backup adds one.
 copy_end storage::end_of_backup(folder& copy, const folder_content& has) const {
   copy_end end;
   read_buffers buffers;
@@ -127,23 +128,20 @@ copy_end storage::end_of_backup(folder& copy, const folder_content& has) const {
     name = file_name(file_kind::log, end.sequence + 1);
     refuse(storage_error::nowhere, "this part of the log is missing");
   }
-  for (auto s = first; s != has.segments.end(); ++s) {
-    name = file_name(file_kind::log, *s);
-    const auto file = copy.open(name, file_mode::read);
-    file_stream from(buffers, *file);
-    const file_header header = begin(file_kind::log, *s, from);
-    end.epoch = std::max(end.epoch, header.epoch);
-    if (s + 1 != has.segments.end()) continue;
-    end = {end.epoch, header.sequence - 1, header.chain, 0};
-    while (from.left() != 0) {
-      record_header h;
-      if (const char* const why = next_record(from, h)) {
-        if (only_zeros(from.look(from.left()))) break;
-        refuse(from.at(), why);
-      }
-      end = {end.epoch, h.sequence, h.crc, header.origin};
-      from.pass(record_header::bytes + h.length);
+  if (first == has.segments.end()) return end;
+  name = file_name(file_kind::log, has.segments.back());
+  const auto file = copy.open(name, file_mode::read);
+  file_stream from(buffers, *file);
+  const file_header header = begin(file_kind::log, has.segments.back(), from);
+  end = {std::max(end.epoch, header.epoch), header.sequence - 1, header.chain, 0};
+  while (from.left() != 0) {
+    record_header h;
+    if (const char* const why = next_record(from, h)) {
+      if (only_zeros(from.look(from.left()))) break;
+      refuse(from.at(), why);
     }
+    end = {end.epoch, h.sequence, h.crc, header.origin};
+    from.pass(record_header::bytes + h.length);
   }
   return end;
 }
