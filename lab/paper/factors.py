@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What two arms of a claim may differ in, and nothing else: the factors that claims compare, and
-which fields of a record are conditions. A field that nobody has called a result is a condition."""
+which fields of a record are conditions. Each field that is not known as a result is a condition."""
 
 from __future__ import annotations
 
