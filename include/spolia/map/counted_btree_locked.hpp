@@ -145,7 +145,7 @@ class counted_btree_locked
     std::size_t child = 0;    // which one the way goes on to
     std::uint32_t late = 0;   // of how many
     std::uint64_t began = 0;  // by which thread, of which process
-    std::optional<turn_held> held{};
+    turn_held held{};
   };
 
   // ---- in order
@@ -276,7 +276,7 @@ class counted_btree_locked
   [[nodiscard]] bool lock(hop& at) {
     turn& of = at.node == nullptr ? root_turn_ : at.node->lock;
     if (enter(of, at) == turn::entered::never) return false;
-    at.held.emplace(of);
+    at.held.hold(of);
     return true;
   }
 
@@ -416,7 +416,7 @@ class counted_btree_locked
   }
   /// Of a node that the tree has no more. First no thread gets its lock, then it leads nowhere.
   static void take_out(hop& at) {
-    at.held->close();
+    at.held.close();
     detail::map::let_fail([&] { at.node->cut_off(); });
   }
 

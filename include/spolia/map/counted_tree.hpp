@@ -72,7 +72,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -250,7 +249,7 @@ class counted_tree
 
     /// The first lock of an update, and its certification: that the parent is current, and leads to
     /// what was found. Nothing: search anew.
-    [[nodiscard]] std::optional<detail::map::turn_held> lock_parent() {
+    [[nodiscard]] detail::map::turn_held lock_parent() {
       // In a child of a fork, a thread that was lost may have taken the parent out and not said so.
       // It has not if a search that has begun in the child has found the parent.
       const auto in_this_process = [&](std::uint64_t self) { return self == began_; };
@@ -258,10 +257,10 @@ class counted_tree
       if (parent_->lock.enter(in_this_process) == entered::never) {
         // acquire ← the release in close: the search finds what has come in the parent's place.
         static_cast<void>(parent_->lock.is_closed());
-        return std::nullopt;
+        return {};
       }
-      std::optional<detail::map::turn_held> held(std::in_place, parent_->lock);
-      if (peek(*link_) != curr && !SPOLIA_FAULT("counted_tree.not_certified")) held.reset();
+      detail::map::turn_held held(parent_->lock);
+      if (peek(*link_) != curr && !SPOLIA_FAULT("counted_tree.not_certified")) return {};
       return held;
     }
     location& link() const noexcept { return *link_; }

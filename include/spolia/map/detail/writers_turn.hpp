@@ -86,9 +86,11 @@ class writers_turn {
 /// In the place of a turn where there is none.
 struct no_turn {};
 
-/// While one lives, its thread has the turn; unless it was closed.
+/// While one lives, its thread has the turn; unless it was closed. Empty where it has none, which
+/// std::optional could say, too, if g++ 12 did not warn of one in a frame that recurses.
 class turn_held {
  public:
+  turn_held() noexcept = default;
   /// Of a turn that was entered.
   explicit turn_held(writers_turn& of) noexcept : of_(&of) {}
   turn_held(turn_held&& r) noexcept : of_(std::exchange(r.of_, nullptr)) {}
@@ -96,12 +98,15 @@ class turn_held {
   ~turn_held() {
     if (of_ != nullptr) of_->leave();
   }
+  explicit operator bool() const noexcept { return of_ != nullptr; }
+  /// Takes over a turn that was entered; it has none yet.
+  void hold(writers_turn& of) noexcept { of_ = &of; }
   void close() noexcept {
     if (!SPOLIA_FAULT("counted_tree.stays_current")) std::exchange(of_, nullptr)->close();
   }
 
  private:
-  writers_turn* of_;
+  writers_turn* of_ = nullptr;
 };
 
 }  // namespace detail::map
