@@ -84,7 +84,7 @@
 //   epochs()           how many epochs, or scans, have ended; for figures, and to see whether
 //                      they go on (courtesy.hpp)
 //   bound(threads)     how many blocks can wait at most, whatever other threads do; nothing if
-//                      unbounded
+//                      unbounded. May take a second argument: how many blocks wait now
 //
 // Ordering: whatever thread X did before its `leave` happens before any block that X could still
 // have seen is handed to a sink. `retire` may be called with the block's unlinking only
@@ -129,7 +129,7 @@ struct scheme_info {
   bool reclaims = true;  ///< false only for the baseline that never frees
 };
 
-/// Slots that one guard has in a scheme of pointer or restartable protection.
+/// Slots that one guard has in a scheme whose protections own slots.
 inline constexpr unsigned guard_slots = 8;
 
 /// For schemes that keep nothing of the kind.
