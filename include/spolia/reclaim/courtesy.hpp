@@ -13,8 +13,8 @@
 // Threads that do not give the processor back so soon, of other programs or of other parts of this
 // one, take what we give, and whole time slices instead of turns. A thread of ours that was away
 // for longer than the turns of our own threads take has met one of these. When that happens most
-// times, we stop yielding at once, for a second at first and for twice as long each time, a minute
-// at most.
+// times, we stop yielding at once, for a second at first and for twice as long each time, about a
+// minute at most.
 // One interruption makes all late that share a processor, and at the beginning some have run more
 // than others and wait for these to catch up. So it takes several such turns of each thread, and
 // some time more than the turns is forgiven: less than a time slice, or two slices where turns are
