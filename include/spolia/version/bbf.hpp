@@ -24,12 +24,10 @@
 //
 // Departures from the papers:
 //   D1  Each field of a node has links of its own (owned_field.hpp). In the artifact, where
-//   versions
-//       are the nodes themselves, removed ones stay reachable from dead parents, each names the one
-//       to its right, and one long read transaction makes memory grow without bound.
+//       versions are the nodes themselves, removed ones stay reachable from dead parents, each
+//       names the one to its right, and one long read transaction makes memory grow without bound.
 //   D2  A version that is overwritten by one with the same stamp is removed at once: no snapshot
-//   has
-//       seen it.
+//       has seen it.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +57,7 @@ class bbf final
       .collects_between = true,
       .reaches_idle_lists = true,
       .cost = "amortized constant",
-      .bound = "2 C + 6 H + 12 P^2 log P"};
+      .bound = "2 C + 6 H + 10 P^2 log P"};
 
   using list = tree_list<detail::version::any_version<Domain>>;
   using typename base::options;
