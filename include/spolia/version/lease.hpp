@@ -13,9 +13,9 @@
 //              its sake: containers read at a lease under a guard, and give copies, or what the
 //              guard protects. That is why it is another type than `snapshot`, which is never
 //              ended.
-// When it ends: updates of the containers of its timeline look once in a while, and
-//              `time.leases().end_overdue()` does it at once. Not before its time; and if no thread
-//              updates, nothing is held up that would go.
+// When it ends: at the first update of a container of its timeline after its time is over, or by
+//              `time.leases().end_overdue()`. Not before its time; and if no thread updates,
+//              nothing is held up that would go.
 // Why nothing wrong is read. A reader takes a guard, looks whether the lease was ended, reads, and
 //   looks again. The thread that ends it says so first, and then withdraws the announcement.
 //   The first look: if the reader has not seen it said, then what the lease sees was not yet
