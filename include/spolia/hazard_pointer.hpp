@@ -15,8 +15,8 @@
 /// Thread safety: a hazard_pointer belongs to one thread at a time, like any object; it may be
 /// moved to another thread, and be destroyed there after the first one has ended. retire may be
 /// called anywhere: in deleters and in destructors of thread-local objects, too.
-/// Errors: make_hazard_pointer may throw std::bad_alloc; nothing else fails, and retire never
-/// allocates. Deleters must not throw.
+/// Errors: make_hazard_pointer and make_hazard_pointer_batch may throw std::bad_alloc; nothing else
+/// fails, and retire never allocates. Deleters must not throw.
 /// When: retire, and now and then make_hazard_pointer, may run deleters of other objects, in their
 /// caller: hold no lock there that a deleter takes. About 1024 objects wait for each thread, or a
 /// second is over, before it looks at the hazard pointers; the bound is
@@ -28,7 +28,7 @@
 /// until it returns true.
 ///
 /// Extensions: sources may be spolia::atomic, too; hazard_pointer_clean_up, _garbage,
-/// _garbage_bound. The scheme behind it: reclaim/detail/handed_hazards.hpp.
+/// _garbage_bytes, _garbage_bound. The scheme behind it: reclaim/detail/handed_hazards.hpp.
 #pragma once
 
 #include <concepts>

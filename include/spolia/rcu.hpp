@@ -8,8 +8,8 @@
 ///       use(*current.load(std::memory_order_acquire)); }
 ///
 ///     spolia::rcu_retire(current.exchange(fresh));               // writer; or
-///     spolia::rcu_synchronize();                                 // wait for the readers, then
-///     delete
+///     spolia::rcu_synchronize();                                 // waits for the readers;
+///                                                                // delete it then
 ///
 /// The default domain exists once in a process, in the compiled library.
 ///
@@ -28,8 +28,8 @@
 /// thread may retire it is a data race. Copy its members. Unloading: the code of a deleter must
 /// stay: call rcu_barrier before a plugin goes.
 ///
-/// Extensions: own rcu_domain objects; rcu_synchronize_for; rcu_garbage. The scheme behind it:
-/// src/reclaim/regions.hpp.
+/// Extensions: own rcu_domain objects; rcu_synchronize_for; rcu_garbage; rcu_garbage_bytes. The
+/// scheme behind it: src/reclaim/regions.hpp.
 #pragma once
 
 #include <chrono>

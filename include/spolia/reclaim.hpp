@@ -26,8 +26,9 @@
 //     }
 //
 // What is guaranteed
-//   A block is freed after every guard that could have read it has ended, and not before. A reader
-//   that sleeps holds at most garbage_bound(threads) blocks of a domain<>; pins() names the thread.
+//   A block is not freed while a guard protects it. Beside a reader that sleeps at most
+//   garbage_bound(threads) blocks of a domain<> wait, if make() has made them; pins() names the
+//   thread.
 //   Threads come and go without registration. When memory runs out, an operation throws
 //   std::bad_alloc and has changed nothing.
 //

@@ -10,8 +10,8 @@
 ///     const auto old = living.oldest(clock);        // what ended at or before old is not needed
 ///     std::vector<std::uint64_t> times;
 ///     const auto known = living.scan(clock, times); // of that: but for what lived at one of these
-///     living.for_each([](const census::entry& e) { ... });        // which thread holds up what,
-///     since when
+///     living.for_each([](const census::entry& e) { ... });     // which thread holds up what, and
+///                                                              // since when
 ///
 /// Thread safety: everything may be called by any thread at any time. A ticket belongs to one
 ///   thread at a time, may be moved to another and be withdrawn there, and outlives the thread that

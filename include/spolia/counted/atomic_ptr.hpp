@@ -10,8 +10,8 @@
 ///     changed. The destructor never throws.
 ///   * Storing a pointer whose object does not begin right after its counts, or where its owner
 ///     says (a member, a base further inside, a null with an owner) allocates an alias.
-///   * Changing a location may run destructors of other objects in its caller: see
-///     counted::no_destructors.
+///   * Changing a location may run destructors of other objects in its caller; so may a load,
+///     where no thread has changed any for half a second: see counted::no_destructors.
 /// Equality, for compare_exchange and wait, is the standard's: same pointer and same owner.
 #pragma once
 

@@ -19,15 +19,17 @@
 ///                                                  the same from an object of another type,
 ///                                                  which stays until the new view steps or goes
 ///       template <class T> static pointer<T> load(const location<T>&);
-///       template <class T> static void set(location<T>&, pointer<T>);        who looks at the
-///                                                  object then sees what was done to it before
-///       template <class T> static T* peek(const location<T>&);         where the object is, for
-///       template <class T> static pointer<T> copy(const location<T>&);     who keeps all others
-///                                                  from changing the location; both may be absent
+///       template <class T> static void set(location<T>&, pointer<T>);        a thread that looks
+///                                                  at the object then sees what was done to it
+///                                                  before
+///       template <class T> static T* peek(const location<T>&);         where the object is, and
+///       template <class T> static pointer<T> copy(const location<T>&);     a pointer to it, for a
+///                                                  thread that keeps all others from changing the
+///                                                  location; both may be absent
 ///       using quiet = ...;                         while one lives, set runs no destructors of
 ///                                                  other objects, if the family can do so. If
 ///                                                  set may throw: has reserve(), and the next
-///                                                  set behind that throws nothing
+///                                                  set after that throws nothing
 ///     };
 ///
 /// Locations can be made from pointers; what is looked at by views was made by make, and its

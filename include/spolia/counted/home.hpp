@@ -268,9 +268,9 @@ inline void time_tasks(bool wanted) noexcept { core::time_counted(wanted); }
 inline std::size_t trim() noexcept { return core::trim_blocks(); }
 #endif
 
-/// While one lives, its thread runs no foreign destructors when it changes locations: for code that
-/// holds a lock that destructors may want. Make it before the lock is taken: when it goes, the
-/// thread does a task that it owes.
+/// While one lives, its thread runs no foreign destructors when it changes or reads locations: for
+/// code that holds a lock that destructors may want. Make it before the lock is taken: when it
+/// goes, the thread does a task that it owes.
 class no_destructors {
  public:
   /// Throws std::bad_alloc on a thread's first use of the collector.

@@ -27,8 +27,10 @@
 // Copies:      a domain, and what is made of it, is for one copy of the library: where two plugins
 //              have static copies and share it, the second one's first use is reported in every
 //              build variant, and ends the process.
-// Errors:      a thread's first guard in a domain may throw std::bad_alloc; so may retire
-//              without `header`, which needs a small record: then nothing was retired.
+// Errors:      a thread's first call of enter, make, drain or rest may throw std::bad_alloc. So may
+//              enter where more guards of the thread are alive at one time than ever before, under
+//              schemes with slots; and retire without `header`, which needs a small record: then
+//              nothing was retired.
 // Cost:        see the scheme; the domain adds two plain stores and a few tests to a guard.
 // Destructor:  frees everything that waits. No guard may be alive (checked build: reported).
 // Fork:        in the child, what waited with threads that are gone is left behind as by threads

@@ -23,7 +23,7 @@ struct domain_statistics {
   std::uint64_t lost_in_fork_bytes = 0;
   std::uint64_t epochs = 0;   ///< epochs, rounds or scans of the scheme so far
   std::uint64_t turns = 0;    ///< times that threads gave their processor away (options::turn_us)
-  std::size_t threads = 0;    ///< threads that have ever used the domain at one time
+  std::size_t threads = 0;    ///< that use it: have not ended, or have left a guard behind
   histogram_snapshot pauses;  ///< ns spent freeing, per pause, if options ask for it
 
   std::uint64_t garbage() const noexcept {

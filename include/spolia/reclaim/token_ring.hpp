@@ -2,9 +2,10 @@
 // token_ring.hpp: the paper's own token ring, in its three orders of passing and freeing.
 //
 // Source:      Kim, Brown, Singh: Are Your Epochs Too Epic? PPoPP 2024, section 4.
-//                token_naive        free the previous bag, then pass the token token_pass_first
-//                pass it, then free token_periodic     pass it, then free, looking every hundred
-//                frees whether it is back
+//                token_naive       free the previous bag, then pass the token
+//                token_pass_first  pass it, then free
+//                token_periodic    pass it, then free, looking every hundred frees whether it is
+//                                  back
 //              The paper's final form is token_periodic with the amortized release policy.
 // Idea:        a thread that holds the token at the start of an operation is between two
 //              operations. When the token comes back to it, every other thread has been there too:

@@ -37,7 +37,8 @@
 //              write-back of objects whose master it may read.
 // Errors:      std::bad_alloc from anything that begins, locks or makes; the section is abandoned,
 //              and all is as it was. log_full when a log stays at its cap. What the user's function
-//              throws passes through, and the section is abandoned.
+//              throws passes through, and the section is abandoned. std::logic_error from an update
+//              inside a section that only reads.
 // Threads:     come and go. A thread that ends leaves its log to be collected by others. Sections
 //              of one domain nest: an inner one is a part of the outer. Sections of two domains may
 //              overlap; nothing is common to them.

@@ -49,9 +49,8 @@
 // Departures from the paper:
 //   D1  The oldest version has no sentinel left of it: a null end is not linked back.
 //   D2  Several threads may run the same try_append (helpers of a larger operation do). The one
-//   that
-//       made y the head may be slow, so before x may be removed finish_append gives x its right
-//       end.
+//       that made y the head may be slow, so before x may be removed finish_append gives x its
+//       right end.
 #pragma once
 
 #include <cstdint>
