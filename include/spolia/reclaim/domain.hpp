@@ -212,7 +212,8 @@ class domain final : private threads::listener, private shared_budget::member {
   class guard;
   class outside;  // what the standard faces do outside of guards: src/reclaim/outside.hpp
 
-  /// Throws std::invalid_argument with one sentence when an option makes no sense.
+  /// Throws std::invalid_argument with one sentence when an option makes no sense; under
+  /// neutralization std::runtime_error when there is no signal to be had (signals.hpp).
   explicit domain(options o = {})
       : serial_(core::next_serial()),
         scheme_(checked(o).scheme),
