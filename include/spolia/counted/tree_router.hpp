@@ -9,7 +9,8 @@
 // Cost:        a claim walks down six nodes and up as far as they become empty; each node on the
 //              way up is locked, and stays so until the one above is done.
 // Progress:    blocking for the length of such a walk; a thread that waits gives the processor
-// away. Departures:
+//              away.
+// Departures:
 //   1. The node is an OR of its children, as in the paper's pseudocode; its text says AND.
 //   2. A claim takes the input itself, under the lock of the lowest node; the paper asks the
 //      input's queue.

@@ -7,8 +7,7 @@
 //              twice uses what others have installed meanwhile. So the times at which scans look do
 //              not overlap, and each knows the one before.
 // Cost:        latest(): a load. renew(): one or two scans of the census, and a walk over what the
-//              last one has found. compact(): see
-//              list_ssl.hpp.
+//              last one has found. compact(): see list_ssl.hpp.
 // Progress:    wait-free, but for pairing head and scan, which is lock-free: it is tried again when
 //              a scan was installed meanwhile.
 // Memory:      one scan; replaced ones are retired to the domain.

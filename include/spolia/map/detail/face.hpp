@@ -99,8 +99,8 @@ class map_face
 
   bool contains(const key_type& key) const { return core_.contains(key); }
 
-  /// Calls f(const Value&) if `key` is present, and says whether it was. f runs under a guard:
-  /// while it does no removed memory can be freed, so keep it short, and take no lock. f may use
+  /// Calls f(const Value&) if `key` is present, and says whether it was. f runs under a guard,
+  /// which holds up the freeing of what others remove: keep it short, and take no lock. f may use
   /// this map.
   template <std::invocable<const mapped_type&> F>
   bool visit(const key_type& key, F&& f) const {
