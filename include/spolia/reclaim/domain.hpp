@@ -249,7 +249,8 @@ class domain final : private threads::listener, private shared_budget::member {
   template <class T, class... Arguments>
   [[nodiscard]] T* make(Arguments&&... arguments);
 
-  /// Ends an object from `make` that no other thread has ever been able to see.
+  /// Ends an object from `make` that no other thread can see: since none has ever been able to, or
+  /// since none uses the domain any more.
   template <class T>
   void destroy(T* block) noexcept;
 
