@@ -102,7 +102,7 @@ def _add_check_commands(add) -> None:
         "test",
         "test --quick",
         "test db_query",
-        "test 'db_query/*joins*'",
+        "test 'db_query/*groups*'",
         "test --all",
         "test --all --stage bench",
         "test --stage release",
