@@ -107,9 +107,10 @@ struct options {
   /// snapshots. For want of room, whichever budget that is of, it is asked every 10 ms at most by
   /// all threads together, and again at once when it has said `end`; what is refused in between is
   /// refused without asking. It must not use the reader or transaction that asks.
-  /// create_index, drop_index, drop_table, checkpoint and backup out of it are refused with
-  /// std::invalid_argument: they may wait for the commit that asks. What it throws comes out of
-  /// commit(), which has not happened, or out of the change, and the transaction goes on.
+  /// create_index, drop_index, drop_table, rename_table, checkpoint, backup, resume and verify out
+  /// of it are refused with std::invalid_argument: they may wait for the commit that asks. What it
+  /// throws comes out of commit(), which has not happened, or out of the change, and the
+  /// transaction goes on.
   std::function<slow_reader_action(const slow_reader&)> on_slow_reader{};
   std::chrono::nanoseconds slow_after{0};
   /// One-shot: how many transactions share a partition, and when it is full; with a version_budget
@@ -132,7 +133,8 @@ struct options {
   durability_level durability = durability_level::sync;
   /// transaction_options::durable_reads for all transactions.
   bool durable_reads = false;
-  /// durability_level::async: what was acknowledged is on its way to the disk after so long.
+  /// durability_level::async: what was acknowledged is on its way to the disk after so long. A
+  /// millisecond at least; more than 24 hours count as 24.
   std::chrono::milliseconds loss_window{10};
   /// The log is in segments of about this size.
   std::uint64_t segment_bytes = 64U << 20U;
@@ -150,7 +152,8 @@ struct options {
   /// recovered().notes says so. The other process is neither stopped nor kept from opening; the
   /// files that are read stay, on the disk too, until this one is closed.
   bool attach = false;
-  /// Threads that put rows in place while it is opened; 0: as many as there are processors.
+  /// Threads that put rows in place while it is opened; 0: as many as there are processors, 16 at
+  /// most. More than 64 count as 64.
   std::uint32_t recovery_threads = 0;
   /// Called while it is opened, by the thread that does so.
   recovery_listener on_recovery{};
@@ -272,9 +275,10 @@ class SPOLIA_EXPORT database {
   table& create_table(const table_spec& spec);
   // These go on beside transactions; docs/reference/store-catalogue.md says what those see.
   // outcome::dropped: the table was dropped before. In a directory they are durable when they
-  // return ok, whatever the level of durability; storage_failed: the log has failed or has no
-  // room, and nothing was changed. std::invalid_argument: the database was opened to be
-  // read, or it is on_slow_reader that calls.
+  // return ok, also with durability_level::async; with none the next checkpoint() has them.
+  // storage_failed: the log has failed or has no room, and nothing was changed.
+  // std::invalid_argument: the database was opened to be read, the table is another database's, or
+  // it is on_slow_reader that calls.
 
   /// Builds an index over what is in the table. duplicate_key: it was to be unique, and two rows
   /// have the same key; limit: options::budget has no room for it; then there is no index. Throws
@@ -362,9 +366,9 @@ class SPOLIA_EXPORT database {
   /// log has failed (stats().log.failed), the copy goes to a new directory, or an empty one, has
   /// all that memory shows, and is a database of its own: backup_report::apart.
   backup_report backup(const std::filesystem::path& to);
-  /// The same as a stream of bytes, which restore() makes a database of. Out of `to`, checkpoint()
-  /// and backup() of this database throw std::invalid_argument; if it closes the database, that
-  /// ends when this returns.
+  /// The same as a stream of bytes, which restore() makes a database of. Out of `to`, checkpoint(),
+  /// backup(), resume() and verify() of this database throw std::invalid_argument; if it closes the
+  /// database, that ends when this returns.
   backup_report backup(const byte_sink& to);
   /// Makes a database in a directory that has none of what backup() has given. Whether it was whole
   /// tells the opening of the database. Null: the system's files. Throws storage_error.

@@ -124,7 +124,7 @@ struct verify_options {
   bool indexes = true;
   /// When its snapshot has lived for so long, others may end it: reader_options.
   std::chrono::nanoseconds deadline{0};
-  /// Threads that put the rows of the copy in place; 0: as many as there are processors.
+  /// Threads that put the rows of the copy in place: as options::recovery_threads.
   std::uint32_t threads = 1;
 };
 

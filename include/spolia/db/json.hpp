@@ -2,9 +2,8 @@
 // json.hpp: values and rows as JSON, as `spolia dump` writes them and `spolia load` reads them.
 //
 // Exact:       numbers are the shortest decimals that read back as the same number; text that is
-// not
-//              UTF-8 and blobs are {"base64":"..."}; numbers that JSON has no word for are "nan",
-//              "inf" and "-inf"; decimals have all their digits, timestamps are text.
+//              not UTF-8, and blobs, are {"base64":"..."}; numbers that JSON has no word for are
+//              "nan", "inf" and "-inf"; decimals have all their digits, timestamps are text.
 // Errors:      std::bad_alloc.
 #pragma once
 

@@ -12,8 +12,8 @@
 //   has just changed hands; it is looked at again in each round.
 // Fairness:    locks are not handed on: of those that wait, any may be next, also one that comes
 //              later. But a transaction keeps its age over its tries (transact), and once it is the
-//              oldest it never gives up for a lock's sake; it may still find that the row was
-//              committed after its snapshot.
+//              oldest it gives up for a lock's sake only when its patience is over; it may still
+//              find that the row was committed after its snapshot.
 // Progress:    waiting takes as long as the holder does, and is bounded by the waiter's patience.
 #pragma once
 

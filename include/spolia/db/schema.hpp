@@ -63,8 +63,8 @@ constexpr bool takes_a_word(base_type t) noexcept {
          t == base_type::timestamp;
 }
 
-/// A column's type. Text has at most `bytes` bytes, any bytes, and takes that much room in each
-/// row. Decimals have `digits` after the point.
+/// A column's type. Text has at most `bytes` bytes, any bytes, and takes two more in each row,
+/// rounded up to a multiple of 8. Decimals have `digits` after the point.
 struct column_type {
   base_type base = base_type::int64;
   std::uint32_t bytes = 0;

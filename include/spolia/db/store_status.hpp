@@ -7,9 +7,10 @@
 //              that meets a page of which only a part is new reads again. No memory is shared, so
 //              a program that cuts the file short or writes rubbish to it harms the readers and not
 //              the database.
-// When:        by a commit, if the last time is 100 ms ago; by database::publish_status(); no
-//              thread of its own. The file goes when the database is closed; after a kill it stays,
-//              and says which process it was.
+// When:        when the database is opened; by a commit, if the last time is 100 ms ago, or if it
+//              is in doubt; by database::resume() and database::publish_status(); no thread of its
+//              own. The file goes when the database is closed; after a kill it stays, and says
+//              which process it was.
 // Where:       through the database's options::files, in the directory that it has open.
 // Cost:        a commit: one reading of the clock. A writing of the page: microseconds, by one
 //              thread at a time; the others go on. What fails (a full disk) is tried again later.

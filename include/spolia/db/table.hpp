@@ -282,7 +282,7 @@ class SPOLIA_EXPORT table {
   /// What its indexes take, with what waits in them, as it was counted last: when the table became
   /// larger, by database::stats() or database::collect(), and now and then by commits.
   [[nodiscard]] std::uint64_t index_bytes() const noexcept;
-  /// What a row takes beside its out-of-line values and its entries in indexes.
+  /// Bytes that a row takes beside its out-of-line values and its entries in indexes.
   [[nodiscard]] std::uint64_t row_bytes() const noexcept { return block_bytes_ / rows_per_block; }
   /// What it was made with.
   [[nodiscard]] table_spec spec() const;

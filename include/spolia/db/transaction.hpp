@@ -310,8 +310,10 @@ class SPOLIA_EXPORT editor {
   [[nodiscard]] bool null(column<T> c) const noexcept {
     return is_over() || now(0).null(c);
   }
-  /// Fails only where a unique index has the value; then nothing has changed. Throws
-  /// std::invalid_argument for columns of the primary key, and of other tables.
+  /// duplicate_key: a unique index has the value; too_long; limit; not_found: the row was erased
+  /// since. Then nothing has changed. After a conflict over a value of a unique index, or
+  /// ended_by_policy, the transaction has ended. Throws std::invalid_argument for columns of the
+  /// primary key, and of other tables.
   template <class T>
   status set(column<T> c, const argument& v) {
     return set_column(c.number, c.of, v);
@@ -488,10 +490,11 @@ class SPOLIA_EXPORT transaction : public reader {
   /// std::bad_alloc, and has rolled the transaction back then.
   status rollback_to(const db::savepoint& to);
 
-  /// Makes the changes permanent and visible, together. If it fails, there were none. With
-  /// transaction_options::durable_reads it returns ok only when all that the transaction can have
-  /// seen is durable, too; storage_failed: the log has failed, and that may be lost. Where it is
-  /// this commit that is in doubt, the status has a reason, which says its commit_time().
+  /// Makes the changes permanent and visible, together. If it fails, there were none, unless it
+  /// ends in storage_failed with a commit_time(), which the reason says: then the commit is visible
+  /// and in doubt. With transaction_options::durable_reads it returns ok only when all that the
+  /// transaction can have seen is durable, too; storage_failed: the log has failed, and that may be
+  /// lost.
   status commit();
   /// When its changes became visible, as timestamps of readers count. 0: they did not, as they have
   /// not been committed, or there were none. After storage_failed, 0 says that nothing has

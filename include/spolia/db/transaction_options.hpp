@@ -22,7 +22,8 @@ struct reader_options {
 struct transaction_options {
   std::string label{};  ///< shows in readers()
   db::isolation isolation = db::isolation::snapshot;
-  /// How long to wait for one lock, if it is a younger transaction's. 0: never.
+  /// How long to wait for one lock, if it is a younger transaction's, or that of one that does not
+  /// wait. 0: never.
   std::chrono::microseconds longest_wait{0};
   /// As for readers.
   std::chrono::nanoseconds deadline{0};
