@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "db/durable.hpp"
+#include "db/seals.hpp"
 #include "support/sanitized.hpp"
 
 namespace {
@@ -307,6 +308,133 @@ TEST(backups, a_backup_that_was_not_finished_is_none) {
     database copy = database::open("copy", over(files));
     EXPECT_EQ(commits_in(copy), 2) << "the next one is whole";
   }
+}
+
+/// A store of two segments, of which the copy has the first commits of the first.
+struct store_and_copy {
+  store_and_copy() {
+    const auto write = [&](std::int64_t first, std::int64_t end) {
+      for (std::int64_t n = first; n < end; ++n) {
+        ASSERT_TRUE(write_down(*base, base->find_table("ledger"), n));
+      }
+    };
+    make_ledger(*base);
+    write(1, 3);
+    base->backup("copy");
+    write(3, 5);
+    base->backup("copy");
+    write(5, 7);
+    base.reset();
+    base = std::make_unique<database>(database::open(place, over(files)));
+    write(7, 9);
+  }
+  [[nodiscard]] std::string last_segment(const std::string& in) const {
+    std::string last;
+    for (const std::string& n : files->names()) {
+      if (n.starts_with(in + "/log-")) last = n;
+    }
+    return last;
+  }
+  /// What the backup says that is refused. The copy is as it was.
+  [[nodiscard]] std::string refusal() const {
+    const disk before = files->copy();
+    std::string why = "nothing";
+    try {
+      base->backup("copy");
+    } catch (const storage_error& e) {
+      why = e.what();
+    }
+    for (const std::string& n : files->names()) {
+      if (!n.starts_with("copy/")) continue;
+      EXPECT_TRUE(before->has(n) && files->content(n) == before->content(n)) << n;
+    }
+    return why;
+  }
+
+  const disk files = new_disk();
+  std::unique_ptr<database> base = std::make_unique<database>(database::open(place, over(files)));
+};
+
+void make_newer(bytes& content) {
+  put_at(content, 12, std::uint32_t{9});
+  put_at(content, 8, plain_crc(std::span(content).subspan(12, file_head - 12)));
+}
+
+TEST(backups, a_copy_of_a_newer_format_is_said_to_be_that) {
+  for (const char* begins : {"copy/log-", "copy/checkpoint-"}) {
+    SCOPED_TRACE(begins);
+    const store_and_copy has;
+    for (const std::string& n : has.files->names()) {
+      if (n.starts_with(begins)) make_newer(has.files->content(n));
+    }
+    const std::string why = has.refusal();
+    EXPECT_NE(why.find("9, which is newer: it knows 1 to"), std::string::npos) << why;
+    EXPECT_NE(why.find(begins), std::string::npos) << why;
+  }
+}
+
+TEST(backups, a_stream_of_a_newer_format_is_said_to_be_that) {
+  const store_and_copy has;
+  bytes stream;
+  has.base->backup([&](std::span<const std::byte> part) {
+    stream.insert(stream.end(), part.begin(), part.end());
+  });
+  make_newer(stream);
+  const auto from = [&, at = std::size_t{0}](std::span<std::byte> to) mutable {
+    const std::size_t got = std::min(to.size(), stream.size() - at);
+    std::copy_n(stream.begin() + static_cast<std::ptrdiff_t>(at), got, to.begin());
+    at += got;
+    return got;
+  };
+  try {
+    database::restore(from, "new", has.files);
+    ADD_FAILURE() << "it was restored";
+  } catch (const storage_error& e) {
+    EXPECT_NE(e.problem().find("9, which is newer: it knows 1 to"), std::string::npos) << e.what();
+  }
+}
+
+TEST(backups, the_records_of_a_copy_follow_each_other) {
+  const store_and_copy has;
+  bytes& content = has.files->content(has.last_segment("copy"));
+  const record_place first = records_of(content).front();
+  const bytes again(content.begin() + static_cast<std::ptrdiff_t>(first.begin),
+                    content.begin() + static_cast<std::ptrdiff_t>(first.end));
+  content.insert(content.end(), again.begin(), again.end());
+  const std::string why = has.refusal();
+  EXPECT_NE(why.find("a record does not follow the one before it"), std::string::npos) << why;
+  EXPECT_NE(why.find(has.last_segment("copy")), std::string::npos) << why;
+}
+
+/// What is copied whole is what it is called.
+TEST(backups, no_segment_is_copied_that_has_another_header) {
+  const store_and_copy has;
+  const std::string name = has.last_segment(place);
+  bytes& content = has.files->content(name);
+  const bytes header(content.begin(), content.begin() + file_head);
+  // So that the copy lacks this segment alone.
+  content[40] ^= std::byte{1};
+  EXPECT_THROW(has.base->backup("copy"), storage_error);
+  for (const bool damaged : {true, false}) {
+    SCOPED_TRACE(damaged);
+    std::copy(header.begin(), header.end(), content.begin());
+    if (damaged) {
+      content[40] ^= std::byte{1};
+    } else {
+      put_at(content, 32, number_at<std::uint64_t>(content, 32) + 1);
+      put_at(content, 8, plain_crc(std::span(content).subspan(12, file_head - 12)));
+    }
+    const std::string why = has.refusal();
+    EXPECT_NE(why.find(damaged ? "the checksum of the header is wrong"
+                               : "its name is not that of its content"),
+              std::string::npos)
+        << why;
+    EXPECT_NE(why.find(name), std::string::npos) << why;
+  }
+  std::copy(header.begin(), header.end(), content.begin());
+  has.base->backup("copy");
+  database copy = database::open("copy", over(has.files));
+  EXPECT_EQ(commits_in(copy), 8);
 }
 
 /// What a copy that holds three commits has when an attempt to bring it to eight meets a disk that

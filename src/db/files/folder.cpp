@@ -100,6 +100,16 @@ file_header checked_header(file_kind kind, bytes_view from, const std::filesyste
   return h;
 }
 
+file_header folder::own_header(file_kind kind, std::uint64_t sequence, bytes_view from) const {
+  const std::filesystem::path file = path_of(file_name(kind, sequence));
+  const file_header h = checked_header(kind, from, file);
+  if (h.id != id_) throw storage_error(file, 0, "it belongs to another database");
+  if (h.sequence != sequence) {
+    throw storage_error(file, 0, "its name is not that of its content");
+  }
+  return h;
+}
+
 folder::folder(std::unique_ptr<storage_directory> at) noexcept : at_(std::move(at)) {}
 
 /// From the end of the other constructor on there is a destructor that takes back what was made.

@@ -100,6 +100,9 @@ class folder {
   [[nodiscard]] std::filesystem::path path_of(const std::string& name) const {
     return path() / name;
   }
+  /// What a segment or checkpoint of this name begins with, if that makes it one of this database:
+  /// checked_header(), and the number of the database and that in the name. Throws as that does.
+  file_header own_header(file_kind kind, std::uint64_t sequence, bytes_view from) const;
 
   /// False: the directory is new.
   [[nodiscard]] bool known() const noexcept { return known_; }

@@ -128,8 +128,9 @@ class storage {
   static void refuse_ahead(const folder& copy, const copy_end& theirs, std::uint64_t ours);
   static void refuse_other_history(const folder& copy, const copy_end& theirs, const history& ours);
   struct rest_of_segment;
-  std::optional<rest_of_segment> rest_after(const std::string& segment, const copy_end& end,
+  std::optional<rest_of_segment> rest_after(std::uint64_t first, const copy_end& end,
                                             const folder& copy);
+  [[nodiscard]] rest_of_segment whole_segment(std::uint64_t first);
   /// The directory has a log which goes on where each copy ends.
   [[nodiscard]] bool logged() const noexcept { return log_ != nullptr || options_.read_only; }
   std::uint64_t copy_rest(const rest_of_segment& rest, folder& to);

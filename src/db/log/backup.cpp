@@ -59,6 +59,25 @@ constexpr const char* cannot_be_told =
     "nothing can tell whether the copy has changes that the database does not have. Use another "
     "directory";
 
+/// Passes over the records of a segment that follow where the log ends, up to the one with the
+/// number `last` or to the last one there is, which zeros may follow. Where the log ends then.
+log_end pass_records(file_stream& from, log_end end, std::uint64_t last,
+                     const std::filesystem::path& segment) {
+  while (end.sequence != last && from.left() != 0) {
+    record_header h;
+    const char* why = next_record(from, h);
+    if (why == nullptr) why = follows(h, end);
+    if (why != nullptr) {
+      if (only_zeros(from.look(from.left()))) break;
+      throw storage_error(segment, from.at(), why);
+    }
+    end.sequence = h.sequence;
+    end.chain = h.crc;
+    from.pass(record_header::bytes + h.length);
+  }
+  return end;
+}
+
 /// Marks a directory that a copy is written into. If that comes to nothing, and nothing was there
 /// before, nothing is left there: what is the last to be written may be what the disk has no room
 /// for.
@@ -102,48 +121,32 @@ class unfinished_copy {
 copy_end storage::end_of_backup(folder& copy, const folder_content& has) const {
   copy_end end;
   read_buffers buffers;
-  std::string name;
-  const auto refuse = [&](std::uint64_t at, const char* why) {
-    throw storage_error(copy.path_of(name), at, why);
-  };
-  const auto begin = [&](file_kind kind, std::uint64_t sequence, file_stream& from) {
-    file_header header;
-    if (const char* const why = read_header(kind, from.look(file_header::bytes), header)) {
-      refuse(0, why);
-    }
-    if (header.id != folder_.id()) refuse(0, "it belongs to another database");
-    if (header.sequence != sequence) refuse(0, "its name is not that of its content");
-    from.pass(file_header::bytes);
-    return header;
-  };
   if (!has.checkpoints.empty()) {
-    name = file_name(file_kind::checkpoint, has.checkpoints.back());
-    const auto file = copy.open(name, file_mode::read);
+    const std::uint64_t newest = has.checkpoints.back();
+    const auto file = copy.open(file_name(file_kind::checkpoint, newest), file_mode::read);
     file_stream from(buffers, *file);
-    const file_header header = begin(file_kind::checkpoint, has.checkpoints.back(), from);
+    const file_header header =
+        copy.own_header(file_kind::checkpoint, newest, from.look(file_header::bytes));
     end = {header.epoch, header.sequence, header.chain, header.origin};
   }
   const auto first = std::lower_bound(has.segments.begin(), has.segments.end(), end.sequence + 1);
   if (first != has.segments.end() && *first != end.sequence + 1) {
-    name = file_name(file_kind::log, end.sequence + 1);
-    refuse(storage_error::nowhere, "this part of the log is missing");
+    throw storage_error(copy.path_of(file_name(file_kind::log, end.sequence + 1)),
+                        storage_error::nowhere, "this part of the log is missing");
   }
   if (first == has.segments.end()) return end;
-  name = file_name(file_kind::log, has.segments.back());
+  const std::string name = file_name(file_kind::log, has.segments.back());
   const auto file = copy.open(name, file_mode::read);
   file_stream from(buffers, *file);
-  const file_header header = begin(file_kind::log, has.segments.back(), from);
-  end = {std::max(end.epoch, header.epoch), header.sequence - 1, header.chain, 0};
-  while (from.left() != 0) {
-    record_header h;
-    if (const char* const why = next_record(from, h)) {
-      if (only_zeros(from.look(from.left()))) break;
-      refuse(from.at(), why);
-    }
-    end = {end.epoch, h.sequence, h.crc, header.origin};
-    from.pass(record_header::bytes + h.length);
-  }
-  return end;
+  const file_header header =
+      copy.own_header(file_kind::log, has.segments.back(), from.look(file_header::bytes));
+  from.pass(file_header::bytes);
+  const log_end before{header.epoch, header.sequence - 1, header.chain};
+  const log_end last = pass_records(from, before, recovery::whole_log, copy.path_of(name));
+  return {.epoch = std::max(end.epoch, last.epoch),
+          .sequence = last.sequence,
+          .chain = last.chain,
+          .origin = last.sequence == before.sequence ? 0 : header.origin};
 }
 
 /// Of a segment, as one that begins with one of its records.
@@ -154,33 +157,22 @@ struct storage::rest_of_segment {
   std::array<std::byte, file_header::bytes> header{};
 };
 
-/// What follows the copy's end in a segment which begins there or before; nothing: it does not lead
-/// on from there. Throws if what is there in its place is another change than that of the copy.
-std::optional<storage::rest_of_segment> storage::rest_after(const std::string& segment,
+/// What follows the copy's end in the segment that begins with this record, there or before;
+/// nothing: it does not lead on from there. Throws if what is there in its place is another change
+/// than that of the copy.
+std::optional<storage::rest_of_segment> storage::rest_after(std::uint64_t first,
                                                             const copy_end& end,
                                                             const folder& copy) {
   read_buffers buffers;
+  const std::string segment = file_name(file_kind::log, first);
   const auto file = folder_.open(segment, file_mode::read);
   file_stream from(buffers, *file);
-  file_header header;
-  if (const char* const why = read_header(file_kind::log, from.look(file_header::bytes), header)) {
-    throw storage_error(folder_.path_of(segment), 0, why);
-  }
+  file_header header = folder_.own_header(file_kind::log, first, from.look(file_header::bytes));
   from.pass(file_header::bytes);
-  std::uint64_t at = header.sequence - 1;
-  std::uint32_t chain = header.chain;
-  while (at != end.sequence && from.left() != 0) {
-    record_header h;
-    if (const char* const why = next_record(from, h)) {
-      if (only_zeros(from.look(from.left()))) break;
-      throw storage_error(folder_.path_of(segment), from.at(), why);
-    }
-    at = h.sequence;
-    chain = h.crc;
-    from.pass(record_header::bytes + h.length);
-  }
-  if (at != end.sequence) return std::nullopt;
-  if (chain != end.chain) {
+  const log_end at = pass_records(from, {header.epoch, first - 1, header.chain}, end.sequence,
+                                  folder_.path_of(segment));
+  if (at.sequence != end.sequence) return std::nullopt;
+  if (at.chain != end.chain) {
     throw storage_error(copy.path(), storage_error::nowhere, does_not_fit);
   }
   // An opening that has logged nothing may have given the copy a later epoch, and its folder may
@@ -192,6 +184,14 @@ std::optional<storage::rest_of_segment> storage::rest_after(const std::string& s
                          .at = from.at(),
                          .name = file_name(file_kind::log, header.sequence),
                          .header = write_header(file_kind::log, header)};
+}
+
+storage::rest_of_segment storage::whole_segment(std::uint64_t first) {
+  const std::string name = file_name(file_kind::log, first);
+  rest_of_segment all{.from = name, .at = file_header::bytes, .name = name, .header = {}};
+  const std::size_t got = folder_.open(name, file_mode::read)->read(0, all.header);
+  folder_.own_header(file_kind::log, first, bytes_view(all.header).first(got));
+  return all;
 }
 
 /// Leaves out an end that is torn or empty, which an opening that only reads has left in place.
@@ -244,7 +244,7 @@ bool storage::copy_segments(folder& to, const copy_end& from, backup_report& rep
     // A copy of a log that was being written ends within a segment.
     auto s = std::upper_bound(has.segments.begin(), has.segments.end(), from.sequence + 1);
     if (s == has.segments.begin()) return false;
-    std::optional<rest_of_segment> rest = rest_after(file_name(file_kind::log, *--s), from, to);
+    std::optional<rest_of_segment> rest = rest_after(*--s, from, to);
     if (!rest) return false;
     for (;;) {
       report.bytes += copy_rest(*rest, to);
@@ -252,9 +252,7 @@ bool storage::copy_segments(folder& to, const copy_end& from, backup_report& rep
       // No segment may be there without those before it, whatever order the names come in.
       to.sync();
       if (++s == has.segments.end() || *s > end) break;
-      const std::string name = file_name(file_kind::log, *s);
-      rest = rest_of_segment{.from = name, .at = file_header::bytes, .name = name, .header = {}};
-      folder_.open(name, file_mode::read)->read(0, rest->header);
+      rest = whole_segment(*s);
     }
   }
   report.sequence = end;
@@ -379,11 +377,8 @@ void storage::restore(storage_files& files, const byte_source& from,
   const uncancelled whole;
   byte_block part(1U << 20U);
   std::size_t got = read_all_of(from, std::span(part).first(file_header::bytes), whole);
-  file_header header;
-  if (const char* const why =
-          read_header(file_kind::checkpoint, bytes_view(part).first(got), header)) {
-    throw storage_error("the stream", 0, why);
-  }
+  const file_header header =
+      checked_header(file_kind::checkpoint, bytes_view(part).first(got), "the stream");
   folder mine(files, directory, {.write = true});
   if (mine.known() || mine.look().has_data()) {
     throw storage_error(mine.path(), storage_error::nowhere,

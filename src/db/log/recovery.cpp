@@ -61,6 +61,14 @@ const char* next_record(file_stream& from, record_header& out) {
   return read_record(all, out);
 }
 
+const char* follows(const record_header& h, const log_end& before) noexcept {
+  if (h.chain != before.chain || h.sequence != before.sequence + 1 || h.epoch != before.epoch ||
+      h.durable >= h.sequence) {
+    return "a record does not follow the one before it";
+  }
+  return nullptr;
+}
+
 recovery::recovery(engine& of, folder& where, const options& o, recovery_report& report,
                    std::uint64_t until)
     : engine_(of),
@@ -133,9 +141,8 @@ void recovery::load_checkpoint(std::uint64_t sequence) {
   const std::shared_ptr<storage_file> file = folder_.open(in_folder, file_mode::read);
   std::array<std::byte, file_header::bytes> bytes{};
   const std::size_t got = file->read(0, bytes);
-  const file_header h = checked_header(file_kind::checkpoint, bytes_view(bytes).first(got), name);
-  if (h.id != folder_.id()) refuse(name, 0, "it belongs to another database");
-  if (h.sequence != sequence) refuse(name, 0, "its name is not that of its content");
+  const file_header h =
+      folder_.own_header(file_kind::checkpoint, sequence, bytes_view(bytes).first(got));
   load_blocks(file, name, h, header_checksum(bytes));
   if (!settle()) {  // where that is, is not known: once more, which finds it
     start_anew();
@@ -254,9 +261,8 @@ void recovery::replay(const folder_content& has) {
 
 /// Its header, if it is the next one.
 file_header recovery::begin_segment(file_stream& from, std::uint64_t first) const {
-  const file_header header = checked_header(file_kind::log, from.look(file_header::bytes), name_);
-  if (header.id != folder_.id()) refuse(name_, 0, "it belongs to another database");
-  if (header.sequence != first) refuse(name_, 0, "its name is not that of its content");
+  const file_header header =
+      folder_.own_header(file_kind::log, first, from.look(file_header::bytes));
   if (first != end_.sequence + 1) refuse(name_, 0, "the log before this segment is missing");
   if (header.chain != end_.chain || header.epoch < end_.epoch) {
     refuse(name_, 0, "the segment does not follow the one before it");
@@ -274,12 +280,12 @@ void recovery::replay_segment(std::uint64_t first, bool last, std::uint64_t end)
   const file_header header = begin_segment(from, first);
   many_nans_ = many_nans_ || header.format < first_with_one_nan;
   const std::uint32_t epoch = header.epoch;
-  end_.epoch = std::max(end_.epoch, epoch);
+  end_.epoch = epoch;  // begin_segment(): none is later
   unproven_from_ = from.at();
   while (from.left() != 0 && end_.sequence < end) {
     record_header h;
     const char* why = next_record(from, h);
-    if (why == nullptr) why = follows(h, epoch);
+    if (why == nullptr) why = follows(h, end_);
     if (why != nullptr && last && options_.attach) why = look_again(from, epoch, h, why);
     if (why != nullptr) {
       if (only_zeros(from.look(from.left()))) {
@@ -304,7 +310,7 @@ void recovery::replay_segment(std::uint64_t first, bool last, std::uint64_t end)
   }
   past_.reach(end_.sequence, header.origin);
   if (last && options_.attach) end_early(from);  // it may become longer
-  if (!last && end_.sequence == end && end < until_) look_beyond(from, epoch);
+  if (!last && end_.sequence == end && end < until_) look_beyond(from);
   report_.log_bytes += from.at();
   tell("log", from.at(), from.size());
 }
@@ -322,7 +328,7 @@ const char* recovery::look_again(file_stream& from, std::uint32_t epoch, record_
     const bool torn = !damaged && !only_zeros(rest);
     from.forget();
     const char* now = next_record(from, h);
-    if (now == nullptr) now = follows(h, epoch);
+    if (now == nullptr) now = follows(h, end_);
     if (now == nullptr) return nullptr;
     if (!torn) break;
     if (looks == most_looks) {  // no process is writing it
@@ -339,26 +345,18 @@ const char* recovery::look_again(file_stream& from, std::uint32_t epoch, record_
 /// Behind the last record of a segment that is not the last are zeros, or what the process has
 /// written since it went on with this one. Anything else, seen again and again, is damage, for
 /// which opening refuses the database: so must who only looks at it.
-void recovery::look_beyond(file_stream& from, std::uint32_t epoch) {
+void recovery::look_beyond(file_stream& from) {
   constexpr int most_looks = 50;  // a process may be writing there
   for (int looks = 1;; ++looks) {
     if (only_zeros(from.look(from.left()))) return;
     record_header h;
     const char* why = next_record(from, h);
-    if (why == nullptr) why = follows(h, epoch);
+    if (why == nullptr) why = follows(h, end_);
     if (why == nullptr) return;
     if (looks == most_looks) refuse(name_, from.at(), why);
     from.forget();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-}
-
-const char* recovery::follows(const record_header& h, std::uint32_t epoch) const noexcept {
-  if (h.chain != end_.chain || h.sequence != end_.sequence + 1 || h.epoch != epoch ||
-      h.durable >= h.sequence) {
-    return "a record does not follow the one before it";
-  }
-  return nullptr;
 }
 
 void recovery::apply(const file_stream& from, const record_header& h, bytes_view body) {

@@ -262,6 +262,8 @@ class loading_pool {
 
 /// The next record, whole unless the file ends before; or what is wrong.
 const char* next_record(file_stream& from, record_header& out);
+/// What is wrong if a record does not follow where the log ends before it.
+const char* follows(const record_header& h, const log_end& before) noexcept;
 
 class recovery {
  public:
@@ -296,7 +298,6 @@ class recovery {
   void replay(const folder_content& has);
   void replay_segment(std::uint64_t first, bool last, std::uint64_t end);
   file_header begin_segment(file_stream& from, std::uint64_t first) const;
-  const char* follows(const record_header& h, std::uint32_t epoch) const noexcept;
   void apply(const file_stream& from, const record_header& h, bytes_view body);
   void apply_changes(const file_stream& from, bytes_view body);
   void create_table(const table_spec& spec);
@@ -311,7 +312,7 @@ class recovery {
   void give(std::size_t worker);
   void give_all();
   const char* look_again(file_stream& from, std::uint32_t epoch, record_header& h, const char* why);
-  void look_beyond(file_stream& from, std::uint32_t epoch);
+  void look_beyond(file_stream& from);
   void end_early(const file_stream& from);
   void end_torn(file_stream& from, std::uint32_t epoch, const char* why);
   void fill_indexes();
