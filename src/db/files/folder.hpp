@@ -104,6 +104,10 @@ class folder {
   /// checked_header(), and the number of the database and that in the name. Throws as that does.
   file_header own_header(file_kind kind, std::uint64_t sequence, bytes_view from) const;
 
+  /// Whether both have one SPOLIA, and so are one directory, whatever its path was and is.
+  [[nodiscard]] bool is(const folder& other) const {
+    return locked_->identity() == other.locked_->identity();
+  }
   /// False: the directory is new.
   [[nodiscard]] bool known() const noexcept { return known_; }
   [[nodiscard]] const database_id& id() const noexcept { return id_; }

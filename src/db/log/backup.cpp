@@ -4,7 +4,10 @@
 #include <array>
 #include <cstdint>
 #include <exception>
+#include <filesystem>
 #include <span>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include <spolia/base/unwind.hpp>
@@ -49,6 +52,44 @@ std::size_t read_all_of(const byte_source& from, std::span<std::byte> to,
     done += got;
   }
   return done;
+}
+
+/// Where a path leads, as far as it is there.
+std::filesystem::path leads_to(const std::filesystem::path& path) {
+  std::error_code none;
+  const std::filesystem::path whole = std::filesystem::absolute(path, none);
+  std::filesystem::path known = std::filesystem::weakly_canonical(whole, none);
+  if (none) known = whole.lexically_normal();
+  return known.has_filename() ? known : known.parent_path();  // directory/
+}
+
+/// Where what leads_to() has returned lies in another directory, or is that.
+bool lies_in(std::filesystem::path path, const std::filesystem::path& directory) {
+  std::error_code none;
+  while (path != directory && !std::filesystem::equivalent(path, directory, none)) {
+    std::filesystem::path above = path.parent_path();
+    if (above == path) return false;
+    path = std::move(above);
+  }
+  return true;
+}
+
+[[noreturn]] void refuse_place(const std::filesystem::path& to, const std::string& where) {
+  throw storage_error(to, storage_error::nowhere,
+                      where +
+                          ": a backup goes to a directory that is not that of the database, nor in "
+                          "it, nor above it. Use one beside it, or elsewhere");
+}
+
+/// A copy there would be removed with the database, or copied with it, or be taken for it.
+void refuse_own_place(const std::filesystem::path& ours, const std::filesystem::path& to) {
+  const std::filesystem::path here = leads_to(ours);
+  const std::filesystem::path there = leads_to(to);
+  const bool in = lies_in(there, here);
+  const bool above = lies_in(here, there);
+  if (in && above) refuse_place(to, "this is the directory of the database itself");
+  if (in) refuse_place(to, "it lies in the directory of the database, " + here.string());
+  if (above) refuse_place(to, "the directory of the database lies in it, " + here.string());
 }
 
 constexpr const char* does_not_fit =
@@ -279,7 +320,9 @@ void storage::refuse_other_history(const folder& copy, const copy_end& theirs,
 backup_report storage::backup(const std::filesystem::path& to) {
   const std::lock_guard hold(checkpoint_lock_);
   refuse_partial_copy();
+  refuse_own_place(folder_.path(), to);
   folder theirs(*files_, to, {.write = true, .without_lock = options_.allow_without_lock});
+  if (theirs.is(folder_)) refuse_place(to, "this is the directory of the database itself");
   const folder_content has = theirs.look();
   if (theirs.known() && theirs.id() != folder_.id()) {
     throw storage_error(
@@ -290,8 +333,8 @@ backup_report storage::backup(const std::filesystem::path& to) {
   if (theirs.known() && !has.copy) {
     throw storage_error(
         theirs.path(), storage_error::nowhere,
-        "the directory has the database itself, or a copy that was opened to be changed "
-        "since: a backup goes to a new directory, or to a copy that was not");
+        "the directory has a copy that was opened to be changed since, or that backup() has not "
+        "made: a backup goes to a new directory, or to a copy that was not");
   }
   if (theirs.known() && log_failed()) {
     throw storage_error(theirs.path(), storage_error::nowhere,
