@@ -310,6 +310,40 @@ TEST(backups, a_backup_that_was_not_finished_is_none) {
   }
 }
 
+/// Names that are not durable yet stay in any combination.
+TEST(backups, one_that_the_power_has_ended_is_gone_on_with) {
+  for (std::uint64_t at = 1;; at += steps_apart) {
+    bool done = false;
+    for (std::uint64_t seed = 1; seed <= (sanitized ? 6 : 16); ++seed) {
+      SCOPED_TRACE(std::to_string(at) + ", seed " + std::to_string(seed));
+      const disk files = new_disk();
+      {
+        database base = database::open(place, over(files));
+        table& ledger = make_ledger(base);
+        for (std::int64_t n = 1; n <= 2; ++n) ASSERT_TRUE(write_down(base, ledger, n));
+      }
+      // One that only reads: these files have one list of names, and to begin a log would make it
+      // durable.
+      auto base = std::make_unique<database>(database::open(place, to_read(files)));
+      files->fails_at = files->changes + at;
+      try {
+        base->backup("copy");
+        done = true;
+      } catch (const storage_error&) {
+      }
+      std::mt19937_64 random(seed);
+      const disk left = files->after_power_loss(random);
+      files->fails_at = 0;
+      base.reset();
+      database again = database::open(place, over(left));
+      again.backup("copy");
+      database copy = database::open("copy", over(left));
+      EXPECT_EQ(commits_in(copy), 2);
+    }
+    if (done) break;
+  }
+}
+
 /// A store of two segments, of which the copy has the first commits of the first.
 struct store_and_copy {
   store_and_copy() {

@@ -127,6 +127,8 @@ class unfinished_copy {
   explicit unfinished_copy(folder& of) : of_(of), made_(!of.has(copy_marker)) {
     try {
       of.open(copy_marker, file_mode::write)->sync();
+      // Else a loss of power could leave data without it, which the next backup would refuse.
+      of.sync();
     } catch (...) {
       take_back();
       throw;
