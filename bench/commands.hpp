@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdint>
 #include <memory>
 
 namespace bench {
@@ -25,6 +26,14 @@ void add_command(CLI::App& app, const char* name, const char* help,
     }
     run(*chosen);
   });
+}
+
+/// --order, of those that measure several in turn: in_order.
+inline void add_order(CLI::App& app, std::uint32_t& to) {
+  app.add_option("--order", to,
+                 "in which order is measured in turn: each number has another one, 0 that of the "
+                 "names")
+      ->capture_default_str();
 }
 
 void add_announcements(CLI::App&);

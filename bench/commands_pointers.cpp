@@ -44,6 +44,7 @@ void describe(CLI::App& app, choice& o) {
   app.add_option("--seconds", o.seconds, "length of a trial")->capture_default_str();
   app.add_option("--trials", o.trials, "of each pointer; the pointers take turns")
       ->capture_default_str();
+  add_order(app, o.order);
   app.add_flag("--paper-size", o.paper_size,
                "as large as in the paper, where nothing else is given: 32 threads, and the keys "
                "that it has for the test");

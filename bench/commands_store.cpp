@@ -103,6 +103,7 @@ void describe(CLI::App& app, ycsb_options& o) {
   app.add_option("--transactions", o.transactions, "of each thread, instead of a time");
   app.add_option("--trials", o.trials, "trials of each storage and engine, which take turns")
       ->capture_default_str();
+  add_order(app, o.order);
   app.add_option("--seed", o.seed, "of keys")->capture_default_str();
   app.add_option("--json", o.json, "append records here; -: standard output")
       ->capture_default_str();
@@ -149,6 +150,7 @@ void describe(CLI::App& app, tpcc_options& o) {
                "customers, 28 threads with a warehouse each");
   app.add_option("--transactions", o.transactions, "of each thread, instead of a time");
   app.add_option("--trials", o.trials, "trials of each storage")->capture_default_str();
+  add_order(app, o.order);
   app.add_option("--seed", o.seed, "of rows and inputs")->capture_default_str();
   app.add_flag("--delivery-hint", o.delivery_hint,
                "Delivery begins its search where the last one of the district has ended, not at "
@@ -239,6 +241,7 @@ void describe(CLI::App& app, held_options& o) {
       ->capture_default_str();
   app.add_option("--seconds", o.seconds, "length of the measured part")->capture_default_str();
   app.add_option("--trials", o.trials, "trials of each, which take turns")->capture_default_str();
+  add_order(app, o.order);
   app.add_option("--seed", o.seed, "of keys")->capture_default_str();
   app.add_flag(
       "--spoil", o.spoil,
@@ -271,6 +274,7 @@ void describe(CLI::App& app, reports_options& o) {
       ->capture_default_str();
   app.add_option("--parts", o.parts, "of --load, that are told one by one")->capture_default_str();
   app.add_option("--trials", o.trials, "trials of each, which take turns")->capture_default_str();
+  add_order(app, o.order);
   app.add_option("--seed", o.seed, "of rows")->capture_default_str();
   app.add_flag(
       "--spoil", o.spoil,

@@ -117,6 +117,7 @@ void describe(CLI::App& app, snapshot_options& o) {
       ->delimiter(',')
       ->capture_default_str();
   describe_work(app, o);
+  add_order(app, o.order);
   app.add_option("--readers", o.readers, "more threads, that make read transactions only")
       ->capture_default_str();
   app.add_option("--small-readers", o.small_readers,

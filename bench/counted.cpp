@@ -328,6 +328,15 @@ nlohmann::json record_of(const counted_options& o, const std::string& pointer,
                      results);
 }
 
+/// Of those that have the test.
+std::vector<const counted_pointer*> chosen(const counted_options& o) {
+  std::vector<const counted_pointer*> some;
+  for (const counted_pointer& p : counted_pointers()) {
+    if (wanted(o, p) && test_of(p, o.test) != nullptr) some.push_back(&p);
+  }
+  return in_order(some, o.order);
+}
+
 }  // namespace
 
 void measure_counted(const counted_options& given,
@@ -335,17 +344,15 @@ void measure_counted(const counted_options& given,
   counted_options o = given;
   check(o);
   if (o.paper_size && !o.given.contains("--threads")) o.threads = {32};
-  for (const std::uint32_t threads : o.threads) {
+  for (const std::uint32_t threads : in_order(o.threads, o.order)) {
     if (o.paper_size && !o.given.contains("--keys")) o.keys = paper_keys(o.test, threads);
     for (std::uint32_t trial = 0; trial < o.trials; ++trial) {
-      for (const counted_pointer& p : counted_pointers()) {
-        const auto* const test = test_of(p, o.test);
-        if (!wanted(o, p) || test == nullptr) continue;
-        const counted_result r = (*test)(o, threads);
+      for (const counted_pointer* const p : chosen(o)) {
+        const counted_result r = (*test_of(*p, o.test))(o, threads);
         spolia::counted::drain();
         // Each trial begins with new memory: raw pointers, which free nothing, do so anyway.
         spolia::counted::trim();
-        write(record_of(o, p.name, threads, trial, r));
+        write(record_of(o, p->name, threads, trial, r));
       }
     }
   }

@@ -23,6 +23,7 @@ struct counted_options {
   std::string strings = "/usr/share/dict/polish";  ///< of strings and mixed: one a line
   double seconds = 0.2;
   std::uint32_t trials = 3;
+  std::uint32_t order = 0;  ///< in which what is measured in turn comes: in_order
   bool paper_size = false;  ///< keys and threads as the paper has them, unless they are given
 };
 

@@ -454,14 +454,16 @@ class trial {
 
 /// In the order in which they are run: those that differ in what is held alone come together.
 std::vector<setting> settings_of(const held_options& o) {
-  const auto storages = o.versions.empty() ? version_storage_names() : o.versions;
+  const auto storages =
+      in_order(o.versions.empty() ? version_storage_names() : o.versions, o.order);
+  const auto holds = in_order(o.holds, o.order);
   std::vector<setting> all;
   for (std::uint32_t n = 0; n < o.trials; ++n) {
-    for (const std::string& w : o.workloads) {
-      for (const std::string& i : o.indexes) {
-        for (const std::string& d : o.durability) {
+    for (const std::string& w : in_order(o.workloads, o.order)) {
+      for (const std::string& i : in_order(o.indexes, o.order)) {
+        for (const std::string& d : in_order(o.durability, o.order)) {
           for (const std::string& v : storages) {
-            for (const std::uint32_t hold : o.holds) all.push_back({w, i, d, v, hold, n});
+            for (const std::uint32_t hold : holds) all.push_back({w, i, d, v, hold, n});
           }
         }
       }

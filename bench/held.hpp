@@ -34,6 +34,7 @@ struct held_options {
   std::uint32_t age = 10;     ///< updates a row before the measured part of `report`
   double seconds = 1;
   std::uint32_t trials = 1;
+  std::uint32_t order = 0;  ///< in which what is measured in turn comes: in_order
   std::uint64_t seed = 1;
   bool spoil = false;  ///< change what a reader has seen: the check has to find it
   std::string json = "-";

@@ -4,12 +4,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace bench {
 
@@ -53,6 +56,17 @@ inline double warm_up_of(const std::optional<double>& asked, bool by_time, const
   const double seconds = asked.value_or(by_time ? usual_warm_up : 0);
   within("warm-up", seconds, 0.0, 86400.0);
   return seconds;
+}
+
+/// What is measured in turn, in the order of that number. 0: as it stands. Odd ones go backwards,
+/// and after each two another one begins: two go AB, BA, BA, AB. With one order for all runs, a
+/// machine that gets slower during each of them is slower for the same ones each time.
+template <class T>
+std::vector<T> in_order(std::vector<T> all, std::uint32_t order) {
+  if (all.empty()) return all;
+  std::ranges::rotate(all, all.begin() + static_cast<std::ptrdiff_t>(order / 2 % all.size()));
+  if (order % 2 == 1) std::ranges::reverse(all);
+  return all;
 }
 
 struct set_options {

@@ -13,7 +13,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "counted.hpp"
 #include "machine.hpp"
+#include "rlu.hpp"
 #include "store.hpp"
 #include "ycsb.hpp"
 
@@ -191,7 +193,11 @@ nlohmann::json listing() {
                         {"combinations", combinations},
                         {"rivals", rival_listing()},
                         {"version_storages", version_storage_names()},
-                        {"engines", ycsb_engine_names()}};
+                        {"engines", ycsb_engine_names()},
+                        {"pointers", nlohmann::json::array()},
+                        {"rlu_ways", nlohmann::json::object()}};
+  for (const counted_pointer& p : counted_pointers()) out["pointers"].push_back(p.name);
+  for (const rlu_way& w : all_rlu_ways()) out["rlu_ways"][w.structure].push_back(w.sync);
   for (const auto& [name, there] : structures) out["structures"].push_back(name);
   for (const auto& [name, there] : releases) out["releases"].push_back(name);
   return out;

@@ -258,7 +258,8 @@ void check(const reports_options& o) {
 }
 
 void run_reports(const reports_options& o, const std::function<void(const nlohmann::json&)>& take) {
-  const auto storages = o.versions.empty() ? version_storage_names() : o.versions;
+  const auto storages =
+      in_order(o.versions.empty() ? version_storage_names() : o.versions, o.order);
   for (std::uint32_t n = 0; n < o.trials; ++n) {
     for (const std::string& versions : storages) {
       take(in_own_process([&] { return trial(o, versions, n).run(); }));

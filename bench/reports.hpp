@@ -25,6 +25,7 @@ struct reports_options {
   double load = 0;           ///< seconds of reports beside transactions
   std::uint32_t parts = 10;  ///< of `load`, that are told one by one
   std::uint32_t trials = 1;
+  std::uint32_t order = 0;  ///< in which what is measured in turn comes: in_order
   std::uint64_t seed = 1;
   bool spoil = false;  ///< expect something wrong at the old snapshot, to try the check
   std::string json = "-";

@@ -325,7 +325,9 @@ bool add_snapshot_rival(const snapshot_contender& c) {
 void measure_snapshots(const snapshot_options& o,
                        const std::function<void(const nlohmann::json&)>& write) {
   for (std::uint32_t trial = 0; trial < o.trials; ++trial) {
-    for (const snapshot_contender& c : chosen(o)) write(record_of(o, c, trial, c.run(o, trial)));
+    for (const snapshot_contender& c : in_order(chosen(o), o.order)) {
+      write(record_of(o, c, trial, c.run(o, trial)));
+    }
   }
 }
 

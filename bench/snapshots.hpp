@@ -39,6 +39,7 @@ struct snapshot_options {
   std::uint64_t updates = 0;      ///< successful ones to make in all, instead of a time; 0: by time
   std::uint32_t still_every = 0;  ///< ms of work between two accounts of versions; 0: none
   std::uint32_t trials = 1;
+  std::uint32_t order = 0;  ///< in which what is measured in turn comes: in_order
   std::uint64_t seed = 1;
   std::string json = "-";
 };

@@ -304,10 +304,11 @@ void settle(tpcc_options& o) {
 }
 
 void run_tpcc(const tpcc_options& o, const std::function<void(const nlohmann::json&)>& take) {
-  const auto storages = versions_or_all(o.versions);
+  const auto storages = in_order(versions_or_all(o.versions), o.order);
+  const auto indexes = in_order(o.indexes, o.order);
   for (std::uint32_t n = 0; n < o.trials; ++n) {
     for (const std::string& v : storages) {
-      for (const std::string& i : o.indexes) take(trial(o, v, i, n).run());
+      for (const std::string& i : indexes) take(trial(o, v, i, n).run());
     }
   }
 }

@@ -566,17 +566,20 @@ void settle(ycsb_options& o) {
 
 void run_ycsb(const ycsb_options& o, const std::function<void(const nlohmann::json&)>& take) {
   const plan p(o);
-  const auto storages = versions_or_all(o.versions);
+  const auto storages = in_order(versions_or_all(o.versions), o.order);
+  const auto engines = in_order(o.engines, o.order);
+  const auto indexes = in_order(o.indexes, o.order);
+  const auto levels = in_order(o.durability, o.order);
   for (std::uint32_t n = 0; n < o.trials; ++n) {
-    for (const std::string& name : o.engines) {
+    for (const std::string& name : engines) {
       const ycsb_choice& engine = engine_of(name);
-      for (const std::string& d : o.durability) {
+      for (const std::string& d : levels) {
         if (name != "spolia") {
           take(trial(p, engine, "", "", d, n).run());
           continue;
         }
         for (const std::string& v : storages) {
-          for (const std::string& i : o.indexes) take(trial(p, engine, v, i, d, n).run());
+          for (const std::string& i : indexes) take(trial(p, engine, v, i, d, n).run());
         }
       }
     }

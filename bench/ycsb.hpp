@@ -48,6 +48,7 @@ struct ycsb_options {
   bool paper_size = false;         ///< rows and threads as the paper has them, unless given
   std::uint64_t transactions = 0;  ///< of each thread, instead of a time
   std::uint32_t trials = 1;
+  std::uint32_t order = 0;  ///< in which what is measured in turn comes: in_order
   std::uint64_t seed = 1;
   std::string json = "-";
 };

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every record of every command names its conditions: those that all have in common, and each option
-# of its --help but those that say where records go or try a check; with the value that was given.
+# of its --help but those that say where records go or in which order, or try a check; with the value
+# that was given.
 
 set(common revision compiler flags allocator machine threads seconds warm_up_s)
-set(no_conditions help json spoil markdown)
+set(no_conditions help json order spoil markdown)
 # Where a condition has not the name of its option.
 set(named "warm-up=warm_up_s" "sets:batch=bag" "sets:trace=traced" "snapshots:updates=updates_asked"
           "rlu:segment=segment_bytes" "rlu:low=low_watermark" "rlu:high=high_watermark"

@@ -3,6 +3,7 @@
 
 include("${CMAKE_CURRENT_LIST_DIR}/patience.cmake")
 execute_process(COMMAND "${BENCH}" rlu --help OUTPUT_VARIABLE help)
+execute_process(COMMAND "${BENCH}" list --json - OUTPUT_VARIABLE listing)
 set(rivals)
 if(help MATCHES "kyotocabinet")
   set(rivals cache:kyotocabinet)
@@ -15,6 +16,10 @@ foreach(cell IN ITEMS list:mvrlu list:mvrlu-hardware list:rlu list:rlu-deferred 
   string(REPLACE ":" ";" cell "${cell}")
   list(GET cell 0 structure)
   list(GET cell 1 sync)
+  string(JSON ways GET "${listing}" rlu_ways ${structure})
+  if(NOT ways MATCHES "\"${sync}\"")
+    message(FATAL_ERROR "list --json has no ${sync} of the ${structure}: ${ways}")
+  endif()
   foreach(seconds IN ITEMS 0.05 ${patience})
     execute_process(COMMAND "${BENCH}" rlu --structure ${structure} --sync ${sync} --keys 200
                             --seconds ${seconds} --check --json -
