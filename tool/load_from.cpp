@@ -121,8 +121,12 @@ void load_job::prepare(db::database& base, load_notes& notes) const {
   std::vector<std::string> missing;
   for (const dumped_table& t : tables_) {
     const db::table* const there = base.try_find_table(t.spec.name);
-    if (there != nullptr && !same(there->spec(), t.spec)) {
-      throw failure("table " + t.spec.name + " exists with other columns or indexes");
+    if (there != nullptr) {
+      const std::string differs = db::difference(there->spec(), t.spec);
+      if (!differs.empty()) {
+        throw failure(
+            fmt::format("table {} exists with other columns or indexes: {}", t.spec.name, differs));
+      }
     }
     if (there == nullptr) missing.push_back(t.spec.name);
   }

@@ -260,9 +260,6 @@ std::vector<dumped_table> parse_schema(std::string_view text, const std::string&
   }
 }
 
-bool same(const db::table_spec& a, const db::table_spec& b) {
-  return table_json({.spec = a, .file = {}, .rows = {}, .bytes = {}}) ==
-         table_json({.spec = b, .file = {}, .rows = {}, .bytes = {}});
-}
+bool same(const db::table_spec& a, const db::table_spec& b) { return db::difference(a, b).empty(); }
 
 }  // namespace tool

@@ -32,7 +32,8 @@ std::string schema_text(const std::vector<dumped_table>& tables);
 /// member that is not known.
 std::vector<dumped_table> parse_schema(std::string_view text, const std::string& where);
 
-/// Whether a table made from one would be as a table made from the other.
+/// Whether a table made from one would be as a table made from the other. The order of indexes does
+/// not count.
 bool same(const db::table_spec& a, const db::table_spec& b);
 
 }  // namespace tool

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "progress.hpp"
@@ -83,6 +84,21 @@ TEST(tool_formats, a_schema_says_the_kind_of_an_index) {
   EXPECT_EQ(read[0].spec.indexes.at(0).kind, db::index_kind::hash);
   db::table_spec other = spec;
   other.indexes[0].kind = db::index_kind::ordered;
+  EXPECT_FALSE(tool::same(other, spec));
+}
+
+/// One that was made later, as by create_index(), comes last.
+TEST(tool_formats, the_order_of_indexes_does_not_count) {
+  const db::table_spec spec{
+      .name = "t",
+      .columns = {{"id", db::int64, db::primary_key}, {"a", db::int64}},
+      .indexes = {{.name = "x", .columns = {"a"}}, {.name = "y", .columns = {"a", "id"}}}};
+  db::table_spec other = spec;
+  std::swap(other.indexes[0], other.indexes[1]);
+  EXPECT_TRUE(tool::same(other, spec));
+  other.indexes[0].name = "z";
+  EXPECT_FALSE(tool::same(other, spec));
+  std::swap(other.columns[0], other.columns[1]);
   EXPECT_FALSE(tool::same(other, spec));
 }
 
