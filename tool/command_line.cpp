@@ -224,16 +224,17 @@ void add_salvage(CLI::App& app, std::function<void()>& run) {
 void add_top(CLI::App& app, std::function<void()>& run) {
   command<top_request> c(app, "top", "shows what a running program does with its store");
   c.store(c.request->store);
-  c.app.add_option("--interval", c.line->interval, "seconds between two looks; the default is 1")
+  c.app
+      .add_option("--interval", c.line->interval, "seconds between two readings; the default is 1")
       ->check(CLI::Range(0.01, 86400.0))
       ->check([](const std::string& word) {  // which is in every range
         const auto number = to_float64(word);
         return std::string(number && std::isnan(*number) ? "not a number" : "");
       });
-  c.app.add_option("--times", c.request->times, "looks; 0: until stopped")
+  c.app.add_option("--times", c.request->times, "how many readings; 0: until stopped")
       ->check(count_range())
       ->capture_default_str();
-  c.app.add_flag("--json", c.request->json, "a line of JSON for each look");
+  c.app.add_flag("--json", c.request->json, "a line of JSON for each reading");
   c.does(run, run_top);
 }
 

@@ -30,5 +30,5 @@ complete -c spolia -n '__spolia_of load' -l all-or-nothing -d 'undo it if not al
 complete -c spolia -n '__spolia_of load' -l start-over -d 'forget how far an earlier load was'
 complete -c spolia -n '__spolia_of load' -l durability -x -a 'none async sync' -d 'while it is loaded'
 complete -c spolia -n '__spolia_of salvage' -l dry-run -d 'make nothing'
-complete -c spolia -n '__spolia_of top' -l interval -x -d 'seconds between two looks'
-complete -c spolia -n '__spolia_of top' -l times -x -d 'looks'
+complete -c spolia -n '__spolia_of top' -l interval -x -d 'seconds between two readings'
+complete -c spolia -n '__spolia_of top' -l times -x -d 'how many readings'
