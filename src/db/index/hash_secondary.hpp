@@ -15,7 +15,7 @@
 //              copying of a set, while which changes of keys with that lock wait; amortized
 //              constant.
 // Progress:    scans are wait-free but for sets that are replaced between two ranges.
-// Memory:      for each key about 120 bytes and the key, and 16 to 32 in the hash table; for each
+// Memory:      for each key about 120 bytes and the key, and 22 to 42 in the hash table; for each
 //              further row of the key 32 to 96 bytes, a few more while rows go.
 // Why a scan finds what is there: a place goes from empty to a slot, and then between slots and
 //   gaps; never back to empty. So a walk from a slot's home to the first empty place meets it, if
