@@ -346,11 +346,13 @@ class SPOLIA_EXPORT database {
 
   /// Waits until all that was committed before is durable. Also right for what a reader has seen; a
   /// transaction can ask for that with transaction_options::durable_reads. storage_failed: the log
-  /// has failed, or its directory does not have it any more, which is looked at each time.
+  /// has failed, or its directory does not have it any more, which is looked at each time. Throws
+  /// std::invalid_argument out of a layer of files that the log writes through.
   status sync();
   /// Writes all rows as of now into a file, while all other threads go on; then removes the log
-  /// that is not needed any more. Throws std::invalid_argument also out of on_slow_reader, out of a
-  /// sink of backup() and out of a layer of files; so does backup().
+  /// that is not needed any more. Throws std::invalid_argument also if the database was opened to
+  /// be read; and, as backup() does, out of on_slow_reader, out of a sink of backup() and out of a
+  /// layer of files.
   checkpoint_report checkpoint(checkpoint_pace how = checkpoint_pace::shared);
   /// After a write or a sync of the log has failed (stats().log.failed): writes all that memory
   /// shows into a checkpoint, begins another segment of the log, and lets commits go on when both
