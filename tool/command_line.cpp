@@ -86,7 +86,7 @@ class command {
   void looks_at_store(std::filesystem::path& to) {
     store(to);
     app.add_option("--nice", line->nice,
-                   "step back behind the store's program where processors are few: 0 to 19")
+                   "how far to lower the priority, so that the store's program goes first: 0 to 19")
         ->check(CLI::Range(0, 19))
         ->capture_default_str();
   }
@@ -103,13 +103,14 @@ void add_info(CLI::App& app, std::function<void()>& run) {
   command<info_request> c(app, "info", "what is in a store: tables, rows, log");
   c.looks_at_store(c.request->store);
   c.app.add_flag("--hash", c.request->hash,
-                 "a sum over each table's rows: the same for the same rows");
+                 "a hash of each table's rows: the same for the same rows in any order");
   c.app.add_flag("--json", c.request->json, "one line of JSON");
   c.does(run, run_info);
 }
 
 void add_check(CLI::App& app, std::function<void()>& run) {
-  command<check_request> c(app, "check", "reads all of a store, and compares sums and indexes");
+  command<check_request> c(app, "check",
+                           "reads all of a store, and compares checksums and indexes");
   c.looks_at_store(c.request->store);
   c.does(run, run_check);
 }
@@ -185,7 +186,7 @@ void add_load(CLI::App& app, std::function<void()>& run) {
   c.app.add_flag("--resume", c.request->resume,
                  "go on after the rows that an earlier load --resume of the same input has loaded");
   c.app.add_flag("--all-or-nothing", c.request->undo,
-                 "what was loaded goes again if not all can be, or when the next load begins");
+                 "undo the load unless all of it succeeds; after a kill, the next load does so");
   c.app.add_flag("--start-over", c.request->request.start_over,
                  "with these two: forget how far an earlier load --resume was; its rows stay");
   c.app.add_option("--durability", c.line->durability,
