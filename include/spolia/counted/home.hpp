@@ -235,8 +235,9 @@ namespace counted {
 using detail::collector_counts;
 
 /// Ends every object that only deferred units keep alive. True if nothing waits any more; false if
-/// pins or another thread's work hold something up. Runs destructors. May be called anywhere; does
-/// nothing in a destructor that the collector runs.
+/// pins or another thread's work hold something up, or if there is no memory for a thread's first
+/// call. Runs destructors. May be called anywhere; does nothing in a destructor that the collector
+/// runs.
 inline bool drain() noexcept {
 #if defined(SPOLIA_MODEL)
   return detail::scenario_collector->drain(detail::here());
