@@ -92,7 +92,11 @@ void run_check(const check_request& r, const common& c) {
     for (const auto& i : t->spec().indexes) check_index(now, *t, i, count, bar);
     rows += count;
   }
-  if (!found.notes.empty()) throw failure(fmt::format("{}", fmt::join(found.notes, "; ")));
+  if (!found.notes.empty()) {
+    const std::string notes = fmt::format("{}", fmt::join(found.notes, "; "));
+    if (notes_say_nothing(found.notes)) throw could_not_look(notes);
+    throw failure(notes);
+  }
   if (found.cut_bytes != 0) {
     throw torn_end(fmt::format(
         "{}: a torn end, and good before it: {} bytes at {} are no whole record ({}), as a "

@@ -118,6 +118,9 @@ auto of_stream(F&& f, const std::uint64_t& read) {
     return f();
   } catch (const db::storage_error& e) {
     if (e.reason() || e.offset() == db::storage_error::nowhere) throw;
+    if (says_nothing(e)) {
+      throw could_not_look(fmt::format("standard input at {}: {}", e.offset(), e.problem()));
+    }
     if (read == 0) {
       throw failure(
           "standard input is empty: it should have a copy, as spolia backup STORE - writes it");
@@ -152,6 +155,7 @@ void check_copy(const copy_request& r, const common& c) {
   try {
     open_made(r.to, c.chosen.store, c.show);
   } catch (const db::storage_error& e) {
+    if (says_nothing(e)) throw;
     throw failure(plain(e) +
                   "; the copy is damaged, and its older part was before: make a new one, in "
                   "another folder");

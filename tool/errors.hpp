@@ -34,16 +34,37 @@ class torn_end : public failure {
   using failure::failure;
 };
 
-/// The system has not let this process do it, or has not had the means; or files are of a format
-/// that this version does not know. That says nothing about the store: exit code 5.
+/// The system has not let this process do it, or has not had the means, or the medium has not
+/// answered; or files are of a format that this version does not know. That says nothing about the
+/// store: exit code 5.
 class could_not_look : public failure {
  public:
   using failure::failure;
 };
-/// Rights, memory, descriptors.
+/// Rights, memory, descriptors; and a medium that does not answer, or the way to it. What a file
+/// system has found wrong with itself is no answer either.
 inline bool is_denied(int reason) noexcept {
-  return reason == EACCES || reason == EPERM || reason == ENOMEM || reason == EMFILE ||
-         reason == ENFILE;
+  switch (reason) {
+    case EACCES:
+    case EPERM:
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE:
+    case EIO:
+    case ENXIO:
+    case ENODEV:
+    case ESTALE:
+    case ETIMEDOUT:
+    case EBADMSG:
+#if defined(__linux__)
+    case EUCLEAN:
+    case EREMOTEIO:
+    case ENOMEDIUM:
+#endif
+      return true;
+    default:
+      return false;
+  }
 }
 
 /// The input is not what it should be, at this place.

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <new>
 
@@ -100,6 +101,8 @@ int main(int argc, char** argv) {
     return fail("out of memory", 5);
   } catch (const db::storage_error& e) {
     return fail(plain(e), says_nothing(e) ? 5 : 1);
+  } catch (const std::filesystem::filesystem_error& e) {
+    return fail(plain(e), is_denied(e.code().value()) ? 5 : 1);
   } catch (const std::exception& e) {
     return fail(plain(e), 1);
   }

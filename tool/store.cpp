@@ -8,6 +8,7 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "errors.hpp"
 #include "text.hpp"
@@ -66,8 +67,11 @@ bool has_data(const fs::path& directory) {
     return false;
   }
   if (why) fail_to_look(directory, why);
-  return std::any_of(begin(all), end(all),
-                     [](const auto& one) { return one.path().extension() == ".spl"; });
+  for (fs::directory_iterator one = all; one != fs::directory_iterator(); one.increment(why)) {
+    if (one->path().extension() == ".spl") return true;
+  }
+  if (why) fail_to_look(directory, why);  // which has ended it
+  return false;
 }
 
 }  // namespace
@@ -79,20 +83,54 @@ bool says_nothing(const db::storage_error& e) {
          e.problem().find(": try again") != std::string::npos;
 }
 
+bool notes_say_nothing(const std::vector<std::string>& notes) {
+  constexpr int most_reasons = 200;  // of any system
+  return std::all_of(notes.begin(), notes.end(), [](const std::string& note) {
+    for (int reason = 1; reason < most_reasons; ++reason) {
+      if (is_denied(reason) && note.ends_with(": " + std::system_category().message(reason))) {
+        return true;
+      }
+    }
+    return false;
+  });
+}
+
 void refuse_no_store(const fs::path& directory) {
   if (directory.empty()) throw usage_error("a store needs a name: '' is not the folder of one");
   throw usage_error(directory.string() + " is not the folder of a store");
 }
 
-void refuse_within(const fs::path& store, const fs::path& to) {
+namespace {
+
+/// Where a path leads, as far as it is there.
+fs::path leads_to(const fs::path& path) {
   std::error_code ignored;
-  fs::path above = fs::weakly_canonical(fs::absolute(to, ignored), ignored);
-  if (!above.has_filename()) above = above.parent_path();  // folder/
-  while (above != above.parent_path()) {
-    above = above.parent_path();
-    if (!fs::equivalent(above, store, ignored)) continue;
-    throw usage_error(to.string() + " is in the folder of the store; choose another place");
+  const fs::path known = fs::weakly_canonical(fs::absolute(path, ignored), ignored);
+  return known.has_filename() ? known : known.parent_path();  // folder/
+}
+
+bool lies_in(fs::path path, const fs::path& folder) {
+  std::error_code ignored;
+  while (path != folder && !fs::equivalent(path, folder, ignored)) {
+    if (path == path.parent_path()) return false;
+    path = path.parent_path();
   }
+  return true;
+}
+
+}  // namespace
+
+// As database::backup() does, before the store is opened.
+void refuse_within(const fs::path& store, const fs::path& to) {
+  const fs::path here = leads_to(store);
+  const fs::path there = leads_to(to);
+  const bool in = lies_in(there, here);
+  const bool above = lies_in(here, there);
+  if (!in && !above) return;
+  const char* const how = !above ? "is in the folder of the store"
+                          : !in  ? "has the folder of the store in it"
+                                 : "is the folder of the store";
+  throw usage_error(fmt::format("{} {}; choose another place", to.string(), how));
 }
 
 bool is_folder(const fs::path& path) {

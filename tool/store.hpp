@@ -3,6 +3,8 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include <spolia/db.hpp>
 
@@ -29,10 +31,12 @@ db::database open_to_write(const std::filesystem::path& directory, db::options o
 /// Whether an error says nothing about what is in the files: this process may not read them, or has
 /// not the means; or they are of a format that it does not know.
 bool says_nothing(const db::storage_error& e);
+/// The same of what an opening has noted, which is only there as words.
+bool notes_say_nothing(const std::vector<std::string>& notes);
 /// Of a path at which there is no store.
 [[noreturn]] void refuse_no_store(const std::filesystem::path& directory);
-/// What is made in the folder of a store would lie among its files, and go with it. Throws
-/// usage_error.
+/// What is made of a store goes to a folder that is not the store's, nor in it, nor above it: it
+/// would lie among its files and go with it, or take it along. Throws usage_error.
 void refuse_within(const std::filesystem::path& store, const std::filesystem::path& to);
 
 /// Whether a folder is there. Throws could_not_look if that cannot be seen.

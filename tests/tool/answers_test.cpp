@@ -124,6 +124,22 @@ TEST_F(tool_answers, nothing_is_made_in_the_folder_of_the_store) {
   static_cast<void>(good({"backup", "bank", "bank.copy"}));
 }
 
+/// The rule of database::backup(), for all that writes a folder.
+TEST_F(tool_answers, nothing_is_made_of_the_store_or_of_a_folder_that_has_it) {
+  fs::create_directory_symlink("bank", here / "link");
+  static_cast<void>(good({"backup", "bank", "copy"}));
+  static_cast<void>(good({"backup", "copy", "copy-of-it"}));
+  fs::rename(here / "copy-of-it", here / "copy" / "inner");
+  for (const std::string command : {"backup", "restore", "dump", "salvage"}) {
+    bad(2, "bank is the folder of the store; choose another place", {command, "bank", "bank"});
+    bad(2, "link is the folder of the store; choose another place", {command, "bank", "link"});
+    bad(2, "bank/ is the folder of the store; choose another", {command, "link", "bank/"});
+    bad(2, "copy is the folder of the store; choose another place", {command, "copy", "copy"});
+    bad(2, ". has the folder of the store in it; choose another", {command, "bank", "."});
+    bad(2, "copy has the folder of the store in it; choose", {command, "copy/inner", "copy"});
+  }
+}
+
 TEST_F(tool_answers, an_empty_name_and_an_empty_input_are_named) {
   for (const char* const command : {"info", "check", "top"}) {
     bad(2, "a store needs a name: '' is not", {command, ""});

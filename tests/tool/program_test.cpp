@@ -73,7 +73,7 @@ TEST_F(tool_program, refuses_what_makes_no_sense) {
   bad(2, "--format", {"dump", "bank", "d", "--format", "xml"});
   bad(2, "there is no table 'x'; there are: people", {"dump", "bank", "d", "--table", "x"});
   bad(2, "holds one table", {"dump", "bank", "-", "--format", "csv"});
-  bad(2, "bank exists", {"dump", "bank", "bank"});
+  bad(2, "bank is the folder of the store", {"dump", "bank", "bank"});
   bad(2, "there is no folder", {"dump", "bank", "no/such/folder"});
   bad(2, "there is no folder", {"backup", "bank", "no/such/folder"});
   bad(2, "from is required", {"load", "bank"});
@@ -95,7 +95,7 @@ TEST_F(tool_program, refuses_what_makes_no_sense) {
     bad(2, "not the folder of a store", {command, "nowhere", "new"});
     bad(2, "people.csv exists", {command, "bank", "people.csv"});
   }
-  bad(2, "bank exists", {"restore", "bank", "bank"});
+  bad(2, "bank is the folder of the store", {"restore", "bank", "bank"});
   for (const char* interval : {"0", "nan", "-1"}) {
     bad(2, "--interval", {"top", "bank", "--interval", interval});
   }
@@ -282,7 +282,8 @@ TEST_F(tool_program, restores_what_it_has_backed_up) {
   EXPECT_EQ(good({"load", "other", "more.csv", "--table", "people", "--schema", "schema.json"}),
             "1 rows inserted\n");
   bad(1, "another database", {"backup", "bank", "other"});
-  bad(1, "has the database itself", {"backup", "bank", "bank"});
+  fs::copy(here / "bank", here / "twin");
+  bad(1, "that backup() has not made", {"backup", "bank", "twin"});
 }
 
 TEST_F(tool_program, says_that_a_copy_has_rotted) {
@@ -555,7 +556,7 @@ TEST_F(tool_salvage, is_not_needed_for_a_torn_end) {
 }
 
 TEST_F(tool_salvage, refuses_what_makes_no_sense) {
-  bad(2, "exists", {"salvage", "bank", "bank"});
+  bad(2, "bank is the folder of the store", {"salvage", "bank", "bank"});
   bad(2, "where to", {"salvage", "bank"});
   bad(2, "not the folder", {"salvage", "nothing", "new"});
   fs::create_directory(here / "letters");
@@ -600,7 +601,7 @@ TEST_F(tool_program, looks_into_a_store_that_is_open_and_leaves_it_alone) {
   const std::string before = csv("bank");
   db::database mine = db::database::open(here / "bank");
   bad(1, "open elsewhere", {"load", "bank", "people.csv", "--table", "people"});
-  bad(1, "open elsewhere", {"backup", "bank", "bank"});
+  bad(2, "bank is the folder of the store", {"backup", "bank", "bank"});
   EXPECT_NE(good({"info", "bank"}).find("people"), std::string::npos);
   EXPECT_NE(good({"check", "bank"}).find("good"), std::string::npos);
   static_cast<void>(good({"backup", "bank", "copy"}));
