@@ -310,6 +310,37 @@ TEST(backups, a_backup_that_was_not_finished_is_none) {
   }
 }
 
+/// The process that has the directory removes the log before its checkpoint when the other one has
+/// listed the files.
+TEST(backups, one_that_attaches_while_the_log_is_removed_makes_a_new_copy) {
+  const disk files = new_disk();
+  database base = database::open(place, over(files));
+  table& ledger = make_ledger(base);
+  ASSERT_TRUE(write_down(base, ledger, 1));
+  base.backup("copy");
+  ASSERT_TRUE(write_down(base, ledger, 2));
+  const auto of_place = [](const std::string& name) {
+    return name.starts_with(std::string(place) + "/log-");
+  };
+  std::vector<std::string> gone;
+  for (const std::string& name : files->names()) {
+    if (of_place(name)) gone.push_back(name.substr(std::string(place).size() + 1));
+  }
+  base.checkpoint();
+  for (const std::string& name : gone) ASSERT_FALSE(files->has(place + ("/" + name)));
+  ASSERT_TRUE(write_down(base, ledger, 3));
+  options o = to_read(files);
+  o.attach = true;
+  files->after_list = [&](std::vector<std::string>& names) {
+    const bool copy = std::find(names.begin(), names.end(), "COPY") != names.end();
+    if (!copy) names.insert(names.end(), gone.begin(), gone.end());
+  };
+  EXPECT_FALSE(database::open(place, o).backup("copy").incremental);
+  files->after_list = nullptr;
+  database copy = database::open("copy", over(files));
+  EXPECT_EQ(commits_in(copy), 3);
+}
+
 /// Names that are not durable yet stay in any combination.
 TEST(backups, one_that_the_power_has_ended_is_gone_on_with) {
   for (std::uint64_t at = 1;; at += steps_apart) {

@@ -282,6 +282,9 @@ bool storage::copy_segments(folder& to, const copy_end& from, backup_report& rep
     throw storage_error(to.path(), storage_error::nowhere, does_not_fit);
   }
   if (from.sequence < whole_from_) return false;
+  // What the checkpoint has made superfluous the process that has the directory removes, maybe
+  // after the directory was listed.
+  if (options_.attach && from.sequence < report_.checkpoint_sequence) return false;
   if (from.sequence != end) {
     const folder_content has = folder_.look();
     // A copy of a log that was being written ends within a segment.
