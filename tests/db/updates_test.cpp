@@ -75,6 +75,58 @@ TEST_P(updates, an_update_is_no_row_of_steps_to_a_unique_index) {
   EXPECT_EQ(n, 1);
 }
 
+/// Nor is what an editor sets by one call. Column by column it passes through what is taken.
+TEST_P(updates, an_editor_sets_several_columns_as_one_change) {
+  table& t =
+      base.create_table({.name = "t",
+                         .columns = {{"k", int64, primary_key}, {"x", int64}, {"y", int64}},
+                         .indexes = {{.name = "by_xy", .columns = {"x", "y"}, .unique = true}}});
+  ASSERT_TRUE(base.transact([&](transaction& tx) -> status {
+    if (const status s = tx.insert(t, {1, 1, 1}); !s) return s;
+    return tx.insert(t, {2, 2, 1});
+  }));
+  const auto x = t.column<std::int64_t>("x");
+  const auto y = t.column<std::int64_t>("y");
+  const auto keys_of = [&](const reader& at, std::int64_t of_x, std::int64_t of_y) {
+    std::vector<std::int64_t> all;
+    at.scan(t.index("by_xy"), {of_x, of_y}, {of_x, of_y},
+            [&](const row& r) { all.push_back(r.get(t.column<std::int64_t>("k"))); });
+    return all;
+  };
+  using keys = std::vector<std::int64_t>;
+  transaction tx = base.begin();
+  auto one = tx.edit(t, {1});
+  ASSERT_TRUE(one);
+  EXPECT_EQ(one->set(x, 2), outcome::duplicate_key) << "(2, 1) is taken";
+  EXPECT_TRUE(one->set({{"x", 2}, {"y", 2}}));
+  EXPECT_EQ(one->get(x), 2);
+  EXPECT_EQ(one->get(y), 2);
+  EXPECT_EQ(keys_of(tx, 2, 2), keys({1}));
+  EXPECT_EQ(keys_of(tx, 1, 1), keys());
+  const status taken = one->set({{"y", 1}, {"x", 2}});
+  EXPECT_EQ(taken, outcome::duplicate_key);
+  EXPECT_NE(taken.reason().find("by_xy"), std::string_view::npos) << taken.reason();
+  EXPECT_EQ(one->get(y), 2) << "nothing has changed";
+  EXPECT_EQ(keys_of(tx, 2, 1), keys({2}));
+  EXPECT_TRUE(one->set({}));
+  EXPECT_THROW(static_cast<void>(one->set({{"x", 5}, {"k", 9}})), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(one->set({{"x", 5}, {"z", 9}})), std::invalid_argument);
+  EXPECT_EQ(one->get(x), 2);
+  // Two rows change places by a third value, as with update().
+  auto two = tx.edit(t, {2});
+  ASSERT_TRUE(two);
+  EXPECT_EQ(two->set({{"x", 2}, {"y", 2}}), outcome::duplicate_key);
+  EXPECT_TRUE(two->set({{"x", 0}, {"y", 0}}));
+  EXPECT_TRUE(one->set({{"x", 2}, {"y", 1}}));
+  EXPECT_TRUE(two->set({{"x", 2}, {"y", 2}}));
+  ASSERT_TRUE(tx.erase(t, {1}));
+  EXPECT_EQ(one->set({{"x", 7}}), outcome::not_found);
+  EXPECT_TRUE(tx.commit());
+  EXPECT_EQ(two->set({{"x", 8}}), outcome::ended);
+  EXPECT_EQ(keys_of(base.snapshot(), 2, 2), keys({2}));
+  EXPECT_EQ(keys_of(base.snapshot(), 2, 1), keys());
+}
+
 // ---- put
 
 TEST_P(updates, put_inserts_a_row_or_sets_all_of_the_one_that_is_there) {

@@ -274,6 +274,11 @@ class SPOLIA_EXPORT reader {
   census::ticket ticket_;
 };
 
+struct assignment {
+  std::string_view column;
+  value to;
+};
+
 /// A row that the transaction changes, wherever that is moved to. Precondition of all members: the
 /// database is there. When the transaction has ended, set() returns how, or outcome::ended if
 /// another one has had its place since; and get() and null() must not be called: the checked build
@@ -333,6 +338,14 @@ class SPOLIA_EXPORT editor {
     return now(std::uint64_t{1} << c.number).get(c);
   }
   status set(const column_layout& c, const argument& v) { return set_column(c.number, c.of, v); }
+  /// Several columns as one change, as transaction::update() makes it: what a unique index over
+  /// them has is checked for the row as it is after the last one. set() of one after the other
+  /// passes through rows that may not be there. If it fails nothing has changed. Throws as update()
+  /// does.
+  status set(std::span<const assignment> changes);
+  status set(std::initializer_list<assignment> changes) {
+    return set(std::span(changes.begin(), changes.size()));
+  }
 
  private:
   friend class transaction;
@@ -387,11 +400,6 @@ class SPOLIA_EXPORT editor {
   session* of_;
   std::uint64_t turn_;  // of the transaction, in the session
   std::uint32_t number_;
-};
-
-struct assignment {
-  std::string_view column;
-  value to;
 };
 
 /// What transaction::put() has come to.
@@ -591,6 +599,10 @@ class SPOLIA_EXPORT transaction : public reader {
   outcome assign(std::uint32_t number, std::span<const column_value> changes,
                  const std::uint64_t* image = nullptr);
   status set(std::uint32_t number, const column_value& to);
+  status set(std::uint32_t number, std::span<const assignment> changes);
+  static std::span<const column_value> in_columns(const table& t,
+                                                  std::span<const assignment> changes,
+                                                  column_value* to);
   [[nodiscard]] bool has_key(const note& n, bool committed) noexcept;
   void prepare();
   void make_room_for_asks();

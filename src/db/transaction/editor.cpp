@@ -102,5 +102,14 @@ status editor::set_column(std::uint32_t number, std::uint32_t table, const argum
   return transaction_of(*of_).set(number_, to);
 }
 
+status editor::set(std::span<const assignment> changes) {
+  if (const outcome how = of_->end_of(turn_); how != outcome::ok) return how;
+  const pending_write& w = of_->writes[number_];
+  if ((w.shape & row_exists) == 0) {
+    return {outcome::not_found, cause::same_row};  // erased since, or undone
+  }
+  return transaction_of(*of_).set(number_, changes);
+}
+
 }  // namespace db
 }  // namespace spolia::inline SPOLIA_FLAVOUR

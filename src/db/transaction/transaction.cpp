@@ -24,6 +24,12 @@ namespace db {
 namespace {
 
 /// Throws std::invalid_argument if the column can never have the value.
+void are_not_too_many(const table& t, std::span<const assignment> changes) {
+  if (changes.size() <= most_columns) return;
+  throw std::invalid_argument("spolia::db: an update of table " + t.name() + " sets " +
+                              std::to_string(changes.size()) + " columns: at most 62 are allowed");
+}
+
 void may_be_set(const column_layout& c, const argument& v) {
   if (c.role == column_role::key) {
     throw std::invalid_argument("spolia::db: " + c.in_words() +
@@ -404,24 +410,27 @@ result<row> transaction::lock(table& t, values key) {
 }
 
 status transaction::update(table& t, values key, std::span<const assignment> changes) {
+  are_not_too_many(t, changes);
   std::array<column_value, most_columns> to;
-  if (changes.size() > to.size()) {
-    throw std::invalid_argument("spolia::db: an update of table " + t.name() + " sets " +
-                                std::to_string(changes.size()) +
-                                " columns: at most 62 are allowed");
-  }
   return change([&]() -> status {
     const outcome there = may_change(t);  // else nothing is known of its columns
     if (there != outcome::ok) return told_why(t, there);
-    std::size_t count = 0;
-    for (const assignment& a : changes) {
-      to[count++] = {&t.form().column(a.column), &a.to};
-      may_be_set(*to[count - 1].column, a.to);
-    }
+    const auto all = in_columns(t, changes, to.data());
     const write_number number = lock_key(t, key);
-    if (!number || count == 0) return told(t, number.why());
-    return told(t, assign(*number, {to.data(), count}));
+    if (!number || all.empty()) return told(t, number.why());
+    return told(t, assign(*number, all));
   });
+}
+
+/// `to` has room for them.
+std::span<const transaction::column_value> transaction::in_columns(
+    const table& t, std::span<const assignment> changes, column_value* to) {
+  std::size_t count = 0;
+  for (const assignment& a : changes) {
+    to[count] = {&t.form().column(a.column), &a.to};
+    may_be_set(*to[count++].column, a.to);
+  }
+  return {to, count};
 }
 
 /// The values are encoded once, before it is known whether the row is there: what may not be stored
@@ -465,6 +474,16 @@ status transaction::set(std::uint32_t number, const column_value& to) {
     const table& t = *session_->writes[number].of;
     return told(t, assign(number, {&to, 1}));
   });
+}
+
+/// The same of several columns, as one change.
+status transaction::set(std::uint32_t number, std::span<const assignment> changes) {
+  const table& t = *session_->writes[number].of;
+  are_not_too_many(t, changes);
+  std::array<column_value, most_columns> to;
+  const auto all = in_columns(t, changes, to.data());
+  if (all.empty()) return outcome::ok;
+  return change([&]() -> status { return told(t, assign(number, all)); });
 }
 
 /// Writes the values' words to `to`, one after the other, which a row's image has already unless
