@@ -72,8 +72,8 @@ def bench(args: argparse.Namespace) -> int:
 
 
 def crash(args: argparse.Namespace) -> int:
-    """Half of the time each: a disk that refuses, and one that fails."""
-    programs = ("spolia-crash", "spolia-crash-failures")
+    """A third of the time each: a disk that refuses, one that fails, and copies."""
+    programs = ("spolia-crash", "spolia-crash-failures", "spolia-crash-backups")
     build_preset("release", *programs)
     for name in programs:
         program = BUILD / "release" / "tests" / "db" / name
