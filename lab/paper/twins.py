@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pairs of identical code: some cells and commands are run a second time in each round, under names
-of their own. What sets such a pair apart is chance. So they tell how often chance is taken for a
-difference on this machine: in one pair of twenty at most, or the run fails its own check."""
+of their own. A command that measures several in turn makes as many pairs. What sets such a pair
+apart is chance. So they tell how often chance is taken for a difference on this machine: in one
+pair of twenty at most, or the run fails its own check."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from lab.paper import factors
 from lab.verdict import FEWEST, interval
 
 PAIRS = 48
@@ -16,6 +18,9 @@ CONFIDENCE = 0.99
 MOST = 0.05
 # Of a record, the first of these that it has: how much was done.
 SPEEDS = ("ops_per_s", "mops", "tx_per_s", "updates_per_s")
+
+
+Arm = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -56,21 +61,31 @@ def spread_over(items: list, most: int = PAIRS) -> list:
 
 def compared(pairs: Iterable[tuple[str, str]], records: Iterable[dict],
              whole: bool = True) -> Outcome:  # fmt: skip
-    """`pairs` are names of cells or commands and of their twins."""
-    values: dict[str, dict[int, float]] = {}
+    """`pairs` are names of cells or commands and of their twins; each record of theirs counts."""
+    speeds: dict[str, dict[Arm, dict[int, float]]] = {}
     for record in records:
         lab = record.get("lab") or {}
         speed = next((record[name] for name in SPEEDS if record.get(name)), None)
         if speed is not None and "cell" in lab:
-            values.setdefault(lab["cell"], {}).setdefault(lab["round"], speed)
+            arms = speeds.setdefault(lab["cell"], {})
+            arms.setdefault(arm_of(record), {})[lab["round"]] = speed
     known = apart = deciding = 0
     for one, other in pairs:
-        ones, others = (list(values.get(name, {}).values()) for name in (one, other))
-        deciding += min(len(ones), len(others)) >= FEWEST
-        if min(len(ones), len(others)) > FEWEST:
-            known += 1
-            apart += interval(ones, others, CONFIDENCE).without_one
+        mine, theirs = (speeds.get(name, {}) for name in (one, other))
+        for arm in sorted(mine.keys() & theirs.keys()):
+            ones, others = (list(of[arm].values()) for of in (mine, theirs))
+            deciding += min(len(ones), len(others)) >= FEWEST
+            if min(len(ones), len(others)) > FEWEST:
+                known += 1
+                apart += interval(ones, others, CONFIDENCE).without_one
     return Outcome(known, apart, whole or deciding >= ENOUGH)
+
+
+def arm_of(record: dict) -> Arm:
+    """What tells the records of one process from each other: under what they were made."""
+    named = factors.conditions(record)
+    return tuple(sorted((name, value) for name, value in named.items()
+                        if not name.startswith("lab.")))  # fmt: skip
 
 
 def worst(outcomes: Iterable[Outcome]) -> Outcome:
