@@ -11,7 +11,7 @@ from lab.paper import arms, blocks, factors
 from lab.paper.found import Found
 from lab.paper.page import Page, Scale, Shown, one_trial
 from lab.stats import Spread, spread
-from lab.verdict import BOUND, EQUAL, LEVEL, MORE, Absent, Arm, Promise, Sub
+from lab.verdict import BOUND, EQUAL, LEVEL, MORE, Absent, Arm, Sub
 
 # What is measured, of `spolia-bench counted`, by test and structure.
 OBJECT_TESTS = {
@@ -300,9 +300,14 @@ def _walk_claims(found: Found) -> list[Sub]:
                 _faster(found, "thin", "raw", 1 / SLOWER, BOUND, told, **at),
                 _faster(found, "thin", COUNTED, COUNTED_CHANGES_SLOWER, told=told, **at)
                 if test in ("insert", "remove")
-                else _faster(found, "raw", COUNTED,
-                             COUNTED_SLOWER.get(structure, COUNTED_SLOWER_ELSE),
-                             told=told, **at),
+                else _faster(
+                    found,
+                    "raw",
+                    COUNTED,
+                    COUNTED_SLOWER.get(structure, COUNTED_SLOWER_ELSE),
+                    told=told,
+                    **at,
+                ),
             ]
     return claims
 
@@ -462,7 +467,7 @@ def _times(found: Found) -> Shown | None:
     here = (f"The scan takes at most {scans:.2f} of what the sweep takes; counting up takes at "
             f"most {counts[1]} of the time ({counts[0]}).")  # fmt: skip
     claims = []
-    for name, threads in sorted({(r["pointer"], r["threads"]) for r in records}):
+    for name, threads in product(OWN, sorted({r["threads"] for r in records})):
         mine = arms.where(records, pointer=name, threads=threads)
         counting, others, sweep, scan = (
             Arm(told, mine, value) for told, value in (
@@ -509,31 +514,23 @@ def _slop(found: Found) -> Shown | None:
     head = ["", "threads", "epochs", "most in one", "waiting at most"]
     made.append(blocks.table(head, rows, "Objects that ended in an epoch"))
     bursts = [len(r["ended_per_epoch"]) for r in records if r["test"] == "burst"]
-    if not bursts:
-        gone = Absent("epochs until a tree ended", STREAMS["burst"], "not measured")
-        return Shown(made, "Only some of the tests were run.", [gone])
-    here = (f"A tree that is given up has ended within {max(bursts)} epochs, its removals "
-            f"included.")  # fmt: skip
-    claims = [
-        arms.promised(arms.where(records, test="burst", pointer=name, threads=threads),
-                      f"{TITLES[name]}, {words.threads_text(threads)}: epochs until a tree ended",
-                      epochs_of, MOST_EPOCHS)
-        for name, threads in sorted({(r["pointer"], r["threads"]) for r in records
-                                     if r["test"] == "burst"})
-    ]  # fmt: skip
-    return Shown(made, here, claims + _stream_claims(records))
+    here = "Only some of the tests were run."
+    if bursts:
+        here = (f"A tree that is given up has ended within {max(bursts)} epochs, its removals "
+                f"included.")  # fmt: skip
+    return Shown(made, here, _slop_claims(records))
 
 
-def _stream_claims(records: list[dict]) -> list[Sub]:
-    """Of a stream no more waits than a few epochs end."""
-    ran = sorted({(r["pointer"], r["threads"]) for r in records if r["test"] == "stream"})
-    if not ran:
-        return [Absent("the collector keeps up", STREAMS["stream"], "not measured")]
+def _slop_claims(records: list[dict]) -> list[Sub]:
+    """A burst has ended soon, and of a stream no more waits than a few epochs end."""
+    asked = (("burst", "epochs until a tree ended", epochs_of, MOST_EPOCHS),
+             ("stream", "epochs' worth of objects that wait", epochs_waiting,
+              MOST_WAITING))  # fmt: skip
     return [
-        Promise(Arm(f"{TITLES[name]}, {words.threads_text(threads)}: epochs' worth of objects that "
-                    "wait", arms.where(records, test="stream", pointer=name, threads=threads),
-                    epochs_waiting), MOST_WAITING)
-        for name, threads in ran
+        arms.promised(arms.where(records, test=test, pointer=name, threads=threads),
+                      f"{TITLES[name]}, {words.threads_text(threads)}: {what}", value, most)
+        for test, what, value, most in asked
+        for name, threads in product(OWN, sorted({r["threads"] for r in records}))
     ]  # fmt: skip
 
 

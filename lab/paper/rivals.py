@@ -8,7 +8,7 @@ from lab.paper import arms, blocks, factors
 from lab.paper.found import Found
 from lab.paper.page import Page, Scale, Shown
 from lab.stats import Config, by_conditions, compare
-from lab.verdict import Arm
+from lab.verdict import Absent, Arm, Sub
 
 OWN = ("abtree", "avl", "external_bst", "list")
 DEFAULTS = (("token", "amortized"), ("robust_token", "amortized"))
@@ -57,16 +57,12 @@ def _rivals(found: Found) -> Shown | None:
         if not rivals or members[0].threads != found.full(found_at(groups, members)):
             continue
         made.append(_dots(members))
+        claims += [_beside(rival, ours) for rival in rivals
+                   if rival.conditions.structure in LIKE]  # fmt: skip
         if ours:
             best = max(rivals, key=lambda c: c.ops_per_s.median)
             own = max(ours, key=lambda c: c.ops_per_s.median)
             gain = compare(own.ops_per_s, best.ops_per_s)
-            claims += [
-                arms.claim(Arm(_name(mine), arms.records_of(mine), "ops_per_s"),
-                           Arm(_name(rival), arms.records_of(rival), "ops_per_s"),
-                           words.threads_text(rival.threads), varies=factors.LIBRARY)
-                for rival in rivals if (mine := _like(rival, ours))
-            ]  # fmt: skip
             told.append(
                 f"{_name(own)} is {words.speed_words(gain)} the best of them, {_name(best)}"
             )
@@ -74,6 +70,16 @@ def _rivals(found: Found) -> Shown | None:
         return None
     return Shown(made, "; ".join(told) + "." if told else "Nothing of ours beside them.",
                  claims)  # fmt: skip
+
+
+def _beside(rival: Config, ours: list[Config]) -> Sub:
+    """That of ours which is like it is faster."""
+    mine, where = _like(rival, ours), words.threads_text(rival.threads)
+    if mine is None:
+        name = f"{LIKE[rival.conditions.structure]} > {_name(rival)}"
+        return Absent(name, where, "ours was not measured")
+    pair = (Arm(_name(one), arms.records_of(one), "ops_per_s") for one in (mine, rival))
+    return arms.claim(*pair, where, varies=factors.LIBRARY)
 
 
 def _like(rival: Config, ours: list[Config]) -> Config | None:

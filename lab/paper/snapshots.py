@@ -79,7 +79,7 @@ def _show(found: Found) -> Shown | None:
     made.append(blocks.table(head, [_row(r) for _, r in sorted(last.items())]))
     kept = {key: r for key, r in last.items() if key[1] != "epoch_collector"}
     if not kept:
-        return Shown(made, "Only the epoch collector was run.")
+        return Shown(made, "Only the epoch collector was run.", _claims(_held(found)))
     worst = max(kept, key=lambda key: _excess(kept[key]))
     here = (
         f"At the end the collectors that collect between snapshots hold at most "

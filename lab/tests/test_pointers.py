@@ -46,6 +46,10 @@ def found(pointers: list[dict]) -> Found:
     return Found([trial()], pointers=[dict(r) for r in pointers for _ in range(FEWEST)])
 
 
+def told_of(claim) -> str:
+    return f"{claim.where} {getattr(claim, 'arm', getattr(claim, 'more', None)).name}"
+
+
 def test_the_command_measures_pointers(lab, tmp_path):
     done = lab("paper", *QUICK, "--only", "pointers", "--out", tmp_path)
     assert done.returncode == 0, done.stderr
@@ -118,12 +122,18 @@ def test_what_the_collector_does_meanwhile_is_judged():
     times, slop = (next(page for page in PAGES if page.key == f"pointers-{key}")
                    for key in ("times", "slop"))  # fmt: skip
     good = found(INSIDE)
-    assert slop.show(good).verdict == SEEN
+    both = [{**r, "pointer": name} for r in INSIDE for name in ("private", "thin")]
+    assert slop.show(found(both)).verdict == SEEN
+    assert times.show(found(both)).verdict in (SEEN, CONTRADICTED)
+    for page in (times, slop):  # it is about two pointers, of which one is missing
+        shown = page.show(good)
+        assert "not measured" in {c.why for c in shown.claims if "private_ptr" in told_of(c)}
     assert "2\N{NO-BREAK SPACE}%" in times.show(good).here
     assert times.show(good).blocks[-1]["figures"][0]["data"][0]["x"] == [32.5, 65]
     late = [{**INSIDE[2], "ended_per_epoch": [10] * 101}]
     assert slop.show(found(late)).verdict == CONTRADICTED
-    assert slop.show(found(INSIDE[:2])).verdict == UNDECIDED
+    assert slop.show(good).verdict == UNDECIDED
+    assert slop.show(found(both[:4])).verdict == UNDECIDED
     assert times.show(found([])) is None
     assert slop.show(found([])) is None
     by_length = next(page for page in PAGES if page.key == "pointers-ends")
