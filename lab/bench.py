@@ -47,6 +47,9 @@ class Catalogue:
     foreign: dict[str, dict] = field(default_factory=dict)
     # How the store may keep old versions.
     storages: tuple[str, ...] = ()
+    # Ways to synchronize, by structure, and pointers; None: the program does not tell.
+    ways: dict[str, list[str]] | None = None
+    pointers: list[str] | None = None
 
     def supports(self, structure: str, scheme: str, release: str) -> bool:
         return (structure, scheme, release) in self.combinations
@@ -84,6 +87,8 @@ def parse_catalogue(text: str) -> Catalogue:
             rivals=tuple(sorted(rivals)),
             foreign=dict(others["structures"]),
             storages=tuple(found.get("version_storages", ())),
+            ways=found.get("rlu_ways"),
+            pointers=found.get("pointers"),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise LabError(

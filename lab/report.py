@@ -17,9 +17,9 @@ from plotly.offline import get_plotlyjs
 
 from lab import charts, claims, layers, legends, look, stats, timeline, words
 from lab.errors import LabError
-from lab.paper import twins
+from lab.paper import tries, twins
 from lab.paper.found import Found
-from lab.paper.render import broken, index
+from lab.paper.render import NOTHING_TOLD, Told, broken, index
 from lab.paper.render import pages as paper_pages
 from lab.records import Located, load, of_kind, open_failures
 from lab.stats import Config
@@ -59,13 +59,17 @@ def write_report(
     title: str = "Spolia laboratory",
     of_pages: dict[str, list[str]] | None = None,
     alike: twins.Outcome | None = None,
+    names: dict[str, str] | None = None,
+    lacking: dict[str, str] | None = None,
 ) -> list[str]:
     """Returns the pages that could not be made, and why. `alike` is what came of pairs of identical
-    code."""
+    code, `names` are those of cells and commands, `lacking` what there was not to be measured."""
+    failures = open_failures(paths)
     trials = load(paths)
     extras = {kind: of_kind(paths, kind) for kind in KINDS}
     wrong: list[str] = []
-    page = render(trials, extras, open_failures(paths), title, of_pages, alike, wrong)
+    told = Told(names or {}, tries.reasons(failures))
+    page = render(trials, extras, failures, title, of_pages, alike, wrong, told, lacking)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
@@ -84,6 +88,8 @@ def render(
     of_pages: dict[str, list[str]] | None = None,
     alike: twins.Outcome | None = None,
     wrong: list[str] | None = None,
+    told: Told = NOTHING_TOLD,
+    lacking: dict[str, str] | None = None,
 ) -> str:
     """With `of_pages`, which says of what each is made, the pages of the papers' evaluations stand
     alone, with the table. `wrong` takes those that could not be made, and why."""
@@ -95,9 +101,9 @@ def render(
         trials, extras.get("announcements", []), extras.get("snapshots", []),
         [r for kind in ("ycsb", "tpcc", "held", "reports", "rlu") for r in extras.get(kind, [])],
         extras.get("counted", []),
-        configs=configs,
+        configs=configs, lacking=lacking or {},
     )  # fmt: skip
-    pages = paper_pages(found, figures, of_pages)
+    pages = paper_pages(found, figures, of_pages, told)
     if wrong is not None:
         wrong += broken(pages)
     context = {

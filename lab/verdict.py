@@ -21,6 +21,8 @@ from functools import cache
 
 SEEN, SMALLER, UNDECIDED = "seen", "seen, smaller", "not decided here"
 NOT_SEEN, CONTRADICTED = "not seen", "contradicted"
+# Of a sub-claim that cannot be judged here, whatever is run: it is listed, and not counted.
+BARRED = "not judged here"
 WEAKEST_FIRST = (CONTRADICTED, NOT_SEEN, UNDECIDED, SMALLER, SEEN)
 # Of pages: nothing was measured; computed, not measured; a picture of which nothing is claimed.
 MISSING, MODEL, SHOWN = "not measured", "model", "shown"
@@ -115,6 +117,7 @@ class Arm:
     records: tuple[dict, ...]
     value: Value
     per: str = ""  # a field that the value is divided by
+    of: str = ""  # the name of the way in records, of a way that a program may lack
 
     @property
     def values(self) -> list[float]:
@@ -273,15 +276,22 @@ class Promise:
 
 @dataclass(frozen=True)
 class Absent:
-    """A sub-claim that nothing here can decide."""
+    """A sub-claim of which something was not measured, or, if it is `barred`, cannot be: the page
+    says that it does not judge it, or this machine lacks one of what it `lacks`."""
 
     what: str
     where: str
     why: str
     factor: float = 1.0
+    barred: bool = False
+    lacks: tuple[str, ...] = ()
+    """Names of what was not measured: allocators, or other programs and libraries."""
     kind = MORE
     ratio = EVERYTHING
-    verdict = UNDECIDED
+
+    @property
+    def verdict(self) -> str:
+        return BARRED if self.barred else UNDECIDED
 
 
 Sub = Claim | Growth | Promise | Absent
@@ -305,11 +315,14 @@ def judged(ratio: Interval, factor: float = 1.0, kind: str = MORE) -> str:
 
 
 def weakest(verdicts: Iterable[str]) -> str:
-    """Of a claim by those of its sub-claims."""
-    return min(verdicts, key=WEAKEST_FIRST.index, default=MISSING)
+    """Of a claim by those of its sub-claims, without those that cannot be judged here."""
+    every = list(verdicts)
+    judged_ones = [one for one in every if one != BARRED]
+    return min(judged_ones, key=WEAKEST_FIRST.index, default=BARRED if every else MISSING)
 
 
 def tally(verdicts: Iterable[str]) -> dict[str, int]:
-    """How many there are of each of the five, the strongest first."""
+    """How many there are of each of the five, the strongest first; and of those that cannot be
+    judged here."""
     counts = Counter(verdicts)
-    return {name: counts[name] for name in reversed(WEAKEST_FIRST)}
+    return {name: counts[name] for name in (*reversed(WEAKEST_FIRST), BARRED)}

@@ -239,7 +239,8 @@ def _allocator_claim(found: Found, name: str) -> Sub:
     pair = found.pair("abtree", *BOTH, batch=LARGE_BATCH, allocator=name) or (None, None)
     factor, kind = PAPER_FACTORS[name]
     return arms.of_configs(pair[1], pair[0], "ops_per_s", "speed", where=name,
-                           factor=factor, kind=kind, varies=factors.RELEASE)  # fmt: skip
+                           factor=factor, kind=kind, varies=factors.RELEASE,
+                           lacks=(name,))  # fmt: skip
 
 
 PAPER_TABLE_3 = blocks.table(

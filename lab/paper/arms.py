@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from itertools import product
 
@@ -120,10 +121,10 @@ def grows(many: Claim, few: Claim, where: str, varies: Factor = THREADS) -> Grow
 
 def of_configs(more: Config | None, less: Config | None, value: Value, what: str, *,
                where: str = "", factor: float = 1.0, kind: str = MORE, per: str = "",
-               varies: Factor = SCHEME) -> Sub:  # fmt: skip
-    """`what` names the figure."""
+               varies: Factor = SCHEME, lacks: tuple[str, ...] = ()) -> Sub:  # fmt: skip
+    """`what` names the figure, and `lacks` what both need that a machine may be without."""
     if more is None or less is None:
-        return Absent(what, where, "not measured", factor)
+        return Absent(what, where, "not measured", factor, lacks=lacks)
     arms = (Arm(f"{look.series_title(c.series)}: {what}", records_of(c), value, per)
             for c in (more, less))  # fmt: skip
     return claim(*arms, where or place(more), factor, kind, varies)
@@ -166,7 +167,8 @@ def versus(records: Iterable[dict], by: str, more: str, less: str, value: Value,
     or else the names are to be exchanged."""
     named = titles or {}
     mine = where(records, **at)
-    arms = (arm(mine, named.get(name, name), value, per, **{by: name}) for name in (more, less))
+    arms = (replace(arm(mine, named.get(name, name), value, per, **{by: name}), of=name)
+            for name in (more, less))  # fmt: skip
     place_text = told or ", ".join(f"{name} {v}" for name, v in at.items())
     return claim(*arms, place_text, factor, kind, varies)
 
@@ -179,14 +181,39 @@ def each(values: dict[str, Iterable]) -> list[dict]:
 def measured(claims: Iterable[Sub]) -> list[Sub]:
     """Those of which one arm was not run at all, a rival that is not installed, say, are said to be
     absent, so that the page is not decided."""
-    return [_absent(c) if isinstance(c, Claim) and not (c.more.records and c.less.records) else c
-            for c in claims]  # fmt: skip
+    return [_absent(c, gone) if (gone := _gone(c)) else c for c in claims]
 
 
-def _absent(of: Claim) -> Absent:
-    gone = words.listed([arm.name for arm in (of.more, of.less) if not arm.records])
-    return Absent(f"{of.more.name} {'=' if of.kind == LEVEL else '>'} {of.less.name}", of.where,
-                  f"{gone}: not installed, or not run", of.factor)  # fmt: skip
+def _gone(of: Sub) -> dict[str, str]:
+    """Names of its arms without records, and what these are called in records."""
+    claims = (of.many, of.few) if isinstance(of, Growth) else (of,) if isinstance(of, Claim) else ()
+    return {arm.name: arm.of for claim in claims for arm in (claim.more, claim.less)
+            if not arm.records}  # fmt: skip
+
+
+def _absent(of: Claim | Growth, gone: dict[str, str]) -> Absent:
+    one = of.many if isinstance(of, Growth) else of
+    sign = "=" if one.kind == LEVEL else ">"
+    more = ", growing" if isinstance(of, Growth) else ""
+    return Absent(f"{one.more.name} {sign} {one.less.name}{more}", of.where,
+                  f"{words.listed(list(gone))}: not installed, or not run", of.factor,
+                  lacks=tuple(name for name in gone.values() if name))  # fmt: skip
+
+
+def cannot(what: str, where_text: str, why: str, factor: float = 1.0) -> Absent:
+    """What the paper says and the page does not judge, with the reason."""
+    return Absent(what, where_text, why, factor, barred=True)
+
+
+def barred_by(lacking: dict[str, str], claims: Iterable[Sub]) -> list[Sub]:
+    """Those that need what this machine or the program lacks are not to be judged here; why, by
+    name."""
+
+    def judged(of: Sub) -> Sub:
+        why = next((lacking[name] for name in getattr(of, "lacks", ()) if name in lacking), "")
+        return replace(of, why=why, barred=True) if why else of
+
+    return [judged(of) for of in claims]
 
 
 def promised(records: Iterable[dict], name: str, value: Value, most: float, where_text: str = "",
@@ -225,4 +252,4 @@ def of_pair(members: list[Config], more: Series, less: Series, threads: int, val
         return made
     sign = "=" if how.get("kind") == LEVEL else ">"
     title = f"{look.series_title(more)} {sign} {look.series_title(less)}: {what}"
-    return Absent(title, made.where, made.why, made.factor)
+    return replace(made, what=title)

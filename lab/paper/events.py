@@ -10,7 +10,7 @@ from lab.paper.evaluation import TEN
 from lab.paper.found import Found, each
 from lab.paper.page import LARGE_BATCH, Page, Scale, Shown, one_trial
 from lab.stats import find
-from lab.verdict import Absent, Arm
+from lab.verdict import Arm
 
 
 def _events_cells(scale: Scale) -> list:
@@ -123,8 +123,8 @@ def _announcements(found: Found) -> Shown | None:
     claims = [
         *(arms.promised(arm.records, arm.name, arm.value, 1.0, "any number of threads",
                         along=("threads",)) for arm in read.values()),
-        Absent("epochs twice as long with twice the threads", "DEBRA",
-               "not judged here: the length of epochs is not counted"),
+        arms.cannot("epochs twice as long with twice the threads", "DEBRA",
+                    "the length of epochs is not counted"),
     ]  # fmt: skip
     return Shown([picture, table], here + ".", claims)
 

@@ -23,6 +23,8 @@ class Found:
     store: list[dict] = field(default_factory=list)
     pointers: list[dict] = field(default_factory=list)
     configs: list[Config] = field(default_factory=list)
+    lacking: dict[str, str] = field(default_factory=dict)
+    """What the machine or the program was without, by name, and how that is told."""
 
     def __post_init__(self):
         self.configs = self.configs or stats.group(self.trials)
@@ -46,8 +48,8 @@ class Found:
             return [r for r in records if (r.get("lab") or {}).get("cell") in wanted]
 
         trials = [t for t in self.trials if (t.record.get("lab") or {}).get("cell") in wanted]
-        return Found(trials, *map(mine, (self.announcements, self.snapshots, self.store,
-                                         self.pointers)))  # fmt: skip
+        others = (self.announcements, self.snapshots, self.store, self.pointers)
+        return Found(trials, *map(mine, others), lacking=self.lacking)
 
     def records(self) -> list[dict]:
         """All of them, whatever they are of."""

@@ -4,6 +4,8 @@ texts, in the store by each version storage, and in SQLite and DuckDB beside."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lab import look
 from lab.paper import arms, blocks, factors
 from lab.paper.found import Found
@@ -34,8 +36,9 @@ def beside(records: list[dict], report: str, engine: str) -> Comparison | None:
 
 def _beside_claim(records: list[dict], report: str, engine: str, most: float) -> Claim:
     """The default storage takes so many times as long as the engine at most."""
-    theirs, ours = (arms.arm(records, f"{name}: {REPORTS[report]}", f"old_{report}_ns",
-                             versions=name) for name in (engine, DEFAULT))  # fmt: skip
+    theirs, ours = (replace(arms.arm(records, f"{name}: {REPORTS[report]}", f"old_{report}_ns",
+                                     versions=name), of=name)
+                    for name in (engine, DEFAULT))  # fmt: skip
     return arms.claim(theirs, ours, "at the old snapshot", 1 / most, BOUND, factors.PEER)
 
 
@@ -57,7 +60,7 @@ def _show(found: Found) -> Shown | None:
     if not known:
         return None
     claims = [dear_claim(records, way, WAYS[way], DEARER)
-              for way in known if not way.startswith("text")]  # fmt: skip
+              for way in WAYS if not way.startswith("text")]  # fmt: skip
     told = "; ".join(f"{WAYS[way]} {look.times(c.ratio)}" for way, c in known.items())
     here = f"The default storage, at the old snapshot against a new one: {told}."
     for engine, most in BESIDE.items():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from lab.matrix import Cell
 from lab.paper.found import Found
-from lab.verdict import SHOWN, Sub, weakest
+from lab.verdict import BARRED, SHOWN, Absent, Sub, weakest
 
 # Batches at which the paper compares schemes.
 LARGE_BATCH = 32_768
@@ -30,6 +30,8 @@ class Scale:
     paper: bool = False
     """Whether commands have the paper's sizes where this machine's are smaller; its numbers of
     threads are always this machine's."""
+    lacking: dict[str, str] = field(default_factory=dict)
+    """What the machine or the program is without, by name, and how that is told."""
 
     @property
     def allocator(self) -> str:
@@ -77,6 +79,11 @@ class Shown:
     @property
     def verdict(self) -> str:
         return weakest(claim.verdict for claim in self.claims) if self.claims else self.word
+
+    @property
+    def barred(self) -> list[Absent]:
+        """What cannot be judged here, whatever is run."""
+        return [claim for claim in self.claims if claim.verdict == BARRED]
 
 
 @dataclass(frozen=True)

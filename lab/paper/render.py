@@ -4,34 +4,78 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 
 from lab import look
-from lab.paper import highlight, origins, papers
+from lab.paper import arms, highlight, origins, papers
 from lab.paper.arms import told_ratio
 from lab.paper.catalogue import PAGES
 from lab.paper.found import Found
 from lab.paper.page import Page, Shown
-from lab.verdict import LEVEL, MISSING, MORE, Absent, Claim, Growth, Promise, Sub, tally
+from lab.verdict import (
+    LEVEL,
+    MISSING,
+    MORE,
+    UNDECIDED,
+    Absent,
+    Claim,
+    Growth,
+    Promise,
+    Sub,
+    tally,
+)
 
 
-def pages(found: Found, figures, of_pages: dict[str, list[str]] | None = None) -> list[dict]:
+@dataclass(frozen=True)
+class Told:
+    """Of cells and commands: what they are, and why those that failed did."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+NOTHING_TOLD = Told()
+
+
+def pages(found: Found, figures, of_pages: dict[str, list[str]] | None = None,
+          told: Told = NOTHING_TOLD) -> list[dict]:  # fmt: skip
     """All pages; one whose records do not suffice has no blocks, and the command that fills it.
     With `of_pages` each is made of its own cells and commands only, and says which are missing."""
-    return [_isolated(page, found, figures, of_pages) for page in PAGES]
+    return [_isolated(page, found, figures, of_pages, told) for page in PAGES]
 
 
-def _isolated(page: Page, found: Found, figures, of_pages: dict[str, list[str]] | None) -> dict:
+def _isolated(page: Page, found: Found, figures, of_pages: dict[str, list[str]] | None,
+              told: Told) -> dict:  # fmt: skip
     """A page that cannot be made says why, and leaves the others whole."""
     own = (of_pages or {}).get(page.key)
     some = found if of_pages is None else found.only(own) if own else None
+    gaps = _gaps(own or [], some, told)
     try:
         shown = page.show(some) if some else None
-        if own and shown and shown.claims:
+        if shown:
+            shown.claims = arms.barred_by(some.lacking, shown.claims)
+        if own and shown:
             shown.claims += _missing(own, some)
-        return {**_page(page, shown, figures, some if own else None), "broken": ""}
+        made = _page(page, shown, figures, some if own else None)
+        if own and not shown:
+            made["verdict"] = UNDECIDED
+        return {**made, "gaps": gaps, "broken": ""}
     except Exception as error:  # whatever a page falls over
         why = f"{type(error).__name__}: {error}"
-        return {**_page(page, None, figures, None), "broken": why}
+        return {**_page(page, None, figures, None), "gaps": gaps, "broken": why}
+
+
+def _gaps(own: list[str], found: Found | None, told: Told) -> list[str]:
+    """Those of the page's parts that have no result, or failed in some round; and why."""
+    done = found.rounds() if found else {}
+    gone = [key for key in own if key not in done]
+    some = [key for key in own if key in done and key in told.failed]
+    return [
+        *(f"{told.names.get(key, key)}: no result: {told.failed.get(key, 'not run')}"
+          for key in gone),
+        *(f"{told.names.get(key, key)}: {done[key]} rounds, then: {told.failed[key]}"
+          for key in some),
+    ]  # fmt: skip
 
 
 def broken(pages: list[dict]) -> list[str]:
@@ -95,10 +139,18 @@ def _page(page: Page, shown: Shown | None, figures, own: Found | None) -> dict:
         "here": shown.here if shown else "",
         "verdict": shown.verdict if shown else MISSING,
         "tally": tally(claim.verdict for claim in shown.claims) if shown else {},
+        "judged_of": _judged_of(shown) if shown else "",
+        "barred": [f"{claim.what}: {claim.why}" for claim in shown.barred] if shown else [],
         "claims": [_claim(claim) for claim in shown.claims] if shown else [],
         "blocks": [_block(block, figures, first) for block in shown.blocks if block]
         if shown else [],
     }  # fmt: skip
+
+
+def _judged_of(shown: Shown) -> str:
+    """Of how many claims the verdict is, where it is not of all."""
+    every, barred = len(shown.claims), len(shown.barred)
+    return f"of {every - barred} of {every} claims" if barred else ""
 
 
 def _claim(claim: Sub) -> dict:

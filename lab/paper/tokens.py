@@ -9,7 +9,7 @@ from lab.paper.found import Found, Series, ratio
 from lab.paper.page import Page, Scale, Shown
 from lab.records import Located
 from lab.stats import compare, find
-from lab.verdict import LEVEL, MORE, Absent, Arm, Sub
+from lab.verdict import LEVEL, MORE, Arm, Sub
 
 NAIVE = ("token_naive", "batch")
 FIRST = ("token_pass_first", "batch")
@@ -59,15 +59,16 @@ FIGURE_5 = Page(
 )  # fmt: skip
 
 
-# What a page of one form alone cannot judge of what the paper says.
-BESIDE = "not judged here: this page has no other form beside it"
+# What is said of a form beside others: those, of which two there is more, and what that is.
+Beside = tuple[list[Series], bool, str, str]
 
 
 def _timeline_page(key: str, name: str, series: Series, title: str, paper: str, judge, limits="",
-                   beside=""):  # fmt: skip
+                   beside: Beside = ([], True, "", "")):  # fmt: skip
     def cells(scale: Scale) -> list:
         seconds = max(1.0, scale.seconds)
-        return [scale.cell("abtree", series, scale.over, trace=True, seconds=seconds)]
+        return [scale.cell("abtree", one, scale.over, trace=True, seconds=seconds)
+                for one in (series, *beside[0])]  # fmt: skip
 
     def show(found: Found) -> Shown | None:
         trials = found.traced("abtree", series, counted=False)
@@ -77,9 +78,19 @@ def _timeline_page(key: str, name: str, series: Series, title: str, paper: str, 
         if block is None:
             return None
         here, claims = judge(trials, block["line"])
-        return Shown([block], here, claims + ([Absent(beside, "", BESIDE)] if beside else []))
+        return Shown([block], here, claims + _beside(found, series, *beside))
 
     return Page(key=key, name=name, title=title, paper=paper, cells=cells, show=show, limits=limits)
+
+
+def _beside(found: Found, series: Series, others: list[Series], more: bool, value: str,
+            what: str) -> list[Sub]:  # fmt: skip
+    """The form has more of the figure than each of the others, or less."""
+    traced = [c for c in found.configs if c.conditions.traced and not c.conditions.counted
+              and c.conditions.structure == "abtree"]  # fmt: skip
+    most = max((c.threads for c in traced if c.series == series), default=1)
+    pairs = [(series, other) if more else (other, series) for other in others]
+    return [arms.of_pair(traced, *pair, most, value, what) for pair in pairs]
 
 
 def _growth(record: dict) -> float | None:
@@ -190,12 +201,13 @@ FIGURE_8 = _timeline_page(
     "figure-8", "Figure 8", PERIODIC, "Periodic: a look at the token after each hundred frees",
     "Less memory than pass-first, yet garbage still piles up: one single call of free can take "
     "milliseconds, and no thread passes a token in the middle of a call.", _judge_pile, PILE_LIMIT,
-    "less memory than pass-first",
+    ([FIRST], False, "peak_rss_bytes", "peak memory"),
 )  # fmt: skip
 FIGURE_9 = _timeline_page(
     "figure-9", "Figure 9", FINAL, "Amortized: garbage stays level",
     "With amortized freeing nothing piles up, and there are many more epochs. The boxes are "
-    "single calls longer than 0.1 ms.", _judge_flat, beside="many more epochs than the others",
+    "single calls longer than 0.1 ms.", _judge_flat,
+    beside=([NAIVE, FIRST, PERIODIC], True, "epochs", "epochs"),
 )  # fmt: skip
 
 

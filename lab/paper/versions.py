@@ -18,7 +18,7 @@ SIZES = (256, 4096, 65536)
 SMALL = 16
 TRACKING = ("bbf", "dl_rt", "sl_rt")
 NEW = TRACKING[1:]  # the paper's own
-RIVALS = "std_map,tbb_hash_map"
+OURS, RIVALS = ("tree", "hash"), ("std_map", "tbb_hash_map")
 TITLES = {"hash": "Hash map", "tree": "Tree", "std_map": "std::map, copied",
           "tbb_hash_map": "oneTBB, no snapshots"}  # fmt: skip
 
@@ -51,9 +51,10 @@ def _separate(scale: Scale, structure: str) -> list[tuple[str, ...]]:
     ]  # fmt: skip
 
 
-def _mixed(scale: Scale, structures: str, keys: Keys, threads: tuple[int, ...]):
+def _mixed(scale: Scale, structures: tuple[str, ...], keys: Keys, threads: tuple[int, ...]):
+    there = ",".join(name for name in structures if name not in scale.lacking)
     return [
-        ("snapshots", "--structure", structures, *keys.arguments(scale), "--threads", str(number),
+        ("snapshots", "--structure", there, *keys.arguments(scale), "--threads", str(number),
          "--update", "50", "--rtx-share", "1", "--rtx", "1024")
         for number in threads
     ]  # fmt: skip
@@ -63,9 +64,9 @@ def _mixed(scale: Scale, structures: str, keys: Keys, threads: tuple[int, ...]):
 RUNS: dict[str, Callable[[Scale], list[tuple[str, ...]]]] = {
     "snapshots-tree": lambda scale: _separate(scale, "tree"),
     "snapshots-hash": lambda scale: _separate(scale, "hash"),
-    "snapshots-mixed": lambda scale: _mixed(scale, f"tree,hash,{RIVALS}", UNIFORM, scale.threads),
-    "snapshots-zipf": lambda scale: _mixed(scale, "tree,hash", ZIPF, scale.threads),
-    "snapshots-large": lambda scale: _mixed(scale, "tree,hash", LARGE, (scale.full,)),
+    "snapshots-mixed": lambda scale: _mixed(scale, (*OURS, *RIVALS), UNIFORM, scale.threads),
+    "snapshots-zipf": lambda scale: _mixed(scale, OURS, ZIPF, scale.threads),
+    "snapshots-large": lambda scale: _mixed(scale, OURS, LARGE, (scale.full,)),
 }
 
 

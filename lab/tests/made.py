@@ -4,17 +4,22 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from itertools import product
 from types import SimpleNamespace
 
 from lab.paper import page
+from lab.paper.evaluation import TEN
 from lab.paper.found import Found
 from lab.records import Located
 from lab.tests import fake_bench
 
 TRIALS = 6
+# The stand-in's, and all schemes that the papers compare in trees.
+COMBINATIONS = {*fake_bench.COMBINATIONS, *product(("abtree", "external_bst"), TEN,
+                                                   ("batch", "amortized"))}  # fmt: skip
 SCALE = page.Scale(
     2, (1, 2, 8), 20_000, 0.3, ("glibc", "jemalloc", "mimalloc", "tcmalloc"),
-    frozenset(fake_bench.COMBINATIONS), tuple(fake_bench.RIVALS), ("steam",),
+    frozenset(COMBINATIONS), tuple(fake_bench.RIVALS), ("steam",),
 )  # fmt: skip
 
 
