@@ -71,6 +71,8 @@ class Cell:
             extras.append("stalled reader")
         if self.batch:
             extras.append(f"batch {self.batch}")
+        if self.trace:
+            extras.append("traced")
         if self.count:
             extras.append("counted")
         if self.twin:

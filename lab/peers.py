@@ -179,8 +179,12 @@ def measure(engine_type, count: int, age: int, seconds: float, seed: int) -> dic
             "threads": 1, "seconds": seconds, **medians}  # fmt: skip
 
 
-def engines() -> list:
-    return [Sqlite, *([Duckdb] if duckdb else [])]
+def engines(order: int = 0) -> list:
+    """As by `spolia-bench --order`: odd ones go backwards, after each two another one begins."""
+    every = [Sqlite, *([Duckdb] if duckdb else [])]
+    begin = order // 2 % len(every)
+    turned = every[begin:] + every[:begin]
+    return turned[::-1] if order % 2 else turned
 
 
 def main() -> None:
@@ -189,10 +193,11 @@ def main() -> None:
     parser.add_argument("--age", type=int, default=10, help="updates a row")
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--trials", type=int, default=1)
+    parser.add_argument("--order", type=int, default=0, help="in which the engines take turns")
     parser.add_argument("--json", type=Path, required=True, help="append records here")
     options = parser.parse_args()
     for trial in range(options.trials):
-        for engine in engines():
+        for engine in engines(options.order):
             record = measure(engine, options.rows, options.age, options.seconds, trial + 1)
             with options.json.open("a") as out:
                 out.write(json.dumps({**record, "trial": trial}) + "\n")

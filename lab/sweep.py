@@ -29,6 +29,7 @@ from rich.progress import (
 from lab.bench import Bench
 from lab.errors import LabError
 from lab.matrix import Cell, Plan
+from lab.paper.tries import Tries
 from lab.records import Store
 
 # A benchmark that fails this often in a row is broken, not unlucky.
@@ -43,9 +44,13 @@ class Outcome:
     out_of_time: int = 0
 
 
-def together(one: Outcome, other: Outcome) -> Outcome:
-    return Outcome(one.done + other.done, one.skipped + other.skipped, one.failed + other.failed,
-                   one.out_of_time + other.out_of_time)  # fmt: skip
+def together(*parts: Outcome) -> Outcome:
+    return Outcome(
+        sum(part.done for part in parts),
+        sum(part.skipped for part in parts),
+        [told for part in parts for told in part.failed],
+        sum(part.out_of_time for part in parts),
+    )
 
 
 def machine() -> str:
@@ -91,7 +96,9 @@ def run(
     limits: Limits,
     console: Console,
     title: str = "sweep",
+    tries: Tries | None = None,
 ) -> Outcome:
+    """With `tries` each failure is counted there, and what failed too often is left alone."""
     build = bench.fingerprint()
     store.require_build(build)
     if not store.records:
@@ -105,9 +112,12 @@ def run(
     outcome = Outcome(skipped=sum((c.hash(), r) in finished for r, c in todo))
     with _progress(console) as progress:
         task = progress.add_task(title, total=len(todo), completed=outcome.skipped, cell="")
-        runner = _Runner(plan, bench, store, limits, build, outcome)
+        runner = _Runner(plan, bench, store, limits, build, outcome, tries)
         for round_number, cell in todo:
             if (cell.hash(), round_number) in finished:
+                continue
+            if tries and not tries.allows(cell.hash()):
+                progress.advance(task)
                 continue
             progress.update(task, cell=f"[dim]{cell.label()}[/]")
             failure = runner.step(round_number, cell)
@@ -147,8 +157,8 @@ def _children_seconds() -> float:
 
 
 class _Runner:
-    def __init__(self, plan, bench, store, limits, build, outcome):
-        self.plan, self.bench, self.store = plan, bench, store
+    def __init__(self, plan, bench, store, limits, build, outcome, tries):
+        self.plan, self.bench, self.store, self.tries = plan, bench, store, tries
         self.limits, self.build, self.outcome = limits, build, outcome
         self.in_a_row = 0
         self.overhead = 0.5
@@ -189,6 +199,9 @@ class _Runner:
         told = f"{cell.label()}: {failure}"
         self.store.note_failure({**lab, "failure": failure})
         self.outcome.failed.append(told)
+        if self.tries:
+            self.tries.failed(cell.hash())
+            return told
         self.in_a_row += 1
         if self.in_a_row >= FAILURES_IN_A_ROW:
             raise LabError(f"{self.in_a_row} trials failed in a row, the last one: {told}")

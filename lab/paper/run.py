@@ -20,19 +20,22 @@ from pathlib import Path
 
 from rich.console import Console
 
-from lab import allocators, look, sweep
+from lab import allocators, look, peers, sweep
 from lab.bench import Bench, Catalogue
 from lab.errors import LabError, one_of
 from lab.matrix import Cell, Plan
-from lab.paper import origins, twins
+from lab.paper import origins, pointers, sectioned, twins
 from lab.paper.catalogue import PAGES
 from lab.paper.page import PEERS, Page, Scale
-from lab.records import Store, read_lines
+from lab.paper.tries import Tries
+from lab.records import Store, open_failures, read_lines
 from lab.report import write_report
 
 MANIFEST = "pages.json"
 # Sub-commands that have no number of trials, and no seed.
 WITHOUT_TRIALS, WITHOUT_SEED = ("announcements",), ("announcements", "counted", PEERS)
+# Sub-commands that measure several in turn, in an order of their own in each round.
+ORDERED = ("counted", "snapshots", "ycsb", "tpcc", "held", "reports", PEERS)
 # Sub-commands whose records tell how much was done.
 COMPARED = ("rlu", "ycsb", "tpcc", "snapshots", "counted", "held")
 COMMAND_SECONDS = 900  # after which one command is given up
@@ -87,7 +90,24 @@ def scale_of(bench: Bench | None, wishes: Wishes, cores: int) -> Scale:
         rivals=catalogue.rivals,
         storages=catalogue.storages,
         paper=wishes.full,
+        lacking=lacking(catalogue),
     )
+
+
+def lacking(catalogue: Catalogue) -> dict[str, str]:
+    """What pages are about and is not there: by name, how that is told."""
+    there = allocators.installed()
+    gone = {name: f"{name} is not installed here" for name in allocators.ALLOCATORS
+            if name not in there}  # fmt: skip
+    if peers.duckdb is None:
+        gone["duckdb"] = "the Python package duckdb is not installed here"
+    known = [name for ways in (catalogue.ways or {}).values() for name in ways]
+    wanted = [name for ways in (*sectioned.WAYS.values(), sectioned.CACHE) for name in ways]
+    absent = [name for name in wanted if catalogue.ways is not None and name not in known]
+    absent += [name for name in pointers.TITLES
+               if catalogue.pointers is not None and name not in catalogue.pointers]  # fmt: skip
+    absent += [name for name, of in catalogue.foreign.items() if not of.get("built", True)]
+    return gone | {name: f"the program was built without {name}" for name in absent}
 
 
 def chosen(only: tuple[str, ...]) -> list[Page]:
@@ -118,13 +138,19 @@ class Command:
         text = json.dumps([self.page, self.allocator, *self.words, *["twin"] * self.twin])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def told(self, seed: int) -> list[str]:
+    def told(self, seed: int, number: int) -> list[str]:
+        """In the round of that number."""
         words = list(self.words)
         if words[0] not in WITHOUT_TRIALS:
             words += ["--trials", "1"]
         if words[0] not in WITHOUT_SEED:
             words += ["--seed", str(seed)]
+        if words[0] in ORDERED:
+            words += ["--order", str(number)]
         return words
+
+    def label(self) -> str:
+        return " ".join(self.words)
 
 
 @dataclass(frozen=True)
@@ -139,9 +165,17 @@ class Work:
     pages: dict[str, list[str]] = field(default_factory=dict)  # of each page the keys of its own
     twins: list[tuple[str, str]] = field(default_factory=list)  # keys of identical code
     whole: bool = True  # all pages
+    lacking: dict[str, str] = field(default_factory=dict)  # Scale.lacking
 
     def names(self) -> list[str]:
         return [one.key() for one in self.commands] + [cell.hash() for cell in self.cells]
+
+    def labels(self) -> dict[str, str]:
+        """Of each name what it is."""
+        return {_name(one): one.label() for one in (*self.commands, *self.cells)}
+
+    def passes(self) -> set[tuple[str, int]]:
+        return {(name, number) for name in self.names() for number in range(self.rounds)}
 
 
 def work_of(pages: Iterable[Page], scale: Scale, wishes: Wishes) -> Work:
@@ -166,7 +200,7 @@ def work_of(pages: Iterable[Page], scale: Scale, wishes: Wishes) -> Work:
         [*commands, *(one for one in again if isinstance(one, Command))],
         wishes.rounds, wishes.seed, wishes.budget_s, own,
         [(_name(replace(one, twin=False)), _name(one)) for one in again],
-        len(own) == len(PAGES),
+        len(own) == len(PAGES), scale.lacking,
     )  # fmt: skip
 
 
@@ -231,7 +265,7 @@ def dry_run(pages: list[Page], bench: Bench | None, out: Path, wishes: Wishes,
     for cell in work.cells:
         yield f"{cell.hash()}  {cell.label()}"
     for command in work.commands:
-        yield f"{command.key()}  {' '.join(command.words)}"
+        yield f"{command.key()}  {command.label()}"
     if bench:
         known = [path for path in [results_of(bench, out)] if path.is_file()]
     else:  # a cell has the same name whatever program it is of
@@ -249,39 +283,52 @@ def run(bench: Bench, out: Path, work: Work, console: Console) -> bool:
         console.print(f"[bold]{len(work.pages)} pages[/]: {forecast(work, store.records)}; stop it "
                       "when you like, it goes on", highlight=False)  # fmt: skip
         _write_manifest(out, store.path, work)
+        tries = Tries({entry["cell"] for entry in open_failures([store.path])})
+        there = work.passes() & store.finished()
         outcome = sweep.Outcome()
-        for number in range(work.rounds):
-            title = f"round {number + 1} of {work.rounds}"
-            # Rounds after this one are not due yet; those before it are finished.
+        rounds = [(n, f"round {n + 1} of {work.rounds}") for n in range(work.rounds)]
+        for number, title in (*rounds, (work.rounds - 1, "what failed, once more")):
+            left = work.passes() - store.finished()
+            if not any(n <= number and tries.allows(name) for name, n in left):
+                continue
+            # Rounds after this one are not due yet.
             plan = Plan(work.cells, number + 1, work.seed)
-            part = sweep.run(plan, bench, store, sweep.Limits(deadline=end), console, title)
-            part.skipped = max(0, part.skipped - number * len(work.cells))
-            outcome = sweep.together(outcome, part)
-            outcome = sweep.together(outcome, _commands(bench, store, work, number, end, console))
+            limits = sweep.Limits(deadline=end)
+            outcome = sweep.together(
+                outcome,
+                sweep.run(plan, bench, store, limits, console, title, tries),
+                _commands(bench, store, work, number, end, console, tries),
+            )
+        missed = left_out(work, store, tries)
+        outcome.skipped = len(there)
+        outcome.out_of_time = len(work.passes() - store.finished()) - missed.passes
         sweep.summarise(outcome, lambda text: console.print(text, highlight=False))
+        for told in missed.told:
+            console.print(f"[yellow]{told}[/]", highlight=False)
         alike = _alike(read_manifest(out), store.records)
         console.print(f"{alike.told()}", highlight=False)
-    return not outcome.failed and not alike.fails
+    return not missed.told and not alike.fails
 
 
-def _commands(bench: Bench, store: Store, work: Work, number: int, end: float,
-              console: Console) -> sweep.Outcome:  # fmt: skip
-    """A round of the commands, in an order of its own."""
+def _commands(bench: Bench, store: Store, work: Work, last: int, end: float, console: Console,
+              tries: Tries) -> sweep.Outcome:  # fmt: skip
+    """The rounds of commands up to that one, each in an order of its own; but for what is there."""
     finished, known = store.finished(), passes(store.records)
-    shuffled = list(work.commands)
-    random.Random(f"{work.seed}/{number}").shuffle(shuffled)
     outcome = sweep.Outcome()
-    for command in shuffled:
-        key = command.key()
-        times = known.get(key, [0.0])
-        if (key, number) in finished:
-            outcome.skipped += 1
-        elif time.monotonic() + sum(times) / len(times) > end:
-            outcome.out_of_time += 1
-        else:
+    for number in range(last + 1):
+        shuffled = list(work.commands)
+        random.Random(f"{work.seed}/{number}").shuffle(shuffled)
+        for command in shuffled:
+            key = command.key()
+            times = known.get(key, [0.0])
+            if (key, number) in finished or not tries.allows(key):
+                continue
+            if time.monotonic() + sum(times) / len(times) > end:
+                continue
             failure = _measure(bench, store, command, number, work.seed + number)
             if failure:
-                told = f"{command.page}: {' '.join(command.words)}: {failure}"
+                tries.failed(key)
+                told = f"{command.page}: {command.label()}: {failure}"
                 outcome.failed.append(told)
                 console.print(f"[yellow]failed:[/] {told}", highlight=False)
             else:
@@ -289,9 +336,36 @@ def _commands(bench: Bench, store: Store, work: Work, number: int, end: float,
     return outcome
 
 
+@dataclass(frozen=True)
+class Missed:
+    """What is left to do for another reason than the time: so many passes, and in words which cells
+    and commands have no result, or one of their rounds failed."""
+
+    passes: int
+    told: list[str]
+
+
+def left_out(work: Work, store: Store, tries: Tries) -> Missed:
+    left = work.passes() - store.finished()
+    failed = {entry["cell"]: entry for entry in open_failures([store.path])
+              if (entry["cell"], entry["round"]) in left}  # fmt: skip
+    own = {name for names in work.pages.values() for name in names}
+    done = {name for name, _ in store.finished()}
+    labels = work.labels()
+    told = [f"no result: {labels[name]}: {_why(failed.get(name))}"
+            for name in labels if name in own - done]  # fmt: skip
+    told += [f"a round failed: {labels[name]}: {_why(failed[name])}"
+             for name in labels if name in failed and name not in own - done]  # fmt: skip
+    return Missed(sum(not tries.allows(name) for name, _ in left), told)
+
+
+def _why(entry: dict | None) -> str:
+    return str(entry.get("failure")) if entry else "the time was over"
+
+
 def _measure(bench: Bench, store: Store, command: Command, number: int, seed: int) -> str:
     """Runs a command once and keeps its records, all of them or none; why there are none."""
-    words = command.told(seed)
+    words = command.told(seed, number)
     begin = time.monotonic()
     others = sweep.OthersWatch()
     with tempfile.TemporaryDirectory(prefix="spolia-lab-") as folder:
@@ -326,6 +400,8 @@ def _write_manifest(out: Path, results: Path, work: Work) -> None:
     made = {
         "results": results.name,
         "pages": {**pages, **work.pages},
+        "names": {**(before.get("names", {}) if pages else {}), **work.labels()},
+        "lacking": work.lacking,
         "twins": work.twins,
         "checks": [*_checks_left(before, work, pages), _check(work)],
     }
@@ -380,4 +456,7 @@ def report(out: Path, title: str) -> tuple[Path, list[str]]:
     if not results.is_file():
         raise LabError(f"no results in {out}; run './dev lab paper' first")
     alike = _alike(manifest, read_lines(results))
-    return page, write_report([results], page, title, of_pages=manifest["pages"], alike=alike)
+    return page, write_report(
+        [results], page, title, of_pages=manifest["pages"], alike=alike,
+        names=manifest.get("names"), lacking=manifest.get("lacking"),
+    )  # fmt: skip

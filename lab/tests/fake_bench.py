@@ -507,7 +507,7 @@ def command_line() -> argparse.ArgumentParser:
     held = commands.add_parser("snapshots")
     for name in ("--json", "--structure", "--update", "--rtx-share", "--updates"):
         held.add_argument(name, default="-")
-    for name in ("--seconds", "--collector", "--trials", "--seed"):
+    for name in ("--seconds", "--collector", "--trials", "--seed", "--order"):
         held.add_argument(name, default="-")
     for name in ("--keys", "--threads", "--readers", "--small-readers", "--rtx", "--rtx-most",
                  "--theta", "--still-every"):  # fmt: skip
