@@ -162,8 +162,8 @@ def paper_command(listing, dry_run, out, bench, only, threads, **wishes) -> None
     Start it again and it goes on where it was."""
     pages = paper.chosen(tuple(only or ()))
     if listing:
-        for page in pages:
-            click.echo(f"{page.key:<26}{page.name}: {page.title}")
+        for line in paper.listing(pages):
+            click.echo(line)
         return
     for name in ("seconds", "trials", "keys", "seed", "minutes"):
         if wishes[name] is not None:

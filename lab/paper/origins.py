@@ -4,6 +4,7 @@ leaves out; and for each figure that no page repeats, why, and what comes neares
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from lab.paper.papers import FRC, MVRLU, ONESHOT, TOKENS, VERSIONS, Origin, Paper
@@ -151,6 +152,15 @@ ORIGINS: dict[str, Origin] = {
     "snapshots-bound": Origin(VERSIONS, "Sections 2 to 5", {"threads": "any"}),
     "held-snapshot": Origin(VERSIONS, "Sections 2 to 5", {"threads": "any"}),
 }  # fmt: skip
+
+
+def by_number(figures: str) -> tuple[int, int, str]:
+    """Figures before tables before sections, each by its first number."""
+    kinds = ("Figure", "Table", "Section")
+    kind = next((n for n, name in enumerate(kinds) if figures.startswith(name)), len(kinds))
+    number = re.search(r"\d+", figures)
+    return kind, int(number.group()) if number else 0, figures
+
 
 _DRAWN = "a drawing or a listing: nothing was measured for it"
 _NUMBERS = "one machine, and one or two numbers of threads, are drawn"

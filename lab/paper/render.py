@@ -101,18 +101,21 @@ def _setup(page: Page, found: Found) -> list[tuple[str, str, str]]:
 
 
 def index(pages: list[dict]) -> list[dict]:
-    """The papers, each with how many of its claims came out how, and its pages."""
+    """The papers, each with how many of its claims came out how, its pages, and a row for each of
+    its figures, in the order in which they are printed."""
     made = []
     for paper in [*papers.PAPERS, None]:
         mine = [page for page in pages if page["of"] is paper]
         counts = Counter()
         for page in mine:
             counts.update(page["tally"])
+        rest = elsewhere(paper, pages) if paper else []
+        rows = sorted([*mine, *rest], key=lambda row: origins.by_number(row["place"]))
         made.append({
-            "name": paper.name if paper else "Of no paper", "pages": mine,
+            "name": paper.name if paper else "Of no paper", "pages": mine, "rows": rows,
             "about": f"{paper.title}. {paper.venue}" if paper else "",
             "doi": paper.doi if paper else "", "preprint": paper.preprint if paper else "",
-            "tally": dict(counts), "elsewhere": elsewhere(paper, pages) if paper else [],
+            "tally": dict(counts),
         })  # fmt: skip
     return made
 
@@ -120,7 +123,7 @@ def index(pages: list[dict]) -> list[dict]:
 def elsewhere(paper: papers.Paper, pages: list[dict]) -> list[dict]:
     """The paper's figures that no page repeats: why, and the page that comes nearest."""
     shown = {page["key"]: page for page in pages}
-    return [{"figures": one.figures, "what": one.what, "why": one.why,
+    return [{"place": one.figures, "what": one.what, "why": one.why,
              "near": one.near, "linked": bool(one.near and shown[one.near]["blocks"])}
             for one in origins.ELSEWHERE if one.paper is paper]  # fmt: skip
 
@@ -131,6 +134,7 @@ def _page(page: Page, shown: Shown | None, figures, own: Found | None) -> dict:
     return {
         "of": origin.paper if origin else None,
         "figures": f"{origin.paper.name}, {origin.figures}" if origin else "",
+        "place": origin.figures if origin else "",
         "left_out": origin.left_out if origin else "",
         "setup": _setup(page, own) if shown and own else [],
         "key": page.key, "name": page.name, "title": page.title, "paper": page.paper,
@@ -166,8 +170,16 @@ def _what(claim: Sub) -> str:
     if isinstance(claim, Promise):
         return f"{claim.arm.name} ≤ {look.number(claim.most)}"
     if isinstance(claim, Growth):
-        return f"{claim.many.more.name} ÷ {claim.many.less.name}, growing"
-    return f"{claim.more.name} {'=' if claim.kind == LEVEL else '>'} {claim.less.name}"
+        return f"{_compared(claim.many.more.name, '÷', claim.many.less.name)}, growing"
+    return _compared(claim.more.name, "=" if claim.kind == LEVEL else ">", claim.less.name)
+
+
+def _compared(more: str, sign: str, less: str) -> str:
+    """'A: speed' and 'B: speed' are 'A > B: speed'; of one way at two places it is named once."""
+    if more == less:
+        return more
+    (one, _, what), (other, _, its) = more.rpartition(": "), less.rpartition(": ")
+    return f"{one} {sign} {other}: {what}" if one and what == its else f"{more} {sign} {less}"
 
 
 def _asked(claim: Sub) -> str:

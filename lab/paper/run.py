@@ -24,7 +24,7 @@ from lab import allocators, look, peers, sweep
 from lab.bench import Bench, Catalogue
 from lab.errors import LabError, one_of
 from lab.matrix import Cell, Plan
-from lab.paper import origins, pointers, sectioned, twins
+from lab.paper import origins, papers, pointers, sectioned, twins
 from lab.paper.catalogue import PAGES
 from lab.paper.page import PEERS, Page, Scale
 from lab.paper.tries import Tries
@@ -252,16 +252,31 @@ def forecast(work: Work, records: Iterable[dict]) -> str:
     return f"{size}, {told}; at most {minutes(work.budget_s)}"
 
 
+def listing(pages: list[Page]) -> Iterator[str]:
+    """The figures of each paper as they are printed: the page's key, or why there is none."""
+    for paper in [*papers.PAPERS, None]:
+        rows = [(origin.figures, f"{page.key:<27}{page.title}") for page in pages
+                if (origin := origins.ORIGINS.get(page.key)) and origin.paper is paper]  # fmt: skip
+        if paper is None:
+            rows = [(page.name, f"{page.key:<27}{page.title}") for page in pages
+                    if page.key not in origins.ORIGINS]  # fmt: skip
+        if rows and paper and len(pages) == len(PAGES):
+            rows += [(one.figures, f"{'-':<27}{one.what}. Not here: {one.why}"
+                      + (f"; near it is {one.near}" if one.near else ""))
+                     for one in origins.ELSEWHERE if one.paper is paper]  # fmt: skip
+        if rows:
+            yield f"{paper.name}, {paper.venue}: {paper.title}" if paper else "Of no paper"
+        for figures, told in sorted(rows, key=lambda row: origins.by_number(row[0])):
+            yield f"  {figures:<21}{told}"
+
+
 def dry_run(pages: list[Page], bench: Bench | None, out: Path, wishes: Wishes,
             cores: int) -> Iterator[str]:  # fmt: skip
     """What would run, in lines: the pages with their figures, cells, commands, and how long."""
     work = work_of(pages, scale_of(bench, wishes, cores), wishes)
     if bench is None:
         yield "no program is built: cells are listed of all schemes in all structures"
-    for page in pages:
-        origin = origins.ORIGINS.get(page.key)
-        figures = f"{origin.paper.name}, {origin.figures}" if origin else "of no paper"
-        yield f"{page.key:<26}{figures}: {page.title}"
+    yield from listing(pages)
     for cell in work.cells:
         yield f"{cell.hash()}  {cell.label()}"
     for command in work.commands:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from lab.cli import cli
-from lab.paper import arms, factors, render, rivals, run, twins
+from lab.paper import arms, factors, papers, render, rivals, run, twins
 from lab.paper.catalogue import PAGES
 from lab.paper.found import Found
 from lab.report import Figures
@@ -247,3 +248,36 @@ def test_the_arm_beside_a_rival_is_named_in_advance():
         pairs = {tuple(arm.records[0]["structure"] for arm in (c.more, c.less)) for c in claims}
         assert pairs == {("avl", "cds_bronson_avl"), ("abtree", "std_map")}
         assert {c.more.records[0]["scheme"] for c in claims} == {"token"}
+
+
+def test_the_list_has_each_figure_of_each_paper_in_the_order_of_the_paper():
+    done = CliRunner().invoke(cli, ["paper", "--list"])
+    assert done.exit_code == 0
+    lines = done.output.splitlines()
+    assert {entry.key for entry in PAGES} <= {word for line in lines for word in line.split()}
+    begin = lines.index(f"{papers.MVRLU.name}, {papers.MVRLU.venue}: {papers.MVRLU.title}") + 1
+    numbers = [line.split()[:2] for line in lines[begin : begin + 5]]
+    assert numbers == [["Figure", "1"], ["Figures", "2,"], ["Figure", "4"], ["Figure", "5"],
+                       ["Figure", "6"]]  # fmt: skip
+    assert re.search("Figures 2, 3 +- +how versions are kept. Not here: a drawing", done.output)
+    few = CliRunner().invoke(cli, ["paper", "--list", "--only", "one-shot-10"]).output
+    assert few.splitlines()[1:] == [
+        "  Figure 10            one-shot-10                YCSB by threads"
+    ]
+
+
+def test_the_index_has_each_figure_in_the_order_of_the_paper():
+    made = render.index(render.pages(Found([]), Figures()))
+    places = [row["place"] for row in made[1]["rows"]]
+    assert places[:5] == ["Figure 1", "Figures 2, 3", "Figure 4", "Figure 5", "Figure 6"]
+    assert places.index("Figure 10") == places.index("Table 1") - 1, "tables come after figures"
+
+
+@pytest.mark.parametrize(
+    ("more", "less", "told"),
+    [("Token: speed", "DEBRA: speed", "Token > DEBRA: speed"), ("a", "b", "a > b"),
+     ("DEBRA: epochs", "DEBRA: epochs", "DEBRA: epochs"),
+     ("a: speed", "b: memory", "a: speed > b: memory"), ("raw", "a: b", "raw > a: b")],
+)  # fmt: skip
+def test_a_claim_names_its_figure_once(more, less, told):
+    assert render._compared(more, ">", less) == told
