@@ -23,13 +23,13 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
-/// Throws std::invalid_argument if the column can never have the value.
 void are_not_too_many(const table& t, std::span<const assignment> changes) {
   if (changes.size() <= most_columns) return;
   throw std::invalid_argument("spolia::db: an update of table " + t.name() + " sets " +
                               std::to_string(changes.size()) + " columns: at most 62 are allowed");
 }
 
+/// Throws std::invalid_argument if the column can never have the value.
 void may_be_set(const column_layout& c, const argument& v) {
   if (c.role == column_role::key) {
     throw std::invalid_argument("spolia::db: " + c.in_words() +
