@@ -32,8 +32,9 @@
 //              the tree is correct and less balanced until then. Under a restartable scheme the
 //              comparator must neither throw nor allocate nor lock, since a search may be
 //              abandoned anywhere.
-// Memory:      nodes of 248 bytes for 8-byte keys and values, at random two thirds full; a
-//              descriptor of 128 bytes for each thread number.
+// Memory:      nodes of 248 bytes for 8-byte keys and values, at random two thirds full (256
+//              under robust_token, and 264 under eras, which stamp each block); a descriptor of
+//              128 bytes for each thread number.
 // Retires:     an update retires one leaf, and one entry if it erases or replaces a value that does
 //              not lie in the leaf; each repair retires two nodes (weight) or three (size). Left
 //              alone, an update makes at most one repair for each level of the tree if it splits a
@@ -75,8 +76,8 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 
 /// Children of an inner node, and pairs in a leaf, at most. With 14, nodes of 8-byte keys and
-/// values take 248 bytes: one size for both kinds, four cache lines, a size class of the usual
-/// allocators.
+/// values take 248 bytes where blocks are not stamped: one size for both kinds, four cache lines, a
+/// size class of the usual allocators.
 inline constexpr unsigned abtree_degree = 14;
 
 namespace detail::map {

@@ -50,7 +50,8 @@
 // Errors:      std::bad_alloc, and whatever the user's copies, moves and comparisons throw: then
 //              the map is as it was before. Under a restartable scheme comparisons must neither
 //              throw nor allocate nor lock, since they may be abandoned half-way.
-// Memory:      a leaf and a router for each pair: 32 and 48 bytes for 8-byte keys and values.
+// Memory:      a leaf and a router for each pair: 32 and 48 bytes for 8-byte keys and values
+//              (8 more each under robust_token, and 16 under eras, which stamp each block).
 // Retires:     two nodes for each erase (one for the last pair), one for each replacement.
 // User code:   comparisons, visit's f, and the copies that find, insert, for_each and range make
 //              run inside a guard and hold up freeing for as long as they take; f of for_each and
