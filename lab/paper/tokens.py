@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lab import look, words
 from lab.paper import arms, blocks, factors
 from lab.paper.found import Found, Series, ratio
@@ -152,19 +154,33 @@ def _told(record: dict, line) -> str:
 def _judge_naive(trials: list[Located], line):
     record = trials[0].record
     together = overlap(line)
-    mine = [t for t in trials if t.record["threads"] == record["threads"]]
-    shares = {id(t.record): _overlap_of(t, line if t is trials[0] else None) for t in mine}
-
-    def overlap_of(one: dict) -> float | None:
-        return shares[id(one)]
-
     here = f"{_told(record, line)}. No thread frees a batch."
     if together is not None:
         here = (f"{_told(record, line)}. {look.percent(1 - together)} of freeing time one thread "
                 "frees alone.")  # fmt: skip
     told = "batches freed at the same time, share of it"
-    overlaps = arms.promised([t.record for t in mine], told, overlap_of, TOGETHER)
-    return here, [_grows(trials), overlaps]
+    return here, [_grows(trials), _share(trials, line, told, lambda share: share, TOGETHER)]
+
+
+def _share(trials: list[Located], line, told: str, of: Callable[[float], float],
+           most: float) -> Sub:  # fmt: skip
+    """At most so much of freeing time, by the traces of all trials; of a share in which another
+    thread frees a batch, too."""
+    mine = [t for t in trials if t.record["threads"] == trials[0].record["threads"]]
+    shares = {id(t.record): _overlap_of(t, line if t is trials[0] else None) for t in mine}
+
+    def share_of(one: dict) -> float | None:
+        share = shares[id(one)]
+        return None if share is None else of(share)
+
+    return arms.promised([t.record for t in mine], told, share_of, most)
+
+
+def _judge_first(trials: list[Located], line):
+    """Threads free at the same time: the opposite of what the naive token does."""
+    here, claims = _judge_pile(trials, line)
+    told = "batches freed by one thread alone, share of it"
+    return here, [*claims, _share(trials, line, told, lambda share: 1 - share, 1 - TOGETHER)]
 
 
 def _overlap_of(trial: Located, line) -> float | None:
@@ -195,7 +211,7 @@ FIGURE_6 = _timeline_page(
 FIGURE_7 = _timeline_page(
     "figure-7", "Figure 7", FIRST, "Pass-first: the token goes on before the batch is freed",
     "Threads free at the same time, but a thread that gets the token again while it is still "
-    "freeing holds it up; batches still grow through the run.", _judge_pile, PILE_LIMIT,
+    "freeing holds it up; batches still grow through the run.", _judge_first, PILE_LIMIT,
 )  # fmt: skip
 FIGURE_8 = _timeline_page(
     "figure-8", "Figure 8", PERIODIC, "Periodic: a look at the token after each hundred frees",

@@ -281,3 +281,22 @@ def test_the_index_has_each_figure_in_the_order_of_the_paper():
 )  # fmt: skip
 def test_a_claim_names_its_figure_once(more, less, told):
     assert render._compared(more, ">", less) == told
+
+
+@pytest.mark.parametrize(("key", "together"), [("figure-6", False), ("figure-7", True)])
+def test_whether_threads_free_at_the_same_time_is_judged_by_each_trace(key, together, tmp_path):
+    entry = page_of(key)
+    data = of_page(entry, tmp_path)
+
+    def verdict_if(step_ns: float) -> str:
+        """Each batch takes a millisecond, and begins so long after the one before."""
+        for path in tmp_path.glob("*.jsonl"):
+            path.write_text("\n".join(json.dumps(
+                {"t_ns": n * step_ns, "end_ns": n * step_ns + 1e6, "thread": n % 4,
+                 "event": "batch_freed", "count": 9}) for n in range(50)))  # fmt: skip
+        claim = view(entry, data.trials, []).claims[1]
+        assert len(claim.arm.values) == len(data.trials)
+        return claim.verdict
+
+    assert verdict_if(2e6) == (CONTRADICTED if together else SEEN)
+    assert verdict_if(1e5) == (SEEN if together else CONTRADICTED)

@@ -23,6 +23,7 @@ from lab.paper import (
 )
 from lab.paper.catalogue import PAGES
 from lab.paper.found import Found
+from lab.tests import claimed
 from lab.tests.made import number_of, of_page, shown, view
 from lab.verdict import (
     BOUND,
@@ -447,6 +448,7 @@ def test_every_page_can_say_no(entry, tmp_path):
     assert {c.doubt for c in usual.claims if isinstance(c, (Claim, Growth))} <= {""}
     kinds = {c.kind for c in usual.claims if isinstance(c, (Claim, Growth))}
     assert all(c.barred for c in usual.claims if isinstance(c, Absent)), "all was measured"
+    assert [claimed.line(claim) for claim in usual.claims] == claimed.kept(entry.key)
     assert changed(entry, data, "claimed").verdict == SEEN
     assert changed(entry, data, "opposite").verdict == CONTRADICTED
     assert changed(entry, data, "equal").verdict == (NOT_SEEN if MORE in kinds else SEEN)
