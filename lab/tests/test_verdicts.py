@@ -281,6 +281,17 @@ def test_a_gain_grows_if_its_two_intervals_say_so():
         UNDECIDED, "these arms do not differ in the number of threads")  # fmt: skip
 
 
+def test_of_a_growth_both_intervals_are_to_hold_at_once():
+    values = [(2, 3, 5, 7, 11), (1, 1.1, 1.3, 1.7, 1.9), (1, 2, 4, 5, 6), (1, 1.2, 1.4, 1.6, 2)]
+    pairs = [arm(name, *some, release=name, threads=threads)
+             for name, some, threads in zip("abab", values, (2, 2, 1, 1), strict=True)]  # fmt: skip
+    many, few = (arms.claim(*pairs[n : n + 2], varies=factors.RELEASE) for n in (0, 2))
+    wide, narrow = interval(*values[:2], 0.975), interval(*values[2:], 0.975)
+    assert wide != interval(*values[:2]), "each of the two is wider than one alone"
+    assert arms.grows(many, few, "").ratio == Interval(wide.low / narrow.high,
+                                                       wide.high / narrow.low)  # fmt: skip
+
+
 def test_too_few_trials_are_said_to_decide_nothing():
     made = arms.claim(arm("a", 9, 9, 9, release="x"), arm("b", 1, 1, 1, release="y"),
                       varies=factors.RELEASE)  # fmt: skip
