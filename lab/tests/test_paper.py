@@ -126,6 +126,9 @@ def test_blocks_that_wait_to_be_freed_are_no_leak(tmp_path):
     assert verdict(bytes=16_000_000) == CONTRADICTED != usual
     assert verdict(bytes=16_000_000, bytes_waiting=15_000_000) == usual
     assert verdict(versions_live=50_000) == CONTRADICTED
+    # Of 12,500 that are needed 1.3 times as many are allowed, and 960.
+    assert verdict(versions_live=17_200) == usual
+    assert verdict(versions_live=17_220) == CONTRADICTED
 
 
 def test_read_log_update_is_told_by_what_was_measured(tmp_path):
@@ -225,7 +228,8 @@ def test_the_command_fills_pages_and_goes_on_where_it_was(lab, tmp_path):
     text = (tmp_path / "report.html").read_text()
     assert all(f'<section id="{key}"' in text for key in keys)
     assert '<section id="rivals"' not in text
-    assert "./dev lab paper --only rivals" in text
+    assert "./dev lab paper --only</code>" in text
+    assert "<code>rivals</code>" in text
     before = len(results(tmp_path))
     again = lab(*asked)
     assert "0 trials run" in again.stderr

@@ -9,12 +9,25 @@ import random
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 
 from lab.cli import cli
-from lab.paper import arms, factors, papers, render, rivals, run, twins
+from lab.paper import (
+    amortizing,
+    arms,
+    contention,
+    factors,
+    papers,
+    pointers,
+    render,
+    rivals,
+    run,
+    tokens,
+    twins,
+)
 from lab.paper.catalogue import PAGES
 from lab.paper.found import Found
 from lab.report import Figures
@@ -185,6 +198,11 @@ def test_arms_of_different_sessions_are_not_compared():
     told = "these arms were measured at different times"
     assert why(fast, made_at("y", 1, 0, *january)) == ""
     assert why(fast, made_at("y", 1, 0, *january[:4])) == "", "time was over amid the last round"
+    # A round of the longest run takes less than two hours.
+    for away, expected in (("01:59", ""), ("02:01", told)):
+        pair = [made_at(way, speed, 0, f"2026-01-01T{time}:00Z")
+                for way, speed, time in (("x", 9, "00:00"), ("y", 1, away))]  # fmt: skip
+        assert why(*pair) == (expected or "1 trials decide nothing")
     # A cell of an earlier run: the same rounds, and months between.
     assert why(fast, made_at("y", 1, 0, *november)) == told
     assert why(fast, made_at("y", 1, 0, *january[:4], november[4])) == told
@@ -300,3 +318,44 @@ def test_whether_threads_free_at_the_same_time_is_judged_by_each_trace(key, toge
 
     assert verdict_if(2e6) == (CONTRADICTED if together else SEEN)
     assert verdict_if(1e5) == (SEEN if together else CONTRADICTED)
+
+
+def over(name: str, *values: float) -> dict:
+    return {"over_time_columns": ["ms", name],
+            "over_time": [[5 * n, value] for n, value in enumerate(values)]}  # fmt: skip
+
+
+def test_logs_have_grown_if_the_last_third_has_more_than_all_before():
+    assert contention.log_growth(over("log_bytes", 1, 1, 1, 1, 1, 4, 1, 1, 2)) == 0.5
+    assert contention.log_growth(over("log_bytes", 1, 1, 1, 1, 2, 1, 9, 6, 1)) == 4.5
+    assert contention.log_growth(over("log_bytes", 1, 2)) is None
+    assert contention.log_growth(over("waiting", 1, 2, 3)) is None
+
+
+def test_garbage_is_taken_of_the_second_and_of_the_last_quarter():
+    record = {"garbage_over_time": [[n, 10 ** (n // 2)] for n in range(8)]}
+    assert (tokens.early_garbage(record), tokens.late_garbage(record)) == (10, 1000)
+    assert tokens.early_garbage({}) is None
+
+
+def test_a_peak_is_told_by_the_mean_of_all_epochs():
+    record = {"garbage_per_epoch": [[1, 100], [2, 300], [3, 200]]}
+    assert amortizing.peak_of_mean(record) == 1.5
+
+
+def test_what_the_collector_takes_is_all_but_counting_up():
+    times = {"set_ns": 1, "scan_ns": 20, "sweep_ns": 300, "end_ns": 4000, "count_ns": 50_000}
+    assert pointers.collecting(times) == 4321
+    assert pointers.collecting({**times, "scan_ns": None}) is None
+    ended = {"ended_per_epoch": [4, 16, 8], "waiting_peak": 40}
+    assert (pointers.epochs_of(ended), pointers.epochs_waiting(ended)) == (3, 2.5)
+
+
+def test_batches_overlap_where_two_threads_free_at_once():
+    def boxes(*edges: tuple[float, float]):
+        return SimpleNamespace(of=lambda _: [SimpleNamespace(begin=begin, length=end - begin)
+                                             for begin, end in edges])  # fmt: skip
+
+    assert tokens.overlap(boxes((0, 4), (2, 6))) == pytest.approx(2 / 6)
+    assert tokens.overlap(boxes((0, 4), (4, 6))) == 0
+    assert tokens.overlap(boxes()) is None

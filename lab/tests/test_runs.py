@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -92,6 +93,15 @@ def test_what_fails_is_tried_twice_in_a_run_and_once_in_a_later_one(tmp_path):
     mended = Program()
     assert ran(tmp_path, mended, work(rounds=5))[0]
     assert [mended.times(name) for name in ("--odd", "abtree", "--fine")] == [5, 5, 0]
+
+
+def test_a_run_goes_on_however_many_cells_fail(tmp_path):
+    cells = [replace(CELL, threads=threads) for threads in range(1, 8)]
+    program = Program("abtree")
+    well, told = ran(tmp_path, program, work(rounds=2, cells=cells))
+    assert not well
+    assert [program.times(name) for name in ("abtree", "--fine")] == [14, 2]
+    assert told.count("no result: abtree") == 7
 
 
 def test_what_failed_in_the_last_round_is_tried_once_more(tmp_path):

@@ -6,8 +6,19 @@ from __future__ import annotations
 import pytest
 
 from lab.paper import twins
+from lab.verdict import interval
 
 TURNS = ("b", "a", "c")  # what a command measures in turn
+
+
+def test_identical_code_is_set_apart_only_by_more_than_one_interval_in_twenty():
+    """Five trials of each: those that 95 % set apart, and 99 % does not."""
+    ones, others = (5.0, 6.0, 7.0, 8.0, 9.0), (1.0, 2.0, 3.0, 4.0, 5.5)
+    assert interval(ones, others).without_one
+    records = [{"mops": speed, "lab": {"cell": cell, "round": n}}
+               for cell, speeds in (("a", ones), ("b", others))
+               for n, speed in enumerate(speeds)]  # fmt: skip
+    assert twins.compared([("a", "b")], records).apart == 0
 
 
 def passes_of(cell: str, apart: str = "") -> list[dict]:
