@@ -359,3 +359,18 @@ def test_batches_overlap_where_two_threads_free_at_once():
     assert tokens.overlap(boxes((0, 4), (2, 6))) == pytest.approx(2 / 6)
     assert tokens.overlap(boxes((0, 4), (4, 6))) == 0
     assert tokens.overlap(boxes()) is None
+
+
+def test_a_panel_has_no_traces_the_batches_that_are_asked_for_and_as_many_threads_as_cores():
+    def trials(**fields) -> list:
+        return [trial(threads=threads, **fields) for threads in (1, 2, 8)]
+
+    traced = trials(lab={"configuration": {"trace": True}}, keys=2000, release="batch")
+    large = trials(allocator="glibc", bag=32_768)
+    found = Found([*trials(), *trials(release="batch"), *traced, *large])
+    ours = [("token", "amortized")]
+    assert found.pick("abtree", ours)[0].conditions.allocator == "jemalloc"
+    assert found.pick("abtree", ours, batch=32_768)[0].conditions.allocator == "glibc"
+    assert found.pick("abtree", [("token", "batch")])[0].conditions.keys == 1000
+    assert Found(traced).pick("abtree", [("token", "batch")]) is None
+    assert found.full(found.pick("abtree", ours)) == 2
