@@ -115,12 +115,16 @@ TEST_F(failing_medium, a_checkpoint_that_is_passed_over_for_that_is_no_damage) {
 
 /// That is what it is for: it brings out what can be read.
 TEST_F(failing_medium, salvage_goes_on_without_what_cannot_be_read) {
-  const unreadable now("bank/log-", 8192);
-  const ended e = run({"salvage", "bank", "new"});
-  EXPECT_EQ(e.code, 3) << e.err;
-  EXPECT_NE(e.out.find("log-"), std::string::npos) << e.out;
-  EXPECT_NE(e.out.find("the disk does not give these bytes"), std::string::npos) << e.out;
-  EXPECT_NE(e.out.find("people: "), std::string::npos) << e.out;
+  for (const std::size_t at :
+       {std::size_t{8192}, std::size_t{100}}) {  // in a page further on; in that of the header
+    SCOPED_TRACE(at);
+    const unreadable now("bank/log-", at);
+    const ended e = run({"salvage", "bank", "new" + std::to_string(at)});
+    EXPECT_EQ(e.code, 3) << e.err;
+    EXPECT_NE(e.out.find("log-"), std::string::npos) << e.out;
+    EXPECT_NE(e.out.find("the disk does not give these bytes"), std::string::npos) << e.out;
+    EXPECT_NE(e.out.find("people: "), std::string::npos) << e.out;
+  }
 }
 
 }  // namespace

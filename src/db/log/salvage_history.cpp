@@ -300,7 +300,7 @@ void salvage_history::report_segment(std::size_t number) {
     if (p.file != number) continue;
     if (p.begin > at) note(path, {at, p.begin}, what_is_at(of, {at, p.begin}), missing_before(i));
     if (p.begin == 0 && p.records_at != 0 && of.wrong_header != nullptr) {
-      note(path, {0, file_header::bytes}, of.wrong_header);
+      note(path, {0, file_header::bytes}, what_is_at(of, {0, file_header::bytes}));
     }
     at = p.end;
     last = i;
@@ -322,8 +322,8 @@ void salvage_history::report_segment(std::size_t number) {
          "it does not follow what is before it: it is there twice, or of another history of the "
          "database, as after a backup was restored; nothing of it is used");
   } else if (of.wrong_header != nullptr) {
-    note(path, {0, of.size}, std::string(of.wrong_header) + ", and it has no whole record",
-         missing);
+    note(path, {0, of.size},
+         what_is_at(of, {0, file_header::bytes}) + ", and it has no whole record", missing);
   } else {
     note(path, {0, of.size}, "its header does not follow what is before it, and it has no record");
   }
