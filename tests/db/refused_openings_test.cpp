@@ -394,7 +394,7 @@ TEST_F(refused_openings, of_copies_leave_nothing) {
   const auto full = [](const file_step& s) {
     return s.what == file_step::kind::write && s.name.starts_with("checkpoint-") ? ENOSPC : 0;
   };
-  is_refused([&] { base.backup("base"); }, "open elsewhere");
+  is_refused([&] { base.backup("base"); }, "the directory of the database itself");
   options o = small_segments();
   o.files = std::make_shared<faulty_files>(real_files(), full);
   database narrow = database::open("narrow", o);
