@@ -55,6 +55,22 @@ class attached : public growing_ledger {
   }
 };
 
+TEST_F(attached, a_copy_to_which_the_other_process_adds_meanwhile_is_to_be_tried_again) {
+  write(10);
+  database there = database::open(place, attaching(files_));
+  write(20);
+  base_.backup("copy");
+  try {
+    there.backup("copy");
+    ADD_FAILURE() << "a copy was taken back to what was seen before";
+  } catch (const storage_error& e) {
+    EXPECT_NE(std::string(e.what()).find("what it has more would be lost. If the process that has"),
+              std::string::npos)
+        << e.what();
+  }
+  EXPECT_TRUE(database::open(place, attaching(files_)).backup("copy").incremental);
+}
+
 TEST_F(attached, shows_what_is_durable_and_changes_nothing) {
   write(10);
   EXPECT_THROW(database::open(place, over(files_)), storage_error) << "it is open";

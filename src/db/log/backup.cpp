@@ -311,7 +311,11 @@ void storage::refuse_ahead(const folder& copy, const copy_end& theirs, std::uint
   throw storage_error(copy.path(), storage_error::nowhere,
                       "the copy has " + std::to_string(theirs.sequence) +
                           " changes, and the database " + std::to_string(ours) +
-                          ": what it has more would be lost. Use another directory");
+                          ": what it has more would be lost. " +
+                          (options_.attach ? "If the process that has the database has added to "
+                                             "the copy meanwhile, try again; else use"
+                                           : "Use") +
+                          " another directory");
 }
 
 /// Before a copy is replaced, where no log is left that goes on at its end.

@@ -15,8 +15,7 @@ constexpr const char* is_locked =
     " is locked by another transaction: run this one again, as transact() does";
 constexpr const char* is_locked_here =
     " is locked by another transaction, which this thread has begun: commit that one first, or "
-    "roll "
-    "it back. If another thread has it now, run this one again, as transact() does";
+    "roll it back. If another thread has it now, run this one again, as transact() does";
 
 }  // namespace
 
