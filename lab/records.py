@@ -56,7 +56,7 @@ def read_lines(path: Path) -> list[dict]:
     return records
 
 
-def load(paths: list[Path]) -> list[Located]:
+def load(paths: list[Path], none_will_do: bool = False) -> list[Located]:
     """The trials of all files, checked for the fields that nothing can be drawn without."""
     located = []
     for path in paths:
@@ -68,7 +68,7 @@ def load(paths: list[Path]) -> list[Located]:
             if missing:
                 raise LabError(f"{path}: record {number} has no {', '.join(missing)}")
             located.append(Located(flat, path))
-    if not located:
+    if not located and not none_will_do:
         names = ", ".join(str(path) for path in paths)
         raise LabError(f"no trials in {names}; run './dev lab sweep' or './dev lab quick'")
     return located

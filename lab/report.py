@@ -65,8 +65,9 @@ def write_report(
     """Returns the pages that could not be made, and why. `alike` is what came of pairs of identical
     code, `names` are those of cells and commands, `lacking` what there was not to be measured."""
     failures = open_failures(paths)
-    trials = load(paths)
     extras = {kind: of_kind(paths, kind) for kind in KINDS}
+    # Pages of commands stand without trials of sets.
+    trials = load(paths, bool(of_pages and measured_by_commands(extras)))
     wrong: list[str] = []
     told = Told(names or {}, tries.reasons(failures))
     page = render(trials, extras, failures, title, of_pages, alike, wrong, told, lacking)
@@ -96,7 +97,7 @@ def render(
     only_paper = of_pages is not None
     configs = stats.group(trials)
     figures = Figures()
-    records = [trial.record for trial in trials]
+    records = [trial.record for trial in trials] or measured_by_commands(extras)
     found = Found(
         trials, extras.get("announcements", []), extras.get("snapshots", []),
         [r for kind in ("ycsb", "tpcc", "held", "reports", "rlu") for r in extras.get(kind, [])],
@@ -131,9 +132,14 @@ def render(
     )
 
 
+def measured_by_commands(extras: dict[str, list[dict]]) -> list[dict]:
+    """Records that say on what machine they were made."""
+    return [r for records in extras.values() for r in records if r.get("machine")]
+
+
 def overview(trials, configs, extras, figures: Figures, wanted: bool) -> dict:
     """The sections of a report of everything; all of them empty if they are not wanted."""
-    machine = trials[-1].record.get("machine") or {}
+    machine = (trials[-1].record.get("machine") or {}) if trials else {}
     cores = machine.get("cores")
     ref = words.reference(configs, cores)
     sections = {
@@ -168,10 +174,10 @@ def method(records: list[dict], configs: list[Config], failures: list[dict],
     """What was measured, on what, and what speaks against it."""
     last = records[-1]
     machine = last.get("machine") or {}
-    counts = sorted({len(config.trials) for config in configs})
+    counts = sorted({len(config.trials) for config in configs}) or [0]
     others = [r.get("lab", {}).get("others_cores") for r in records]
     others = [cores for cores in others if cores is not None]
-    threads = max(r["threads"] for r in records)
+    threads = max(r.get("threads") or 0 for r in records)
     facts = [
         ("Processor", f"{machine.get('cpu', 'unknown')}, {machine.get('cores', '?')} cores"),
         ("Memory", look.size(machine.get("memory_bytes"))),

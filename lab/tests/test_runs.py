@@ -55,9 +55,10 @@ class Program:
         failure = self._failure(" ".join(words))
         if not failure:
             order = int(words[words.index("--order") + 1]) if "--order" in words else 0
-            target.write_text("".join(
-                json.dumps({"kind": "ycsb", "engine": name, "versions": name, "writes": 50,
-                            "tx_per_s": 1.0 + order}) + "\n" for name in TURNS))  # fmt: skip
+            common = {"kind": "ycsb", "writes": 50, "machine": {"cores": 2}, "threads": 2,
+                      "tx_per_s": 1.0 + order}  # fmt: skip
+            made = ({**common, "engine": name, "versions": name} for name in TURNS)
+            target.write_text("".join(json.dumps(record) + "\n" for record in made))
         return failure
 
     def times(self, name: str) -> int:
@@ -165,6 +166,13 @@ def test_a_page_names_what_failed_and_why(tmp_path, monkeypatch):
     assert told["gaps"] == ["ycsb --odd: no result: no luck"]
     assert (told["blocks"], told["verdict"]) == ([], UNDECIDED)
     assert "ycsb --odd: no result: no luck" in told["html"]
+
+
+def test_a_page_of_commands_stands_though_its_cell_failed(tmp_path, monkeypatch):
+    told = page_told(tmp_path, Program("abtree"), "one-shot-2", [("ycsb", "--fine")],
+                     monkeypatch)  # fmt: skip
+    assert told["gaps"] == [f"{CELL.label()}: no result: no luck"]
+    assert told["gaps"][0] in told["html"]
 
 
 def test_a_page_without_claims_says_what_is_missing(tmp_path):
