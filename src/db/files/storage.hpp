@@ -125,7 +125,7 @@ class storage {
   static std::uint64_t remove_up_to(folder& in, std::uint64_t sequence);
   [[nodiscard]] copy_end end_of_backup(folder& copy, const folder_content& has) const;
   bool copy_segments(folder& to, const copy_end& from, backup_report& report);
-  static void refuse_ahead(const folder& copy, const copy_end& theirs, std::uint64_t ours);
+  void refuse_ahead(const folder& copy, const copy_end& theirs, std::uint64_t ours) const;
   static void refuse_other_history(const folder& copy, const copy_end& theirs, const history& ours);
   struct rest_of_segment;
   std::optional<rest_of_segment> rest_after(std::uint64_t first, const copy_end& end,

@@ -306,7 +306,7 @@ bool storage::copy_segments(folder& to, const copy_end& from, backup_report& rep
   return true;
 }
 
-void storage::refuse_ahead(const folder& copy, const copy_end& theirs, std::uint64_t ours) {
+void storage::refuse_ahead(const folder& copy, const copy_end& theirs, std::uint64_t ours) const {
   if (theirs.sequence <= ours) return;
   throw storage_error(copy.path(), storage_error::nowhere,
                       "the copy has " + std::to_string(theirs.sequence) +
