@@ -178,6 +178,33 @@ TEST(keys_of_integers, take_nothing_else) {
               }).starts_with("spolia::db: column b of table mixed has type boolean and takes "));
 }
 
+enum plain { minus_two = -2, seven = 7 };
+enum wide : std::uint64_t { largest = std::numeric_limits<std::uint64_t>::max() };
+
+TEST(enumerators, are_whole_numbers) {
+  database base = database::open();
+  table& t = base.create_table(
+      {.name = "t", .columns = {{"k", int64, primary_key}, {"n", int64}, {"f", float64}}});
+  const auto k = t.column<std::int64_t>("k");
+  const auto n = t.column<std::int64_t>("n");
+  EXPECT_TRUE(base.transact([&](transaction& tx) -> status {
+    if (const status s = tx.insert(t, {seven, minus_two, 0.5}); !s) return s;
+    return tx.update(t, {seven}, {{"n", seven}});
+  }));
+  reader at = base.snapshot();
+  const auto found = at.find(t, {seven});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->get(k), 7);
+  EXPECT_EQ(found->get(n), 7);
+  EXPECT_EQ(
+      at.query(t).where("n", greater, minus_two).aggregate(count()).run()->get<std::int64_t>(0, 0),
+      1);
+  transaction tx = base.begin();
+  EXPECT_NE(refused([&] { static_cast<void>(tx.update(t, {7}, {{"f", seven}})); }), "");
+  EXPECT_NE(refused([&] { static_cast<void>(at.query(t).where("f", greater, seven)); }), "");
+  EXPECT_NE(refused([&] { static_cast<void>(value(largest)); }), "");
+}
+
 TEST(decimals, are_what_is_written) {
   EXPECT_EQ(decimal_number("12.50").scaled(), 1250);
   EXPECT_EQ(decimal_number("12.50").digits(), 2U);

@@ -111,6 +111,8 @@ TEST_P(updates, an_editor_sets_several_columns_as_one_change) {
   EXPECT_TRUE(one->set({}));
   EXPECT_THROW(static_cast<void>(one->set({{"x", 5}, {"k", 9}})), std::invalid_argument);
   EXPECT_THROW(static_cast<void>(one->set({{"x", 5}, {"z", 9}})), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(one->set({{"x", 5}, {"y", 6}, {"x", 7}})), std::invalid_argument);
+  EXPECT_THROW(static_cast<void>(tx.update(t, {1}, {{"x", 5}, {"x", 5}})), std::invalid_argument);
   EXPECT_EQ(one->get(x), 2);
   // Two rows change places by a third value, as with update().
   auto two = tx.edit(t, {2});

@@ -166,10 +166,14 @@ class argument {
   template <std::integral Int>
     requires(!std::same_as<Int, bool>)
   argument(Int v) noexcept(always_fits<Int>) : what_(as_integer(v)) {}  // NOLINT: values
-  argument(double v) noexcept : what_(v) {}                             // NOLINT
-  argument(std::same_as<bool> auto v) noexcept : what_(v) {}            // NOLINT: not pointers
-  argument(decimal_number v) noexcept : what_(v) {}                     // NOLINT
-  argument(instant v) noexcept : what_(v) {}                            // NOLINT
+  /// An enumerator of an enum that is no class: the whole number that it is.
+  template <class Enum>
+    requires(std::is_enum_v<Enum> && std::convertible_to<Enum, std::underlying_type_t<Enum>>)
+  argument(Enum v) noexcept(always_fits<decltype(+v)>) : argument(+v) {}  // NOLINT
+  argument(double v) noexcept : what_(v) {}                               // NOLINT
+  argument(std::same_as<bool> auto v) noexcept : what_(v) {}              // NOLINT: not pointers
+  argument(decimal_number v) noexcept : what_(v) {}                       // NOLINT
+  argument(instant v) noexcept : what_(v) {}                              // NOLINT
   /// Days, seconds or milliseconds. What would have to be rounded does not compile.
   template <class Duration>
     requires std::convertible_to<std::chrono::sys_time<Duration>, instant>

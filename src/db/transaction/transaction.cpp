@@ -23,12 +23,6 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
-void are_not_too_many(const table& t, std::span<const assignment> changes) {
-  if (changes.size() <= most_columns) return;
-  throw std::invalid_argument("spolia::db: an update of table " + t.name() + " sets " +
-                              std::to_string(changes.size()) + " columns: at most 62 are allowed");
-}
-
 /// Throws std::invalid_argument if the column can never have the value.
 void may_be_set(const column_layout& c, const argument& v) {
   if (c.role == column_role::key) {
@@ -410,7 +404,6 @@ result<row> transaction::lock(table& t, values key) {
 }
 
 status transaction::update(table& t, values key, std::span<const assignment> changes) {
-  are_not_too_many(t, changes);
   std::array<column_value, most_columns> to;
   return change([&]() -> status {
     const outcome there = may_change(t);  // else nothing is known of its columns
@@ -422,13 +415,26 @@ status transaction::update(table& t, values key, std::span<const assignment> cha
   });
 }
 
-/// `to` has room for them.
+/// `to` has room for as many as a table may have.
 std::span<const transaction::column_value> transaction::in_columns(
     const table& t, std::span<const assignment> changes, column_value* to) {
+  if (changes.size() > most_columns) {
+    throw std::invalid_argument("spolia::db: an update of table " + t.name() + " sets " +
+                                std::to_string(changes.size()) +
+                                " columns: at most 62 are allowed");
+  }
   std::size_t count = 0;
+  std::uint64_t known = 0;
   for (const assignment& a : changes) {
-    to[count] = {&t.form().column(a.column), &a.to};
-    may_be_set(*to[count++].column, a.to);
+    const column_layout& c = t.form().column(a.column);
+    may_be_set(c, a.to);
+    const std::uint64_t bit = std::uint64_t{1} << c.number;
+    if ((known & bit) != 0) {
+      throw std::invalid_argument("spolia::db: " + c.in_words() +
+                                  " is given twice: it can have one value");
+    }
+    known |= bit;
+    to[count++] = {&c, &a.to};
   }
   return {to, count};
 }
@@ -479,7 +485,6 @@ status transaction::set(std::uint32_t number, const column_value& to) {
 /// The same of several columns, as one change.
 status transaction::set(std::uint32_t number, std::span<const assignment> changes) {
   const table& t = *session_->writes[number].of;
-  are_not_too_many(t, changes);
   std::array<column_value, most_columns> to;
   const auto all = in_columns(t, changes, to.data());
   if (all.empty()) return outcome::ok;
