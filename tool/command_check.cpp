@@ -79,6 +79,19 @@ void check_index(const db::reader& at, const db::table& t, const db::index_spec&
   }
 }
 
+std::string torn_text(const db::recovery_report& found, bool copy) {
+  return fmt::format(
+      "{}: {}: {} bytes at {} are no whole record ({}), {}", printable(found.cut_file.string()),
+      copy ? "a copy with a torn end, and good before it" : "a torn end, and good before it",
+      found.cut_bytes, found.cut_offset, found.cut_why,
+      copy
+          ? "as a copying leaves that was stopped; or the very last records are damaged. The next "
+            "backup to it goes on there; if that refuses it, make a new copy in another folder. An "
+            "opening that writes makes it no copy any more"
+          : "as a process leaves that dies, of what was never acknowledged; or the very last "
+            "records are damaged. An opening that writes cuts it off");
+}
+
 }  // namespace
 
 void run_check(const check_request& r, const common& c) {
@@ -98,12 +111,9 @@ void run_check(const check_request& r, const common& c) {
     throw failure(notes);
   }
   if (found.cut_bytes != 0) {
-    throw torn_end(fmt::format(
-        "{}: a torn end, and good before it: {} bytes at {} are no whole record ({}), as a "
-        "process leaves that dies, of what was never acknowledged; or the very last records are "
-        "damaged. An opening that writes cuts it off. {} tables, {} rows, up to change {}",
-        printable(found.cut_file.string()), found.cut_bytes, found.cut_offset, found.cut_why,
-        base.tables().size(), rows, found.sequence));
+    throw torn_end(fmt::format("{}. {} tables, {} rows, up to change {}",
+                               torn_text(found, is_copy(r.store)), base.tables().size(), rows,
+                               found.sequence));
   }
   fmt::print("{}: good; {} tables, {} rows, up to change {}\n", printable(r.store.string()),
              base.tables().size(), rows, found.sequence);

@@ -147,6 +147,11 @@ bool is_store(const fs::path& directory) {
   return fs::exists(there);
 }
 
+bool is_copy(const fs::path& directory) {
+  std::error_code ignored;
+  return fs::exists(directory / "COPY", ignored);
+}
+
 db::database open_to_read(const fs::path& directory, db::options o, looking how) {
   if (!is_store(directory) && !has_data(directory)) refuse_no_store(directory);
   o.read_only = true;

@@ -44,6 +44,8 @@ bool is_folder(const std::filesystem::path& path);
 /// Whether a store is there, in whatever state. Throws could_not_look if that cannot be
 /// seen.
 bool is_store(const std::filesystem::path& directory);
+/// database::backup() or restore() has made it, and no program has opened it to be changed.
+bool is_copy(const std::filesystem::path& directory);
 
 /// What is at fault, in one line: without the name of the library.
 std::string plain(const std::exception& e);

@@ -415,6 +415,16 @@ struct store_and_copy {
     }
     return why;
   }
+  /// The copy opens, to be read and to be changed, and nothing of it is torn.
+  void expect_whole(std::int64_t commits) const {
+    for (const bool read_only : {true, false}) {
+      options o = over(files->copy());
+      o.read_only = read_only;
+      database copy = database::open("copy", o);
+      EXPECT_EQ(commits_in(copy), commits);
+      EXPECT_EQ(copy.recovered().cut_bytes, 0U);
+    }
+  }
 
   const disk files = new_disk();
   std::unique_ptr<database> base = std::make_unique<database>(database::open(place, over(files)));
@@ -469,6 +479,78 @@ TEST(backups, the_records_of_a_copy_follow_each_other) {
   const std::string why = has.refusal();
   EXPECT_NE(why.find("a record does not follow the one before it"), std::string::npos) << why;
   EXPECT_NE(why.find(has.last_segment("copy")), std::string::npos) << why;
+}
+
+/// As of a copy that was itself copied, and the copying was stopped.
+TEST(backups, a_copy_with_a_torn_end_is_gone_on_with) {
+  for (std::size_t end = file_head;; end += sanitized ? 37 : 5) {
+    for (const bool zeros : {false, true}) {
+      SCOPED_TRACE(std::to_string(end) + (zeros ? ", zeros" : ""));
+      const store_and_copy has;
+      bytes& content = has.files->content(has.last_segment("copy"));
+      const std::size_t whole = content.size();
+      if (end > whole) return;
+      content.resize(end);
+      if (zeros) content.resize(whole);
+      EXPECT_TRUE(has.base->backup("copy").incremental);
+      has.expect_whole(8);
+      ASSERT_TRUE(write_down(*has.base, has.base->find_table("ledger"), 9));
+      has.base->backup("copy");
+      has.expect_whole(9);
+    }
+  }
+}
+
+TEST(backups, a_copy_with_a_torn_end_is_replaced_where_the_log_is_gone) {
+  const store_and_copy has;
+  bytes& content = has.files->content(has.last_segment("copy"));
+  content.resize(content.size() - 3);
+  has.base->checkpoint();
+  EXPECT_FALSE(has.base->backup("copy").incremental);
+  has.expect_whole(8);
+}
+
+TEST(backups, a_torn_end_stays_that_the_database_does_not_have_whole) {
+  store_and_copy has;
+  has.base.reset();
+  has.base = std::make_unique<database>(database::open(place, to_read(has.files)));
+  has.base->backup("copy");
+  bytes& content = has.files->content(has.last_segment("copy"));
+  const record_place first = records_of(content).front();
+  const bytes half(content.begin() + static_cast<std::ptrdiff_t>(first.begin),
+                   content.begin() + static_cast<std::ptrdiff_t>(first.end) - 3);
+  content.insert(content.end(), half.begin(), half.end());
+  const std::string why = has.refusal();
+  EXPECT_NE(why.find("the file ends within a record; the copy is damaged: make a new one"),
+            std::string::npos)
+      << why;
+}
+
+/// Its last record alone is wrong, which proves nothing of those before.
+TEST(backups, a_flipped_bit_is_no_torn_end) {
+  const store_and_copy has;
+  has.files->content(has.last_segment("copy")).back() ^= std::byte{1};
+  const std::string why = has.refusal();
+  EXPECT_NE(why.find("the checksum of a record is wrong; the copy is damaged"), std::string::npos)
+      << why;
+}
+
+TEST(backups, what_is_damaged_in_a_copy_has_advice) {
+  for (const bool header : {false, true}) {
+    SCOPED_TRACE(header);
+    const store_and_copy has;
+    bytes& content = has.files->content(has.last_segment("copy"));
+    if (header) {
+      content[20] ^= std::byte{1};
+    } else {
+      content[records_of(content).front().begin + record_head] ^= std::byte{1};
+    }
+    const std::string why = has.refusal();
+    EXPECT_NE(why.find(header ? "the checksum of the header is wrong; the copy is damaged: make"
+                              : "the checksum of a record is wrong; the copy is damaged: make"),
+              std::string::npos)
+        << why;
+  }
 }
 
 /// What is copied whole is what it is called.

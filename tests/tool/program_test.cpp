@@ -305,6 +305,30 @@ TEST_F(tool_program, says_that_a_copy_has_rotted) {
   EXPECT_EQ(csv("another"), csv("bank"));
 }
 
+/// As of a copy whose copying elsewhere was stopped.
+TEST_F(tool_program, goes_on_with_a_copy_that_has_a_torn_end) {
+  make_bank();
+  static_cast<void>(good({"backup", "bank", "copy"}));
+  const auto more = [&](const std::string& row) {
+    write_text(here / "more.csv", "id,name\n" + row + "\n");
+    static_cast<void>(good({"load", "bank", "more.csv", "--table", "people"}));
+  };
+  more("4,Di");
+  static_cast<void>(good({"backup", "bank", "copy"}));
+  fs::path last;
+  for (const auto& one : fs::directory_iterator(here / "copy")) {
+    const std::string name = one.path().filename().string();
+    if (name.starts_with("log-") && one.path() > last) last = one.path();
+  }
+  fs::resize_file(last, fs::file_size(last) - 3);
+  more("5,Ed");
+  bad(4, "a copy with a torn end, and good before it", {"check", "copy"});
+  bad(4, "The next backup to it goes on there", {"check", "copy"});
+  static_cast<void>(good({"backup", "bank", "copy"}));
+  static_cast<void>(good({"check", "copy"}));
+  EXPECT_EQ(csv("copy"), csv("bank"));
+}
+
 TEST_F(tool_program, keeps_a_copy_that_has_more) {
   make_bank();
   static_cast<void>(good({"backup", "bank", "older"}));

@@ -55,6 +55,11 @@ struct copy_end {
   std::uint64_t sequence = 0;
   std::uint32_t chain = 0;
   std::uint64_t origin = 0;
+  // Of its last segment, where bytes follow that are no record, as in a copy that was itself copied
+  // and the copying was stopped.
+  std::string torn{};
+  std::uint64_t torn_at = 0;
+  std::string torn_why{};
 };
 
 class storage {
@@ -123,7 +128,8 @@ class storage {
   checkpoint_source begin_backup(std::unique_ptr<reader>& view, backup_report& report);
   [[nodiscard]] bool log_failed() const noexcept { return log_ != nullptr && log_->failed(); }
   static std::uint64_t remove_up_to(folder& in, std::uint64_t sequence);
-  [[nodiscard]] copy_end end_of_backup(folder& copy, const folder_content& has) const;
+  [[nodiscard]] static copy_end find_end(folder& copy, const folder_content& has);
+  [[nodiscard]] static copy_end end_of_backup(folder& copy, const folder_content& has);
   bool copy_segments(folder& to, const copy_end& from, backup_report& report);
   void refuse_ahead(const folder& copy, const copy_end& theirs, std::uint64_t ours) const;
   static void refuse_other_history(const folder& copy, const copy_end& theirs, const history& ours);

@@ -101,22 +101,45 @@ constexpr const char* cannot_be_told =
     "directory";
 
 /// Passes over the records of a segment that follow where the log ends, up to the one with the
-/// number `last` or to the last one there is, which zeros may follow. Where the log ends then.
-log_end pass_records(file_stream& from, log_end end, std::uint64_t last,
-                     const std::filesystem::path& segment) {
+/// number `last` or to the last one there is. Where the log ends then; and what is wrong with what
+/// follows, if that is neither a record nor zeros.
+std::pair<log_end, const char*> pass_records(file_stream& from, log_end end, std::uint64_t last) {
   while (end.sequence != last && from.left() != 0) {
     record_header h;
     const char* why = next_record(from, h);
     if (why == nullptr) why = follows(h, end);
     if (why != nullptr) {
-      if (only_zeros(from.look(from.left()))) break;
-      throw storage_error(segment, from.at(), why);
+      return {end, only_zeros(from.look(from.left())) ? nullptr : why};
     }
     end.sequence = h.sequence;
     end.chain = h.crc;
     from.pass(record_header::bytes + h.length);
   }
-  return end;
+  return {end, nullptr};
+}
+
+/// The beginning of one record and nothing else, which zeros may follow: what is left where the
+/// copying of a file was cut short. It is no change, nor has it one behind it.
+bool is_begun(bytes_view rest) {
+  while (!rest.empty() && rest.back() == std::byte{0}) rest = rest.first(rest.size() - 1);
+  if (rest.size() < record_header::bytes) return true;
+  return rest.size() < record_header::bytes + std::size_t{parse_record(rest).length};
+}
+
+/// The database is well, and nothing can be added to the copy.
+[[noreturn]] void refuse_damaged(const std::filesystem::path& file, std::uint64_t at,
+                                 const std::string& why) {
+  throw storage_error(file, at,
+                      why + "; the copy is damaged: make a new one, in another directory");
+}
+
+/// As an opening does that writes: what is added goes on behind the last whole record. Durable
+/// before that, for a segment with a torn end may only be the last one.
+void cut_torn(folder& copy, const copy_end& end) {
+  if (end.torn.empty()) return;
+  const auto file = copy.open(end.torn, file_mode::write);
+  file->truncate(end.torn_at);
+  file->sync();
 }
 
 /// Marks a directory that a copy is written into. If that comes to nothing, and nothing was there
@@ -161,7 +184,7 @@ class unfinished_copy {
 /// Where the copy in a directory ends, to go on there. So the header of its checkpoint is read, and
 /// the last segment: not the rows of the checkpoint, nor the segments in between, of which each
 /// backup adds one.
-copy_end storage::end_of_backup(folder& copy, const folder_content& has) const {
+copy_end storage::find_end(folder& copy, const folder_content& has) {
   copy_end end;
   read_buffers buffers;
   if (!has.checkpoints.empty()) {
@@ -170,7 +193,10 @@ copy_end storage::end_of_backup(folder& copy, const folder_content& has) const {
     file_stream from(buffers, *file);
     const file_header header =
         copy.own_header(file_kind::checkpoint, newest, from.look(file_header::bytes));
-    end = {header.epoch, header.sequence, header.chain, header.origin};
+    end = {.epoch = header.epoch,
+           .sequence = header.sequence,
+           .chain = header.chain,
+           .origin = header.origin};
   }
   const auto first = std::lower_bound(has.segments.begin(), has.segments.end(), end.sequence + 1);
   if (first != has.segments.end() && *first != end.sequence + 1) {
@@ -185,11 +211,29 @@ copy_end storage::end_of_backup(folder& copy, const folder_content& has) const {
       copy.own_header(file_kind::log, has.segments.back(), from.look(file_header::bytes));
   from.pass(file_header::bytes);
   const log_end before{header.epoch, header.sequence - 1, header.chain};
-  const log_end last = pass_records(from, before, recovery::whole_log, copy.path_of(name));
-  return {.epoch = std::max(end.epoch, last.epoch),
-          .sequence = last.sequence,
-          .chain = last.chain,
-          .origin = last.sequence == before.sequence ? 0 : header.origin};
+  const auto [last, why] = pass_records(from, before, recovery::whole_log);
+  end = {.epoch = std::max(end.epoch, last.epoch),
+         .sequence = last.sequence,
+         .chain = last.chain,
+         .origin = last.sequence == before.sequence ? 0 : header.origin};
+  if (why == nullptr) return end;
+  const bytes_view rest = from.look(from.left());
+  if (!is_begun(rest) || proves_durable(rest, header.epoch, last.sequence + 1)) {
+    throw storage_error(copy.path_of(name), from.at(), why);
+  }
+  end.torn = name;
+  end.torn_at = from.at();
+  end.torn_why = why;
+  return end;
+}
+
+copy_end storage::end_of_backup(folder& copy, const folder_content& has) {
+  try {
+    return find_end(copy, has);
+  } catch (const storage_error& e) {
+    if (e.reason() || e.problem().find(unknown_header_format) != std::string::npos) throw;
+    refuse_damaged(e.file(), e.offset(), e.problem());
+  }
 }
 
 /// Of a segment, as one that begins with one of its records.
@@ -212,8 +256,8 @@ std::optional<storage::rest_of_segment> storage::rest_after(std::uint64_t first,
   file_stream from(buffers, *file);
   file_header header = folder_.own_header(file_kind::log, first, from.look(file_header::bytes));
   from.pass(file_header::bytes);
-  const log_end at = pass_records(from, {header.epoch, first - 1, header.chain}, end.sequence,
-                                  folder_.path_of(segment));
+  const auto [at, why] = pass_records(from, {header.epoch, first - 1, header.chain}, end.sequence);
+  if (why != nullptr) throw storage_error(folder_.path_of(segment), from.at(), why);
   if (at.sequence != end.sequence) return std::nullopt;
   if (at.chain != end.chain) {
     throw storage_error(copy.path(), storage_error::nowhere, does_not_fit);
@@ -292,6 +336,7 @@ bool storage::copy_segments(folder& to, const copy_end& from, backup_report& rep
     if (s == has.segments.begin()) return false;
     std::optional<rest_of_segment> rest = rest_after(*--s, from, to);
     if (!rest) return false;
+    cut_torn(to, from);
     for (;;) {
       report.bytes += copy_rest(*rest, to);
       ++report.files;
@@ -307,6 +352,10 @@ bool storage::copy_segments(folder& to, const copy_end& from, backup_report& rep
 }
 
 void storage::refuse_ahead(const folder& copy, const copy_end& theirs, std::uint64_t ours) const {
+  // Of what is torn nothing is lost if the database has it whole.
+  if (theirs.sequence == ours && !theirs.torn.empty()) {
+    refuse_damaged(copy.path_of(theirs.torn), theirs.torn_at, theirs.torn_why);
+  }
   if (theirs.sequence <= ours) return;
   throw storage_error(copy.path(), storage_error::nowhere,
                       "the copy has " + std::to_string(theirs.sequence) +
@@ -367,7 +416,10 @@ backup_report storage::backup(const std::filesystem::path& to) {
   const unfinished_copy marked(theirs);
   std::unique_ptr<reader> view;
   const checkpoint_source from = begin_backup(view, report);
-  if (end) refuse_other_history(theirs, *end, from.past);
+  if (end) {
+    refuse_other_history(theirs, *end, from.past);
+    cut_torn(theirs, *end);
+  }
   const checkpoint_report made = write_checkpoint(theirs, from, checkpoint_pace::shared);
   finish_copy(theirs, from.id);
   remove_up_to(theirs, made.sequence);

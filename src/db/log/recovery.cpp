@@ -25,22 +25,6 @@ std::uint32_t threads_for(const options& o) {
   return std::min(processors(), 16U);
 }
 
-/// Whether a record further on was written when record `sequence` was known to be durable.
-bool proves_durable(bytes_view all, std::uint32_t epoch, std::uint64_t sequence) {
-  std::optional<part_checksums> sums;
-  for (std::size_t at = 0; at + record_header::bytes <= all.size(); ++at) {
-    const bytes_view rest = all.subspan(at);
-    if (from_little<std::uint32_t>(rest.data()) != record_header::magic) continue;
-    // Its checksum is looked at last: rows may be full of what looks like records.
-    const record_header says = parse_record(rest);
-    if (says.epoch != epoch || says.durable < sequence || says.durable >= says.sequence) continue;
-    if (!sums) sums.emplace(all);
-    record_header h;
-    if (read_record(all, at, *sums, h) == nullptr) return true;
-  }
-  return false;
-}
-
 /// A checkpoint takes the place of the log up to it, which is removed then. So where the log begins
 /// too late no program can tell which of the two was there. next: where it begins; 0: it does not.
 std::string what_is_missing(std::uint64_t next) {
@@ -67,6 +51,21 @@ const char* follows(const record_header& h, const log_end& before) noexcept {
     return "a record does not follow the one before it";
   }
   return nullptr;
+}
+
+bool proves_durable(bytes_view all, std::uint32_t epoch, std::uint64_t sequence) {
+  std::optional<part_checksums> sums;
+  for (std::size_t at = 0; at + record_header::bytes <= all.size(); ++at) {
+    const bytes_view rest = all.subspan(at);
+    if (from_little<std::uint32_t>(rest.data()) != record_header::magic) continue;
+    // Its checksum is looked at last: rows may be full of what looks like records.
+    const record_header says = parse_record(rest);
+    if (says.epoch != epoch || says.durable < sequence || says.durable >= says.sequence) continue;
+    if (!sums) sums.emplace(all);
+    record_header h;
+    if (read_record(all, at, *sums, h) == nullptr) return true;
+  }
+  return false;
 }
 
 recovery::recovery(engine& of, folder& where, const options& o, recovery_report& report,

@@ -264,6 +264,9 @@ class loading_pool {
 const char* next_record(file_stream& from, record_header& out);
 /// What is wrong if a record does not follow where the log ends before it.
 const char* follows(const record_header& h, const log_end& before) noexcept;
+/// Whether a record further on was written when record `sequence` was known to be durable. If none
+/// was, a log that ends before that record has a torn end; else it is damaged.
+bool proves_durable(bytes_view all, std::uint32_t epoch, std::uint64_t sequence);
 
 class recovery {
  public:
