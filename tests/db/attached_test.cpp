@@ -64,7 +64,8 @@ TEST_F(attached, a_copy_to_which_the_other_process_adds_meanwhile_is_to_be_tried
     there.backup("copy");
     ADD_FAILURE() << "a copy was taken back to what was seen before";
   } catch (const storage_error& e) {
-    EXPECT_NE(std::string(e.what()).find("what it has more would be lost. If the process that has"),
+    EXPECT_NE(std::string(e.what()).find(
+                  "Another backup may have added to the copy meanwhile: then try again"),
               std::string::npos)
         << e.what();
   }

@@ -357,14 +357,16 @@ void storage::refuse_ahead(const folder& copy, const copy_end& theirs, std::uint
     refuse_damaged(copy.path_of(theirs.torn), theirs.torn_at, theirs.torn_why);
   }
   if (theirs.sequence <= ours) return;
-  throw storage_error(copy.path(), storage_error::nowhere,
-                      "the copy has " + std::to_string(theirs.sequence) +
-                          " changes, and the database " + std::to_string(ours) +
-                          ": what it has more would be lost. " +
-                          (options_.attach ? "If the process that has the database has added to "
-                                             "the copy meanwhile, try again; else use"
-                                           : "Use") +
-                          " another directory");
+  const std::string they = "the copy has " + std::to_string(theirs.sequence) + " changes, and ";
+  const std::string we = std::to_string(ours);
+  throw storage_error(
+      copy.path(), storage_error::nowhere,
+      options_.attach
+          ? they + "the database had " + we +
+                " when it was read. Another backup may have added to the copy meanwhile: then try "
+                "again. Else what it has more would be lost: use another directory"
+          : they + "the database " + we +
+                ": what it has more would be lost. Use another directory");
 }
 
 /// Before a copy is replaced, where no log is left that goes on at its end.
