@@ -35,13 +35,12 @@ void sync_folder(int folder, const std::string& name) {
   if (errno != EINVAL && errno != ENOTSUP && errno != EROFS) fail("write", name);
 }
 
-/// Files, and folders with what is in them. What cannot be removed stays.
+/// Files, and folders with what is in them. What cannot be removed stays. The folder is closed: the
+/// process may have no descriptor left for another look at it.
 void remove_content(int folder) noexcept {
-  const int again = ::openat(folder, ".", folder_flags);
-  if (again < 0) return;
-  DIR* const all = ::fdopendir(again);
+  DIR* const all = ::fdopendir(folder);
   if (all == nullptr) {
-    ::close(again);
+    ::close(folder);
     return;
   }
   while (const ::dirent* const entry = ::readdir(all)) {
@@ -51,7 +50,6 @@ void remove_content(int folder) noexcept {
     const int inner = ::openat(folder, entry->d_name, folder_flags | O_NOFOLLOW);
     if (inner < 0) continue;
     remove_content(inner);
-    ::close(inner);
     ::unlinkat(folder, entry->d_name, AT_REMOVEDIR);
   }
   ::closedir(all);
@@ -164,7 +162,11 @@ void new_folder::make() {
   }
   place_ = path_.parent_path() / tried;
   made_ = ::openat(above_, tried.c_str(), folder_flags);
-  if (made_ < 0) fail("read", place_.string());
+  if (made_ >= 0) return;
+  const int reason = errno;
+  ::unlinkat(above_, tried.c_str(), AT_REMOVEDIR);  // of what is not empty that removes nothing
+  errno = reason;
+  fail("read", place_.string());
 }
 
 new_folder::~new_folder() { give_up(); }
@@ -172,7 +174,7 @@ new_folder::~new_folder() { give_up(); }
 /// What was put into it are files, and folders of files.
 void new_folder::give_up() noexcept {
   if (made_ >= 0 && !whole_ && is_made(above_, place_.filename())) {
-    remove_content(made_);
+    remove_content(std::exchange(made_, -1));
     ::unlinkat(above_, place_.filename().c_str(), AT_REMOVEDIR);
   }
   for (const int folder : {made_, above_}) {

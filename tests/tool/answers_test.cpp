@@ -72,6 +72,24 @@ TEST_F(tool_answers, what_cannot_be_looked_at_has_a_code_of_its_own) {
   bad(1, "the checksum of the header is wrong; spolia salvage", {"check", "bank"});
 }
 
+/// With as few descriptors as there may be: the folder may be made, and no file in it.
+TEST_F(tool_answers, nothing_stays_of_a_new_folder_where_descriptors_are_few) {
+  ASSERT_EQ(run({"dump", "bank", "rows"}).code, 0);
+  const auto before = names();
+  for (const char* const words : {"dump bank new", "backup bank new", "restore bank new",
+                                  "load new rows", "salvage bank new"}) {
+    bool done = false;
+    for (int most = 3; !done && most < 40; ++most) {
+      SCOPED_TRACE(std::string(words) + " " + std::to_string(most));
+      done = shell("(ulimit -n " + std::to_string(most) + "; exec " SPOLIA_PROGRAM " " + words +
+                   ")") == 0;
+      if (done) fs::remove_all(here / "new");
+      EXPECT_EQ(names(), before);
+    }
+    EXPECT_TRUE(done) << words;
+  }
+}
+
 TEST_F(tool_answers, a_newer_format_is_named_and_is_no_damage) {
   std::string text = read_text(segment());
   spolia::test::bytes head(spolia::test::file_head);
