@@ -409,6 +409,13 @@ TEST_F(tool_program, copies_through_pipes) {
         {"restore", "-", "third"}, "half");
     EXPECT_EQ(run({"restore", "-", "again"}, "stream").code, 2) << "it exists";
   }
+  for (const std::string& more : {std::string("\n"), copy.out}) {
+    write_text(here / "more", copy.out + more);
+    bad(1,
+        "standard input at " + std::to_string(copy.out.size()) +
+            ": there is more after the end of the copy",
+        {"restore", "-", "third"}, "more");
+  }
   for (const auto& left : fs::directory_iterator(here)) {
     EXPECT_EQ(left.path().filename().string().find("third"), std::string::npos) << left.path();
   }

@@ -196,9 +196,10 @@ void recovery::load_blocks(const std::shared_ptr<storage_file>& file,
     } else if (h.kind == block_kind::end) {
       pool_.finish();
       const bool all = header.tables == numbered_.size() || header.format >= first_with_drops;
-      if (h.rows != rows || at != size || !all || header.tables > most_tables) {
+      if (h.rows != rows || !all || header.tables > most_tables) {
         refuse(name, b.at, "a checkpoint ends where it should not");
       }
+      if (at != size) refuse(name, at, "there is more after the end of the checkpoint");
       read_past(b, header.sequence);
       numbered_.resize(header.tables);  // the last ones are gone
       report_.checkpoint_rows = rows;
