@@ -20,9 +20,10 @@ namespace {
 
 constexpr std::size_t buffered = std::size_t{1} << 18U;
 
-[[noreturn]] void fail(const std::string& what, const std::string& name) {
+[[noreturn]] void fail(const std::string& what, const std::string& name,
+                       const std::string& behind = {}) {
   const int reason = errno;
-  const std::string why = "cannot " + what + " " + name + ": " + std::strerror(reason);
+  const std::string why = "cannot " + what + " " + name + ": " + std::strerror(reason) + behind;
   if (is_denied(reason)) throw could_not_look(why);
   throw failure(why);
 }
@@ -30,9 +31,9 @@ constexpr std::size_t buffered = std::size_t{1} << 18U;
 constexpr int folder_flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 
 /// What is in a folder is on the disk afterwards, where the file system can be told so.
-void sync_folder(int folder, const std::string& name) {
+void sync_folder(int folder, const std::string& name, const std::string& behind = {}) {
   if (::fsync(folder) == 0) return;
-  if (errno != EINVAL && errno != ENOTSUP && errno != EROFS) fail("write", name);
+  if (errno != EINVAL && errno != ENOTSUP && errno != EROFS) fail("write", name, behind);
 }
 
 /// Files, and folders with what is in them. What cannot be removed stays. The folder is closed: the
@@ -205,7 +206,9 @@ void new_folder::finish() {
     if (::renameat(above_, from.c_str(), above_, to.c_str()) != 0) fail("make", path_.string());
   }
   whole_ = true;
-  sync_folder(above_, path_.string());
+  sync_folder(
+      above_, std::filesystem::absolute(path_).parent_path().string(),
+      "; " + path_.string() + " is whole; that its name stays after a loss of power is not sure");
 }
 
 }  // namespace tool

@@ -76,6 +76,18 @@ class failing_medium : public program {
   }
 };
 
+TEST_F(failing_medium, a_folder_whose_name_may_go_is_said_to_be_whole) {
+  ::setenv("SPOLIA_UNSYNCED", fs::canonical(here).c_str(), 1);
+  ::setenv("LD_PRELOAD", SPOLIA_FAILING_MEDIUM, 1);
+  const ended e = run({"dump", "bank", "rows"});
+  ::unsetenv("LD_PRELOAD");
+  ::unsetenv("SPOLIA_UNSYNCED");
+  EXPECT_EQ(e.code, 5) << e.err;
+  EXPECT_NE(e.err.find("Input/output error; rows is whole; that its name stays"), std::string::npos)
+      << e.err;
+  static_cast<void>(good({"load", "again", "rows"}));
+}
+
 TEST_F(failing_medium, an_error_in_the_middle_is_no_damage) {
   for (const char* const file : {"bank/log-", "bank/checkpoint-", "bank/SPOLIA"}) {
     const std::size_t at = std::string(file) == "bank/SPOLIA" ? 0 : 100;
