@@ -144,7 +144,9 @@ TEST(small_stack, a_table_that_had_many_names) {
 TEST(small_stack, store) {
   namespace db = spolia::db;
   const std::string at = testing::TempDir() + "small_stack";
+  const std::string copy = at + "_copy";
   std::filesystem::remove_all(at);
+  std::filesystem::remove_all(copy);
   std::unique_ptr<db::database> base;
   on_a_small_stack([&] { base = std::make_unique<db::database>(db::database::open(at)); });
   db::table* t = nullptr;
@@ -182,7 +184,7 @@ TEST(small_stack, store) {
   on_a_small_stack([&] {
     EXPECT_TRUE(base->create_index(*t, {.name = "by_s", .columns = {"s"}}));
     base->checkpoint();
-    base->backup(at + "/copy");
+    base->backup(copy);
     base->collect();
     (void)base->stats();
     base.reset();
@@ -190,6 +192,7 @@ TEST(small_stack, store) {
   on_a_small_stack([&] { base = std::make_unique<db::database>(db::database::open(at)); });
   base.reset();
   std::filesystem::remove_all(at);
+  std::filesystem::remove_all(copy);
 }
 
 }  // namespace
