@@ -129,11 +129,8 @@ void file_sink::finish() {
 
 new_folder::new_folder(std::filesystem::path path) : path_(std::move(path)) {
   if (!path_.has_filename()) path_ = path_.parent_path();  // folder/
-  std::error_code ignored;
   if (path_.empty()) throw usage_error("a new folder needs a name");
-  if (std::filesystem::exists(std::filesystem::symlink_status(path_, ignored))) {
-    throw usage_error(path_.string() + " exists; choose a name for a new folder");
-  }
+  refuse_taken();
   const auto above = std::filesystem::absolute(path_).parent_path();
   above_ = ::open(above.c_str(), folder_flags);
   if (above_ < 0 && errno != ENOENT) fail("open", above.string());
@@ -144,6 +141,42 @@ new_folder::new_folder(std::filesystem::path path) : path_(std::move(path)) {
     give_up();
     throw;
   }
+}
+
+void new_folder::refuse_taken() {
+  std::error_code ignored;
+  if (!std::filesystem::exists(std::filesystem::symlink_status(path_, ignored))) return;
+  if (!std::filesystem::is_directory(path_, ignored) ||
+      !std::filesystem::is_empty(path_, ignored)) {
+    throw usage_error(path_.string() + " exists; choose a name for a new folder");
+  }
+  replaces_ = can_replace(path_);
+  if (replaces_) return;
+  throw usage_error(path_.string() +
+                    " is an empty folder that cannot be replaced, as where a disk is mounted; "
+                    "choose a name for a new folder in it");
+}
+
+bool new_folder::can_replace(const std::filesystem::path& path) {
+  const std::filesystem::path name = path.filename();
+  if (name.empty() || name == "." || name == "..") return false;
+  const auto above = std::filesystem::absolute(path).parent_path();
+  struct stat there{};
+  struct stat around{};
+  std::error_code ignored;
+  return ::lstat(path.c_str(), &there) == 0 && S_ISDIR(there.st_mode) &&
+         ::stat(above.c_str(), &around) == 0 && there.st_dev == around.st_dev &&
+         ::access(above.c_str(), W_OK | X_OK) == 0 && std::filesystem::is_empty(path, ignored);
+}
+
+/// Somebody may have prepared it for those who are to read what is made.
+void new_folder::take_rights() {
+  struct stat there{};
+  if (::lstat(path_.c_str(), &there) != 0) return;  // it went meanwhile
+  // Only root may give a folder away: else it belongs to who makes it.
+  static_cast<void>(::fchown(made_, there.st_uid, there.st_gid));
+  constexpr ::mode_t rights = 07777;
+  if (::fchmod(made_, there.st_mode & rights) != 0) fail("write", place_.string());
 }
 
 /// By a name that is not taken: a process of another container may have our number.
@@ -163,7 +196,10 @@ void new_folder::make() {
   }
   place_ = path_.parent_path() / tried;
   made_ = ::openat(above_, tried.c_str(), folder_flags);
-  if (made_ >= 0) return;
+  if (made_ >= 0) {
+    if (replaces_) take_rights();
+    return;
+  }
   const int reason = errno;
   ::unlinkat(above_, tried.c_str(), AT_REMOVEDIR);  // of what is not empty that removes nothing
   errno = reason;
@@ -199,8 +235,10 @@ void new_folder::finish() {
   sync_folder(made_, place_.string());
   const std::string from = place_.filename().string();
   const std::string to = path_.filename().string();
-  // Unlike rename(2), fails if something was put there meanwhile.
-  if (::renameat2(above_, from.c_str(), above_, to.c_str(), RENAME_NOREPLACE) != 0) {
+  // Unlike rename(2), fails if something was put there meanwhile; and that does so if something was
+  // put into the empty folder.
+  const unsigned how = replaces_ ? 0 : RENAME_NOREPLACE;
+  if (::renameat2(above_, from.c_str(), above_, to.c_str(), how) != 0) {
     if (errno != EINVAL && errno != ENOSYS) fail("make", path_.string());
     // Some file systems have no such thing.
     if (::renameat(above_, from.c_str(), above_, to.c_str()) != 0) fail("make", path_.string());

@@ -73,10 +73,12 @@ class file_sink final : public byte_sink {
 
 /// A folder in the making beside the one that it will be: it gets its name when it is whole, and
 /// goes if that never happens. The folder where both are is opened once, and what is renamed or
-/// removed in it is what was made, whatever has become of the names meanwhile.
+/// removed in it is what was made, whatever has become of the names meanwhile. It takes the place
+/// of an empty folder, with the rights of that.
 class new_folder {
  public:
-  /// Throws usage_error if `path` exists, or the folder where it is to be does not.
+  /// Throws usage_error if `path` exists and cannot be replaced, or the folder where it is to be
+  /// does not exist.
   explicit new_folder(std::filesystem::path path);
   ~new_folder();
   new_folder(const new_folder&) = delete;
@@ -84,9 +86,14 @@ class new_folder {
   /// Where to put things until then: empty at first.
   [[nodiscard]] const std::filesystem::path& place() const noexcept { return place_; }
   void finish();
+  /// Whether there is an empty folder that another can be renamed to. Where a disk is mounted, or
+  /// where the folder above may not be changed, there is none.
+  [[nodiscard]] static bool can_replace(const std::filesystem::path& path);
 
  private:
   friend class file_sink;
+  void refuse_taken();
+  void take_rights();
   void make();
   /// Whether the name, in that folder, leads to what was made.
   [[nodiscard]] bool is_made(int above, const std::filesystem::path& name) const;
@@ -96,6 +103,7 @@ class new_folder {
   std::filesystem::path place_;
   int above_ = -1;
   int made_ = -1;
+  bool replaces_ = false;
   bool whole_ = false;
 };
 

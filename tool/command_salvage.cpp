@@ -169,8 +169,9 @@ db::salvage_report run_it(const salvage_request& r, const fs::path& to, const co
 
 db::salvage_report into_new(const salvage_request& r, const common& c) {
   std::error_code ignored;
-  // One that is there already cannot be replaced: it may be where a disk is mounted.
-  if (fs::is_directory(r.to, ignored) && fs::is_empty(r.to, ignored)) return run_it(r, r.to, c);
+  // That may be the one place with room for it.
+  const bool empty = fs::is_directory(r.to, ignored) && fs::is_empty(r.to, ignored);
+  if (empty && !new_folder::can_replace(r.to)) return run_it(r, r.to, c);
   new_folder folder(r.to);
   const db::salvage_report done = run_it(r, folder.place(), c);
   folder.finish();

@@ -185,6 +185,36 @@ TEST_F(tool_answers, names_are_shown_without_what_moves_a_cursor) {
             std::string::npos);
 }
 
+TEST_F(tool_answers, an_empty_folder_is_taken_with_its_rights_and_no_other) {
+  const fs::perms rights = fs::perms::owner_all | fs::perms::group_read;
+  ASSERT_EQ(run({"dump", "bank", "rows"}).code, 0);
+  fs::create_directory(here / "empty");
+  fs::permissions(here / "empty", rights);
+  write_text(here / "wrong", "no copy");
+  bad(1, "standard input", {"restore", "-", "empty"}, "wrong");
+  using words = std::vector<std::string>;
+  for (const words& w : {words{"dump", "bank"}, words{"backup", "bank"}, words{"restore", "bank"},
+                         words{"load"}, words{"salvage", "bank"}}) {
+    SCOPED_TRACE(w.front());
+    const auto to = [&](const std::string& folder) {
+      words all = w;
+      all.push_back(folder);
+      if (w.front() == "load") all.emplace_back("rows");
+      return all;
+    };
+    fs::create_directory(here / "full");
+    write_text(here / "full/mine", "mine");
+    bad(2, "full exists", to("full"));
+    fs::remove_all(here / "full");
+    static_cast<void>(good(to("empty/")));
+    EXPECT_EQ(fs::status(here / "empty").permissions(), rights);
+    EXPECT_FALSE(fs::is_empty(here / "empty"));
+    fs::remove_all(here / "empty");
+    fs::create_directory(here / "empty");
+    fs::permissions(here / "empty", rights);
+  }
+}
+
 TEST_F(tool_answers, a_new_folder_may_have_as_long_a_name_as_there_is) {
   for (const std::size_t length : {200U, 250U, 255U}) {
     const std::string name(length, 'n');
