@@ -51,7 +51,9 @@ db::database open_old(const fs::path& directory, db::options o, progress_mode sh
     return open_it(directory, std::move(o), show);
   } catch (const db::storage_error& e) {
     if (!is_damage(e)) throw;
-    throw failure(plain(e) + "; spolia salvage makes a new store out of what is whole");
+    const char* const copy =
+        is_copy(directory) ? "; the copy is damaged: make a new one, in another folder" : "";
+    throw failure(plain(e) + copy + "; spolia salvage makes a new store out of what is whole");
   }
 }
 

@@ -301,6 +301,8 @@ TEST_F(tool_program, says_that_a_copy_has_rotted) {
   const ended told = run({"backup", "bank", "copy"});  // what is new was added before
   EXPECT_EQ(told.code, 1);
   EXPECT_NE(told.err.find("the copy is damaged"), std::string::npos) << told.err;
+  bad(1, "the copy is damaged: make a new one, in another folder; spolia salvage",
+      {"check", "copy"});
   static_cast<void>(good({"backup", "bank", "another"}));
   EXPECT_EQ(csv("another"), csv("bank"));
 }
