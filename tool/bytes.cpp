@@ -173,8 +173,9 @@ bool new_folder::can_replace(const std::filesystem::path& path) {
 void new_folder::take_rights() {
   struct stat there{};
   if (::lstat(path_.c_str(), &there) != 0) return;  // it went meanwhile
-  // Only root may give a folder away: else it belongs to who makes it.
-  static_cast<void>(::fchown(made_, there.st_uid, there.st_gid));
+  if (::fchown(made_, there.st_uid, there.st_gid) != 0) {
+    // Only root may give a folder away: else it belongs to who makes it.
+  }
   constexpr ::mode_t rights = 07777;
   if (::fchmod(made_, there.st_mode & rights) != 0) fail("write", place_.string());
 }
