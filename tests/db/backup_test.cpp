@@ -341,6 +341,23 @@ TEST(backups, one_that_attaches_while_the_log_is_removed_makes_a_new_copy) {
   EXPECT_EQ(commits_in(copy), 3);
 }
 
+/// What the power leaves of a backup when its step `at` has failed, or, and then it is done, when
+/// it has ended. By a database that only reads: these files have one list of names, and to begin a
+/// log would make it durable.
+disk cut_short(const disk& files, std::uint64_t at, std::uint64_t seed, bool& done) {
+  auto base = std::make_unique<database>(database::open(place, to_read(files)));
+  files->fails_at = files->changes + at;
+  try {
+    base->backup("copy");
+    done = true;
+  } catch (const storage_error&) {
+  }
+  std::mt19937_64 random(seed);
+  disk left = files->after_power_loss(random);
+  files->fails_at = 0;
+  return left;
+}
+
 /// Names that are not durable yet stay in any combination.
 TEST(backups, one_that_the_power_has_ended_is_gone_on_with) {
   for (std::uint64_t at = 1;; at += steps_apart) {
@@ -353,19 +370,7 @@ TEST(backups, one_that_the_power_has_ended_is_gone_on_with) {
         table& ledger = make_ledger(base);
         for (std::int64_t n = 1; n <= 2; ++n) ASSERT_TRUE(write_down(base, ledger, n));
       }
-      // One that only reads: these files have one list of names, and to begin a log would make it
-      // durable.
-      auto base = std::make_unique<database>(database::open(place, to_read(files)));
-      files->fails_at = files->changes + at;
-      try {
-        base->backup("copy");
-        done = true;
-      } catch (const storage_error&) {
-      }
-      std::mt19937_64 random(seed);
-      const disk left = files->after_power_loss(random);
-      files->fails_at = 0;
-      base.reset();
+      const disk left = cut_short(files, at, seed, done);
       database again = database::open(place, over(left));
       again.backup("copy");
       database copy = database::open("copy", over(left));
@@ -512,17 +517,7 @@ TEST(backups, no_segment_comes_behind_a_torn_end) {
       bytes& content = has.files->content(has.last_segment("copy"));
       content.resize(content.size() - 3);
       const disk files = has.files->copy();
-      auto base = std::make_unique<database>(database::open(place, to_read(files)));
-      files->fails_at = files->changes + at;
-      try {
-        base->backup("copy");
-        done = true;
-      } catch (const storage_error&) {
-      }
-      std::mt19937_64 random(seed);
-      const disk left = files->after_power_loss(random);
-      files->fails_at = 0;
-      base.reset();
+      const disk left = cut_short(files, at, seed, done);
       {
         database copy = database::open("copy", to_read(left));
         const std::int64_t found = commits_in(copy).value_or(-1);
