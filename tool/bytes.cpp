@@ -21,9 +21,9 @@ namespace {
 constexpr std::size_t buffered = std::size_t{1} << 18U;
 
 [[noreturn]] void fail(const std::string& what, const std::string& name,
-                       const std::string& behind = {}) {
+                       const std::string& after = {}) {
   const int reason = errno;
-  const std::string why = "cannot " + what + " " + name + ": " + std::strerror(reason) + behind;
+  const std::string why = "cannot " + what + " " + name + ": " + std::strerror(reason) + after;
   if (is_denied(reason)) throw could_not_look(why);
   throw failure(why);
 }
@@ -31,9 +31,9 @@ constexpr std::size_t buffered = std::size_t{1} << 18U;
 constexpr int folder_flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 
 /// What is in a folder is on the disk afterwards, where the file system can be told so.
-void sync_folder(int folder, const std::string& name, const std::string& behind = {}) {
+void sync_folder(int folder, const std::string& name, const std::string& after = {}) {
   if (::fsync(folder) == 0) return;
-  if (errno != EINVAL && errno != ENOTSUP && errno != EROFS) fail("write", name, behind);
+  if (errno != EINVAL && errno != ENOTSUP && errno != EROFS) fail("write", name, after);
 }
 
 /// Files, and folders with what is in them. What cannot be removed stays. The folder is closed: the

@@ -119,7 +119,7 @@ std::pair<log_end, const char*> pass_records(file_stream& from, log_end end, std
 }
 
 /// The beginning of one record and nothing else, which zeros may follow: what is left where the
-/// copying of a file was cut short. It is no change, nor has it one behind it.
+/// copying of a file was cut short. It is no change, and none follows it.
 bool is_begun(bytes_view rest) {
   while (!rest.empty() && rest.back() == std::byte{0}) rest = rest.first(rest.size() - 1);
   if (rest.size() < record_header::bytes) return true;
@@ -133,7 +133,7 @@ bool is_begun(bytes_view rest) {
                       why + "; the copy is damaged: make a new one, in another directory");
 }
 
-/// As an opening does that writes: what is added goes on behind the last whole record. Durable
+/// As an opening does that writes: what is added goes on after the last whole record. Durable
 /// before that, for a segment with a torn end may only be the last one.
 void cut_torn(folder& copy, const copy_end& end) {
   if (end.torn.empty()) return;
