@@ -119,6 +119,14 @@ def grows(many: Claim, few: Claim, where: str, varies: Factor = THREADS) -> Grow
     return Growth(many, few, where, next((doubt for doubt in doubts if doubt), ""))
 
 
+def growing(many: Sub, few: Sub, where: str, varies: Factor = THREADS) -> Sub:
+    """As grows; absent, if one of the two is."""
+    if isinstance(many, Claim) and isinstance(few, Claim):
+        return grows(many, few, where, varies)
+    gone = next(one for one in (many, few) if isinstance(one, Absent))
+    return replace(gone, what=f"{gone.what}, growing", where=where)
+
+
 def of_configs(more: Config | None, less: Config | None, value: Value, what: str, *,
                where: str = "", factor: float = 1.0, kind: str = MORE, per: str = "",
                varies: Factor = SCHEME, lacks: tuple[str, ...] = ()) -> Sub:  # fmt: skip

@@ -10,7 +10,7 @@ from lab.paper import arms, blocks, factors
 from lab.paper.found import Found, Series, ratio
 from lab.paper.page import Page, Scale, Shown
 from lab.records import Located
-from lab.stats import compare, find
+from lab.stats import Config, compare, find
 from lab.verdict import LEVEL, MORE, Arm, Sub
 
 NAIVE = ("token_naive", "batch")
@@ -19,6 +19,7 @@ PERIODIC = ("token_periodic", "batch")
 FINAL = ("token_periodic", "amortized")
 DEBRA = ("debra", "batch")
 FORMS = [NAIVE, FIRST, PERIODIC, FINAL]
+MEMORY = (("peak_rss_bytes", "peak memory"), ("garbage_peak", "garbage"))
 # Of the amortized form to the three before it, with 192 threads (table 4).
 FASTER = {NAIVE: 1.68, FIRST: 2.36, PERIODIC: 2.27}
 TOGETHER = 0.1  # the share of freeing time that is taken for "one after another", at most
@@ -47,10 +48,23 @@ def _figure_5(found: Found) -> Shown | None:
         f"{look.times(more.ratio) if more else '–'} its peak memory and "
         f"{look.times(garbage.ratio) if garbage else '–'} its garbage"
     )
-    claims = [arms.of_series(members, NAIVE, DEBRA, most, field, what)
-              for field, what in (("ops_per_s", "speed"), ("peak_rss_bytes", "peak memory"),
-                                  ("garbage_peak", "garbage"))]  # fmt: skip
+    claims = [
+        arms.of_series(members, NAIVE, DEBRA, most, "ops_per_s", "speed"),
+        arms.of_series(members, DEBRA, NAIVE, most, "freed", "blocks freed, of those retired",
+                       per="retired"),
+        *(claim for memory in MEMORY for claim in _runs_away(members, most, *memory)),
+    ]  # fmt: skip
     return Shown(blocks.lines(found, members, [NAIVE, DEBRA]), here + ".", claims)
+
+
+def _runs_away(members: list[Config], most: int, value: str, what: str) -> list[Sub]:
+    """The naive token has more of it than DEBRA, more with the most threads than with the fewest,
+    and grows faster in that than DEBRA does."""
+    fewest = min(c.threads for c in members if c.series == NAIVE)
+    many, few = (arms.of_pair(members, NAIVE, DEBRA, n, value, what) for n in (most, fewest))
+    told = f"{words.threads_text(most)} against {fewest}"
+    grown = arms.of_threads(members, NAIVE, most, fewest, value, what)
+    return [many, grown, arms.growing(many, few, f"{told}: {what}")]
 
 
 FIGURE_5 = Page(

@@ -14,6 +14,7 @@ from lab.tests.made import number_of, of_page, shown, view
 from lab.verdict import (
     BARRED,
     CONTRADICTED,
+    NOT_SEEN,
     SEEN,
     SHOWN,
     SMALLER,
@@ -114,6 +115,32 @@ def test_amortized_freeing_has_to_gain_as_much_as_in_the_paper(tmp_path):
 
 def steady(record: dict) -> float:
     return 1 + number_of(record) % 6 / 1000
+
+
+@pytest.mark.parametrize(("naive", "debra", "expected"), [
+    ({1: 4, 2: 8, 8: 32}, {1: 1, 2: 1, 8: 1}, SEEN),
+    ({1: 4, 2: 4, 8: 4}, {1: 1, 2: 1, 8: 1}, NOT_SEEN),  # more, and no more with the threads
+    ({1: 4, 2: 8, 8: 32}, {1: 1, 2: 2, 8: 8}, NOT_SEEN),  # nor by more than DEBRA
+    ({1: 9, 2: 8, 8: 4}, {1: 1, 2: 1, 8: 1}, CONTRADICTED),
+    ({1: 4, 2: 8, 8: 16}, {1: 1, 2: 2, 8: 8}, CONTRADICTED),
+])  # fmt: skip
+def test_memory_that_runs_away_grows_with_the_threads(naive, debra, expected, tmp_path):
+    def grown(record: dict) -> None:
+        ours = record["scheme"] == "token_naive"
+        size = (naive if ours else debra)[record["threads"]] * steady(record)
+        record |= {"peak_rss_bytes": 1e7 * size, "garbage_peak": 1e4 * size, "retired": 1000,
+                   "ops_per_s": (2e6 if ours else 1e6) * steady(record),
+                   "freed": (100 if ours else 900) * steady(record)}  # fmt: skip
+
+    assert without("figure-5", tmp_path, lambda _: True, grown).verdict == expected
+
+
+def test_a_growth_is_absent_where_one_of_its_two_is(tmp_path):
+    made = without("figure-5", tmp_path, lambda r: (r["scheme"], r["threads"]) != ("debra", 1))
+    gone = [c.what for c in made.claims if isinstance(c, Absent)]
+    pair = "Token, naive · batch > DEBRA · batch"
+    assert gone == [f"{pair}: peak memory, growing", f"{pair}: garbage, growing"]
+    assert made.verdict not in (SEEN, SMALLER)
 
 
 def test_consolidating_one_shot_is_compared_with_consolidating_steam(tmp_path):
