@@ -213,6 +213,19 @@ def cannot(what: str, where_text: str, why: str, factor: float = 1.0) -> Absent:
     return Absent(what, where_text, why, factor, barred=True)
 
 
+def missed(what: str, where_text: str, why: str, lacks: tuple[str, ...] = ()) -> Absent:
+    """What the paper says and was not measured."""
+    return Absent(what, where_text, why, lacks=lacks)
+
+
+def under(allocator: str, members: list[Config], claims: list[Sub]) -> list[Sub]:
+    """What the paper says of one allocator is not judged by trials under another."""
+    if members and members[0].conditions.allocator == allocator:
+        return claims
+    return [missed("all that is claimed", allocator, f"{allocator}: not installed, or not run",
+                   (allocator,))]  # fmt: skip
+
+
 def barred_by(lacking: dict[str, str], claims: Iterable[Sub]) -> list[Sub]:
     """Those that need what this machine or the program lacks are not to be judged here; why, by
     name."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from lab import charts, legends, look, words
 from lab.paper import arms, blocks, factors
-from lab.paper.amortizing import PAPER_FACTORS as DEBRA_GAINS
+from lab.paper.amortizing import IMMUNE, PAPER_FACTORS, gains_of
 from lab.paper.found import Found
 from lab.paper.page import LARGE_BATCH, Page, Scale, Shown
 from lab.stats import Comparison, Config, compare, find
@@ -171,15 +171,17 @@ def _under_allocators(found: Found) -> Shown | None:
         best = max(rivals, key=rivals.get)
         times = look.times(means[name][OURS] / rivals[best])
         told.append(f"{times} under {name} ({look.scheme(best[0]).title})")
-        full = found.full([c for c in here if find(here, best, c.threads)], OURS)
         if name == "jemalloc":
-            claims += _fastest([c for c in here if c.threads == full], _paper_lineup())
+            claims += _fastest(here, _paper_lineup())
     if len(means) < 2:
         return None
     if not claims:
         claims.append(Absent(f"{look.series_title(OURS)} > all others: speed", "jemalloc",
                              "jemalloc: not installed, or not run",
                              lacks=("jemalloc",)))  # fmt: skip
+    claims.append(arms.cannot("batches cost much under jemalloc and tcmalloc, nothing under "
+                              "mimalloc", "DEBRA", "judged of batches of 32 K, as the paper has "
+                              "them: tables 2 and 3"))  # fmt: skip
     rows = [[look.series_title(series),
              *[look.times(m[series] / m[LEAK]) if series in m else "–" for m in means.values()]]
             for series in sorted(shown - {LEAK}, key=look.sort_key)]  # fmt: skip
@@ -342,17 +344,16 @@ def _allocators(found: Found) -> Shown | None:
         [f"{count} of {len(gains[name])} under {name}" for name, count in proven.items()]
     )
     table = blocks.table(["amortized ÷ batch", *gains], rows, "Speed, batches of 32 K")
-    claims = [_debra_gains(found, of_debra.get(name, []), name) for name in DEBRA_GAINS]
+    claims = [claim for name in (*PAPER_FACTORS, IMMUNE)
+              for claim in _debra_gains(found, of_debra.get(name, []), name)]  # fmt: skip
     return Shown([table], here + ".", claims)
 
 
-def _debra_gains(found: Found, members: list[Config], name: str) -> Sub:
+def _debra_gains(found: Found, members: list[Config], name: str) -> list[Sub]:
     """What the paper says of DEBRA under one allocator."""
-    factor, kind = DEBRA_GAINS[name]
-    return arms.of_pair(members, ("debra", "amortized"), ("debra", "batch"),
-                        found.full(members) or found.cores, "ops_per_s", "speed", where=name,
-                        factor=factor, kind=kind, varies=factors.RELEASE,
-                        lacks=(name,))  # fmt: skip
+    threads = found.full(members) or found.cores
+    pair = (find(members, ("debra", release), threads) for release in ("batch", "amortized"))
+    return gains_of(*pair, name)
 
 
 def _gain(comparison: Comparison | None) -> str:

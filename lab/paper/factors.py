@@ -46,6 +46,7 @@ SCHEME = _factor("the scheme", "scheme release",
                  "A scheme as it was published has its own way of freeing: with it come the "
                  "release policy, its bag, and whether frees are timed, since leaking frees "
                  "nothing.", "time_frees", "bag")  # fmt: skip
+STRUCTURE = _factor("the structure", "structure", "A structure is one field.")
 LIBRARY = _factor("the library", "structure scheme release",
                   "Another library is another structure, another scheme and another way of "
                   "freeing, without our bags, timed frees and giving way.",
@@ -87,7 +88,8 @@ FEATURES = {
     field: _factor(f"the feature {field}", field, "A feature is one setting of a log.")
     for field in _LOGS.split()
 }
-FACTORS = (NO_FACTOR, WITHIN, RELEASE, SCHEME, LIBRARY, THREADS, SYNC, VERSIONING, STALL, THETA,
+FACTORS = (NO_FACTOR, WITHIN, RELEASE, SCHEME, STRUCTURE, LIBRARY, THREADS, SYNC, VERSIONING, STALL,
+           THETA,
            ENGINE, VERSIONS, PARTITIONS, SCANNERS, HOLD, COLLECTOR, POINTER, PEER,
            *FEATURES.values())  # fmt: skip
 

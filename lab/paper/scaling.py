@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 from lab import look, words
-from lab.paper import arms, blocks
+from lab.paper import arms, blocks, factors
 from lab.paper.found import Found, each, ratio
 from lab.paper.page import Page, Scale, Shown
-from lab.stats import compare, find
-from lab.verdict import BOUND, EQUAL
+from lab.stats import Config, compare, find
+from lab.verdict import BOUND, EQUAL, Arm, Claim, Sub
 
 LEAK, DEBRA = ("none", "batch"), ("debra", "batch")
 SPEED, MEMORY = ("ops_per_s", "speed"), ("peak_rss_bytes", "peak memory")
+PLACES = {"abtree": "(a,b)-tree", "avl": "AVL tree"}
 
 
 def _figure_1_cells(scale: Scale) -> list:
@@ -41,11 +42,40 @@ def _figure_1(found: Found) -> Shown | None:
             claims += [arms.of_series(members, LEAK, DEBRA, most, *figure, where=where)
                        for figure, where in ((MEMORY, f"abtree, {most} threads"),
                                              (SPEED, f"abtree, {most} threads"))]  # fmt: skip
+            claims.append(arms.of_threads(members, DEBRA, full, 1, *SPEED))
             claims.append(arms.of_threads(members, DEBRA, full, most, *SPEED, kind=BOUND,
                                           factor=1 / EQUAL))  # fmt: skip
         else:
             claims.append(arms.of_threads(members, DEBRA, most, full, *SPEED))
-    return Shown(made, " ".join(told), claims)
+    claims += _of_both_trees(picked)
+    return Shown(made, " ".join(told), arms.under("jemalloc", picked["abtree"], claims))
+
+
+def _of_both_trees(picked: dict[str, list[Config]]) -> list[Sub]:
+    """Leaking brings the trees together, and of leaked memory the (a,b)-tree has more."""
+    most = max(c.threads for c in picked["abtree"] if c.series == DEBRA)
+    at = {(s, series): find(members, series, most) for s, members in picked.items()
+          for series in (LEAK, DEBRA)}  # fmt: skip
+    told = words.threads_text(most)
+    sizes = arms.cannot("nodes of 240 bytes are replaced, against 64 for an insert", told,
+                        "the sizes of blocks are the program's, and no result")  # fmt: skip
+    if not all(at.values()):
+        return [arms.missed("what leaking does to both trees", told, "not measured"), sizes]
+
+    def apart(series, more: str, less: str, figure: tuple[str, str]) -> Claim:
+        ones, others = (
+            Arm(
+                f"{PLACES[s]}, {look.series_title(series)}: {figure[1]}",
+                arms.records_of(at[s, series]),
+                figure[0],
+            )
+            for s in (more, less)
+        )
+        return arms.claim(ones, others, told, varies=factors.STRUCTURE)  # fmt: skip
+
+    gap = arms.grows(apart(DEBRA, "avl", "abtree", SPEED), apart(LEAK, "avl", "abtree", SPEED),
+                     f"{told}, DEBRA against leaking", factors.SCHEME)  # fmt: skip
+    return [gap, apart(LEAK, "abtree", "avl", MEMORY), sizes]
 
 
 def _told_of(structure: str, growth, full: int, memory: float, speed) -> str:
@@ -95,9 +125,12 @@ def _figure_2(found: Found) -> Shown | None:
     traced = [c for c in found.configs if c.conditions.traced and not c.conditions.counted
               and c.conditions.structure == "abtree" and c.series == DEBRA]  # fmt: skip
     numbers = sorted(c.threads for c in traced)
-    claims = [arms.of_threads(traced, DEBRA, numbers[-1], numbers[0], "free_ns_p50",
-                              "the median batch",
-                              factor=numbers[-1] / numbers[0])]  # fmt: skip
+    top, bottom = numbers[-1], numbers[0]
+    claims = [
+        arms.of_threads(traced, DEBRA, top, bottom, "free_ns_p50", "the median batch, by threads",
+                        per="threads"),
+        arms.of_threads(traced, DEBRA, bottom, top, "epochs", "epochs"),
+    ]  # fmt: skip
     return Shown([block for _, block in made], f"The mean batch takes {here}{note}.", claims)
 
 

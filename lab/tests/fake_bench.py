@@ -225,7 +225,8 @@ class Model:
                 events.append((when, when + long, thread, "batch_freed", int(long / 120)))
                 if o.scheme == "token_naive":
                     when += long - step if long > step else 0
-            events.append((when, when, thread, "epoch_advanced", 1))
+            if o.scheme != "token_naive" or when < 0.2 * end:  # its last epoch takes the rest
+                events.append((when, when, thread, "epoch_advanced", 1))
             when += step * dice.uniform(0.7, 1.3)
             turn += 1
         return sorted(events, key=lambda event: event[0])

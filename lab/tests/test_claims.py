@@ -8,9 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-from lab.paper import sections
+from lab.paper import sections, tokens
 from lab.paper.catalogue import PAGES
+from lab.tests import claimed
 from lab.tests.made import number_of, of_page, shown, view
+from lab.timeline import Timeline
 from lab.verdict import (
     BARRED,
     CONTRADICTED,
@@ -95,9 +97,9 @@ def test_a_tree_that_the_paper_does_not_have_is_shown_only(key, tmp_path):
 
 
 def test_schemes_outside_of_the_papers_ten_are_not_judged(tmp_path):
-    for key in ("experiment-2-abtree", "events"):
+    for key, each in (("experiment-2-abtree", 1), ("events", 3)):
         made = without(key, tmp_path, lambda _: True)
-        assert len(made.claims) == 10
+        assert len(made.claims) == 10 * each
         of = [c.more.records[0]["scheme"] for c in made.claims if not isinstance(c, Absent)]
         assert not {"token", "token_naive", "token_pass_first"} & set(of)
 
@@ -133,6 +135,72 @@ def test_memory_that_runs_away_grows_with_the_threads(naive, debra, expected, tm
                    "freed": (100 if ours else 900) * steady(record)}  # fmt: skip
 
     assert without("figure-5", tmp_path, lambda _: True, grown).verdict == expected
+
+
+def test_what_is_said_of_one_allocator_is_not_judged_by_another(tmp_path):
+    for key in ("figure-1", "table-2"):
+        (gone,) = without(key, tmp_path, lambda _: True, elsewhere).claims
+        assert (gone.verdict, gone.lacks) == (UNDECIDED, ("jemalloc",))
+
+
+def elsewhere(record: dict) -> None:
+    record["allocator"] = "glibc"
+
+
+def test_our_own_ring_is_not_judged_for_the_papers(tmp_path):
+    """It is drawn, where the paper's was not traced."""
+
+    def ours(record: dict) -> None:
+        record["scheme"] = "token"
+
+    made = without("figure-9", tmp_path, lacking("release", "batch"), ours)
+    assert made.blocks
+    assert [c.verdict for c in made.claims] == [UNDECIDED]
+
+
+def test_an_epoch_that_takes_nearly_the_whole_run_begins_early():
+    def line(*begins: float) -> Timeline:
+        return Timeline(100.0, (0, 0), [0], epochs=[(at, 0) for at in begins])
+
+    assert tokens.before_last(line(3, 20, 9)) == 0.2
+    assert tokens.before_last(line()) is None
+    assert tokens.before_last(None) is None
+
+
+def test_epochs_of_the_naive_token_that_go_on_to_the_end_contradict(tmp_path, monkeypatch):
+    monkeypatch.setattr(tokens, "before_last", lambda line: 0.9 if line else None)
+    made = without("figure-6", tmp_path, lambda _: True)
+    (late,) = (c for c in made.claims if "last epoch" in claimed.line(c))
+    assert (late.verdict, made.verdict) == (CONTRADICTED, CONTRADICTED)
+
+
+def leaking_alike(record: dict) -> None:
+    """Leaking gains in the AVL tree as much as in the other."""
+    leaks, avl = record["scheme"] == "none", record["structure"] == "avl"
+    many = record["threads"] == 8
+    record["ops_per_s"] = (2 if leaks else 1) * (1 + avl * many) * 1e6 * steady(record)
+    record["peak_rss_bytes"] = (9e8 if leaks else 1e8) * (1 if avl else 2) * steady(record)
+
+
+def proportional(record: dict) -> None:
+    record["free_ns_p50"] = 50 * record["threads"] * steady(record)
+    record["epochs"] = 1000 / record["threads"] * steady(record)
+
+
+def amortized_equal(record: dict) -> None:
+    gain = {"jemalloc": 2.6, "tcmalloc": 3.3}.get(record["allocator"], 1.0)
+    amortized = record["release"] == "amortized"
+    record["ops_per_s"] = 1e6 * (gain if amortized else 1) * steady(record)
+
+
+@pytest.mark.parametrize(("key", "change", "what"), [
+    ("figure-1", leaking_alike, "growing"), ("figure-2", proportional, "median batch"),
+    ("table-3", amortized_equal, "mimalloc"),
+])  # fmt: skip
+def test_what_holds_of_half_a_sentence_is_not_seen(key, change, what, tmp_path):
+    made = without(key, tmp_path, lambda _: True, change)
+    weak = [claimed.line(c) for c in made.claims if c.verdict == NOT_SEEN]
+    assert [told for told in weak if what in told]
 
 
 def test_a_growth_is_absent_where_one_of_its_two_is(tmp_path):

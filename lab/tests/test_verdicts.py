@@ -486,7 +486,7 @@ FASTER = {
     "figure-10": [(*RELEASES, ("ops_per_s",), ("peak_rss_bytes",))],
     "figure-5": [("scheme", ("token_naive",), ("ops_per_s", "peak_rss_bytes", "garbage_peak"),
                   ("freed",))],
-    "events": [(*RELEASES, (), ("allocator_flushes",))],
+    "events": [(*RELEASES, (), ("allocator_flushes", "allocator_locks", "allocator_fills"))],
     "one-shot-2": [("versions", ("none",), ("tx_per_s",), ())],
     "one-shot-10": [("versions", ("one-shot",), ("tx_per_s",), ())],
     "one-shot-11": [("versions", ("one-shot",), ("tx_per_s",), ())],
