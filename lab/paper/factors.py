@@ -63,6 +63,7 @@ VERSIONING = _factor("one copy or many versions", "sync",
                      "where records of one copy have the usual ones.", "",
                      f"together {_LOGS}")  # fmt: skip
 STALL = _factor("a section that sleeps", "stall", "One field: a section sleeps, or none does.")
+UPDATE = _factor("the share of updates", "update", "The share of updates is one field.")
 THETA = _factor("the keys' distribution", "theta", "Theta is one field.")
 ENGINE = _factor("the engine", "engine",
                  "An engine comes with its version storage, its index, what it keeps of a change, "
@@ -74,6 +75,8 @@ VERSIONS = _factor("the version storage", "versions",
 PARTITIONS = _factor("the number of partitions", "partitions_most", "One field of a storage.")
 SCANNERS = _factor("a reader beside", "scanners", "The number of threads that scan is one field.")
 HOLD = _factor("a held reader", "hold", "The number of held readers is one field.")
+READS = _factor("the length of read transactions", "rtx_most",
+                "The most keys of a read transaction are one field.")  # fmt: skip
 COLLECTOR = _factor("the collector", "collector", "A collector is one field.")
 POINTER = _factor("the pointer", "pointer", "A pointer is one field.")
 PEER = _factor("the program", "engine",
@@ -89,7 +92,7 @@ FEATURES = {
     for field in _LOGS.split()
 }
 FACTORS = (NO_FACTOR, WITHIN, RELEASE, SCHEME, STRUCTURE, LIBRARY, THREADS, SYNC, VERSIONING, STALL,
-           THETA,
+           UPDATE, THETA, READS,
            ENGINE, VERSIONS, PARTITIONS, SCANNERS, HOLD, COLLECTOR, POINTER, PEER,
            *FEATURES.values())  # fmt: skip
 

@@ -236,10 +236,10 @@ def _object_claims(found: Found) -> list[Sub]:
         return [Absent(f"{TITLES['private']} = {TITLES['raw']}, > {TITLES[COUNTED]}",
                        OBJECT_TESTS["contention"], "not measured")]  # fmt: skip
     claims: list[Sub] = []
-    for threads in counts:
+    for threads, ours in product(counts, OWN):
         at = {"test": "contention", "threads": threads}
-        claims.append(_faster(found, "private", "raw", kind=LEVEL, **at))
-        claims.append(_faster(found, "private", COUNTED, **at))
+        claims.append(_faster(found, ours, "raw", kind=LEVEL, **at))
+        claims.append(_faster(found, ours, COUNTED, **at))
     few, many = counts[0], counts[-1]
     told = f"{words.threads_text(few)} against {many}"
     if few == many:
@@ -296,19 +296,13 @@ def _walk_claims(found: Found) -> list[Sub]:
         for threads in counts:
             at = {"test": test, "structure": structure, "threads": threads}
             told = f"{MAPS[structure]}, {MAP_TESTS[test]}, {words.threads_text(threads)}"
-            claims += [
-                _faster(found, "thin", "raw", 1 / SLOWER, BOUND, told, **at),
-                _faster(found, "thin", COUNTED, COUNTED_CHANGES_SLOWER, told=told, **at)
-                if test in ("insert", "remove")
-                else _faster(
-                    found,
-                    "raw",
-                    COUNTED,
-                    COUNTED_SLOWER.get(structure, COUNTED_SLOWER_ELSE),
-                    told=told,
-                    **at,
-                ),
-            ]
+            claims += [_faster(found, ours, "raw", 1 / SLOWER, BOUND, told, **at) for ours in OWN]
+            if test in ("insert", "remove"):
+                claims += [_faster(found, ours, COUNTED, COUNTED_CHANGES_SLOWER, told=told, **at)
+                           for ours in OWN]  # fmt: skip
+            else:
+                slower = COUNTED_SLOWER.get(structure, COUNTED_SLOWER_ELSE)
+                claims.append(_faster(found, "raw", COUNTED, slower, told=told, **at))
     return claims
 
 
@@ -339,8 +333,8 @@ def _string_claims(found: Found) -> list[Sub]:
             claims.append(Absent(f"{TITLES['thin']} > {TITLES[COUNTED]}", told, "not measured"))
             continue
         told = f"{told}, {words.threads_text(counts[-1])}"
-        claims.append(_faster(found, "thin", COUNTED, told=told, test=test,
-                              structure=structure, threads=counts[-1]))  # fmt: skip
+        claims += [_faster(found, ours, COUNTED, told=told, test=test, structure=structure,
+                           threads=counts[-1]) for ours in OWN]  # fmt: skip
     return claims
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lab import legends, look
+from lab import legends, look, words
 from lab.paper import arms, blocks
-from lab.paper.factors import SYNC, Factor
+from lab.paper.factors import SYNC, THREADS, Factor
 from lab.paper.found import Found
 from lab.paper.page import Page, Scale, Shown, one_trial
 from lab.stats import Comparison, Spread, spread
-from lab.verdict import Claim
+from lab.verdict import Absent, Claim, Sub
 
 OURS, SINGLE, DEFERRED, HARDWARE = "mvrlu", "rlu", "rlu-deferred", "mvrlu-hardware"
 WAYS = {
@@ -77,6 +77,22 @@ def faster(records: list[dict], one: str, other: str, value: str = "mops", by: s
     told = ", ".join(f"{name} {v}" for name, v in at.items())
     return arms.versus(records, by, one, other, value, titles=TITLES, told=told, varies=varies,
                        factor=factor, **at)  # fmt: skip
+
+
+def scaling(records: list[dict], others: tuple[str, ...], most: int, least: int,
+            told: str, **at) -> list[Sub]:  # fmt: skip
+    """Many versions do more with most threads than with least, and gain on each of the others."""
+    where_text = f"{told}, {words.threads_text(most)} against {least}"
+    if most == least:
+        return [Absent(f"{TITLES[OURS]} scale", where_text, "one number of threads")]
+    mine = arms.where(records, sync=OURS, **at)
+    ends = (arms.arm(mine, f"{TITLES[OURS]}, {words.threads_text(n)}", "mops", threads=n)
+            for n in (most, least))  # fmt: skip
+    gained = []
+    for other in others:
+        many, few = (faster(records, OURS, other, threads=n, **at) for n in (most, least))
+        gained.append(arms.grows(many, few, where_text))
+    return [arms.claim(*ends, where_text, varies=THREADS), *gained]
 
 
 def from_to(gains: list[Comparison]) -> str:

@@ -7,7 +7,7 @@ from lab import charts, legends, look
 from lab.paper import arms, blocks, factors
 from lab.paper.found import Found
 from lab.paper.page import Page, Shown, one_trial
-from lab.verdict import Sub
+from lab.verdict import BOUND, EQUAL, Sub
 
 # What is measured, of `spolia-bench snapshots`; without a time, so many updates.
 ARGUMENTS = ("--structure", "hash,tree", "--keys", "20000", "--update", "100",
@@ -123,10 +123,17 @@ def bytes_share(record: dict) -> float:
 
 
 def _claims(records: list[dict]) -> list[Sub]:
-    """That those which track ranges keep what is promised, and epochs hold more."""
+    """That epochs keep what was overwritten, those which track ranges keep what is promised, and
+    epochs hold more."""
     claims: list[Sub] = []
     for structure in TITLES:
         mine = arms.where(records, structure=structure)
+        kept, made = (
+            arms.arm(mine, f"{look.collector_title(EPOCHS)}: {what}", field, collector=EPOCHS)
+            for field, what in (("versions_live", "versions at the end"), ("updates", "updates"))
+        )
+        claims.append(arms.claim(kept, made, TITLES[structure], 1 / EQUAL, BOUND,
+                                 factors.WITHIN))  # fmt: skip
         for collector in TRACKING:
             told = f"{TITLES[structure]}, {look.collector_title(collector)}"
             some = arms.where(mine, collector=collector)

@@ -10,6 +10,7 @@ import pytest
 
 from lab.paper import sections, tokens
 from lab.paper.catalogue import PAGES
+from lab.paper.sections import AHEAD
 from lab.tests import claimed
 from lab.tests.made import number_of, of_page, shown, view
 from lab.timeline import Timeline
@@ -201,6 +202,95 @@ def test_what_holds_of_half_a_sentence_is_not_seen(key, change, what, tmp_path):
     made = without(key, tmp_path, lambda _: True, change)
     weak = [claimed.line(c) for c in made.claims if c.verdict == NOT_SEEN]
     assert [told for told in weak if what in told]
+
+
+ABORTS = {"more of both": (True, True, SEEN), "no more with threads": (False, True, NOT_SEEN),
+          "no more with updates": (True, False, NOT_SEEN)}  # fmt: skip
+
+
+@pytest.mark.parametrize("which", ABORTS)
+def test_one_copy_starts_over_more_with_threads_and_with_updates(which, tmp_path):
+    threads, updates, expected = ABORTS[which]
+
+    def starts_over(record: dict) -> None:
+        if "abort_ratio" in record:
+            more = record["threads"] if threads else 4
+            more *= record["update"] if updates else 20
+            single = 0.03 + 1e-3 * more
+            record["abort_ratio"] = (0.01 if record["sync"] == "mvrlu" else single) * steady(record)
+
+    assert without("sections-aborts", tmp_path, lambda _: True, starts_over).verdict == expected
+
+
+def many_scale_alike(record: dict) -> None:
+    """Many versions are ahead, and gain no more with the threads than others do."""
+    if "sync" in record:
+        ahead = 2.0 if record["sync"] == "mvrlu" else 1.0
+        ahead *= 3.0 if AHEAD.items() <= record.items() else 1.0
+        record["mops"] = ahead * record["threads"] * steady(record)
+
+
+def fast_if_uneven(record: dict) -> None:
+    """Many versions are ahead of others where keys are most uneven, and nowhere else."""
+    if "theta" in record:
+        ahead = 2.0 if record["sync"] == "mvrlu" or record["theta"] < 0.99 else 1.0
+        record["mops"] = ahead * steady(record)
+
+
+@pytest.mark.parametrize(("key", "change"), [
+    ("sections-structures", many_scale_alike), ("sections-pareto", many_scale_alike),
+    ("sections-zipf", fast_if_uneven),
+])  # fmt: skip
+def test_many_versions_are_judged_at_each_place_of_a_sentence(key, change, tmp_path):
+    assert without(key, tmp_path, lambda _: True, change).verdict == NOT_SEEN
+
+
+def tracking_grows(record: dict) -> None:
+    """Those that track ranges need more, too, the longer read transactions are."""
+    steam_in_trees(record, 1.5 if record.get("rtx_most") == 65536 else 1.0)
+
+
+def steam_in_trees(record: dict, tracking: float = 1.0) -> None:
+    if "collector" in record:
+        long = record["rtx_most"] == 65536
+        best = {"epoch_collector": 90 if long else 30, "steam": 12}
+        record["bytes_peak"] = 1e6 * best.get(record["collector"], tracking) * steady(record)
+        fast = record["collector"] in ("dl_rt", "sl_rt")
+        record["updates_per_s"] = (2e6 if fast else 1e6) * steady(record)
+        record["versions_live"] = 1.6 * record["versions_current"]
+
+
+@pytest.mark.parametrize(("change", "expected"), [
+    (steam_in_trees, SEEN), (tracking_grows, CONTRADICTED),
+])  # fmt: skip
+def test_collectors_that_track_ranges_need_hardly_more(change, expected, tmp_path):
+    assert without("snapshots-tree", tmp_path, lambda _: True, change).verdict == expected
+
+
+def test_epochs_keep_everything_that_was_overwritten(tmp_path):
+    def half(record: dict) -> None:
+        if record.get("hold"):
+            record["updates"] = 2 * record["versions_live"]
+
+    made = without("held-snapshot", tmp_path, lambda _: True, half)
+    kept = [c.verdict for c in made.claims if "updates" in claimed.line(c)]
+    assert kept == [CONTRADICTED, CONTRADICTED]
+
+
+def test_both_private_pointers_are_judged(tmp_path):
+    """The thin one alone is fast enough."""
+
+    def slow(record: dict) -> None:
+        speeds = {"raw": 900.0, "thin": 880.0, "private": 1.0}
+        record["mops"] = speeds.get(record.get("pointer"), 1.0) * steady(record)
+
+    for key in ("pointers-containers", "pointers-strings"):
+        assert without(key, tmp_path, lambda _: True, slow).verdict in (CONTRADICTED, NOT_SEEN)
+
+
+def test_what_stands_beside_another_rival_decides_nothing(tmp_path):
+    made = without("sections-records", tmp_path, lambda _: True)
+    assert (made.verdict, {c.verdict for c in made.claims}) == (BARRED, {BARRED})
 
 
 def test_a_growth_is_absent_where_one_of_its_two_is(tmp_path):
