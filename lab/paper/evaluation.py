@@ -136,7 +136,7 @@ def _experiment_1_page(structure: str) -> Page:
         if figure.startswith("Figure") else
         "Not in the paper, which shows this tree with DEBRA only (figure 1). Its searches step "
         "through unlinked nodes, so only schemes that protect a whole region can guard it.",
-        cells=_experiment_1_cells(structure), show=_experiment_1(structure),
+        cells=_experiment_1_cells(structure), show=_experiment_1(structure), short=structure,
         limits="Up to two threads run at once here; beyond the dashed line threads take turns. "
                "Schemes that pay for each node they read are slower on any machine; what batches "
                "cost shows at scale only.",
@@ -199,7 +199,7 @@ UNDER_ALLOCATORS = Page(
     paper="Under jemalloc only: token epochs with amortized freeing are 1.7 times the next "
           "fastest, and faster than leaking. What an allocator changes is shown for DEBRA (tables "
           "2 and 3): batches cost much under jemalloc and tcmalloc, and nothing under mimalloc.",
-    cells=_under_allocators_cells, show=_under_allocators,
+    cells=_under_allocators_cells, show=_under_allocators, short="allocators",
     limits="The table compares with leaking under the same allocator, which is slow where fresh "
            "memory is dear. The verdict is on jemalloc, as the paper's claim is.",
 )  # fmt: skip
@@ -308,7 +308,7 @@ def _experiment_2_page(structure: str) -> Page:
         paper=f"({figure}) With batches of 32 K, amortized freeing makes nine of ten schemes "
               f"faster with 192 threads: {PAPER_GAINS[structure]}." if figure else
               "Not in the paper; the same experiment on the AVL tree.",
-        cells=_experiment_2_cells(structure), show=_experiment_2(structure),
+        cells=_experiment_2_cells(structure), show=_experiment_2(structure), short=structure,
         limits="What a batch costs beyond its frees is the queue for the allocator's locks, which "
                "two threads do not form. The longest pauses and the flushes do not need it.",
     )  # fmt: skip
@@ -367,7 +367,7 @@ ALLOCATORS = Page(
     title="Batch against amortized under four allocators",
     paper="Shown for DEBRA only (tables 2 and 3): 2.6 times under jemalloc, 3.25 under tcmalloc, "
           "0.91 under mimalloc.",
-    cells=_allocators_cells, show=_allocators,
+    cells=_allocators_cells, show=_allocators, short="allocators",
     limits="A question mark stands behind ratios that prove nothing.",
 )  # fmt: skip
 

@@ -94,6 +94,8 @@ class Page:
     paper: str
     cells: Callable[[Scale], list[Cell]]
     show: Callable[[Found], Shown | None]
+    short: str = ""
+    """What tells it from another page of the same figure, where the name does not."""
     limits: str = ""
     """What this machine cannot show, and what stands in its place."""
     commands: Callable[[Scale], list[tuple[str, ...]]] = lambda scale: []

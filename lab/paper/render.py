@@ -109,6 +109,8 @@ def index(pages: list[dict]) -> list[dict]:
         counts = Counter()
         for page in mine:
             counts.update(page["tally"])
+        for page in mine:
+            page["label"] = _label(page, mine)
         rest = elsewhere(paper, pages) if paper else []
         rows = sorted([*mine, *rest], key=lambda row: origins.by_number(row["place"]))
         made.append({
@@ -118,6 +120,14 @@ def index(pages: list[dict]) -> list[dict]:
             "tally": dict(counts),
         })  # fmt: skip
     return made
+
+
+def _label(page: dict, beside: list[dict]) -> str:
+    """By what readers look a page up: the paper's short name and the figure; and what the page is
+    about, where another one is of the same figure."""
+    told = page["figures"] or page["name"]
+    again = sum(told == (other["figures"] or other["name"]) for other in beside) > 1
+    return f"{told} · {page['short'] or page['name'].rpartition(', ')[2]}" if again else told
 
 
 def elsewhere(paper: papers.Paper, pages: list[dict]) -> list[dict]:
@@ -137,7 +147,8 @@ def _page(page: Page, shown: Shown | None, figures, own: Found | None) -> dict:
         "place": origin.figures if origin else "",
         "left_out": origin.left_out if origin else "",
         "setup": _setup(page, own) if shown and own else [],
-        "key": page.key, "name": page.name, "title": page.title, "paper": page.paper,
+        "key": page.key, "name": page.name, "short": page.short, "title": page.title,
+        "paper": page.paper,
         "limits": page.limits,
         "command": f"./dev lab paper --only {page.key}",
         "here": shown.here if shown else "",

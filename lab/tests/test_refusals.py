@@ -30,7 +30,7 @@ from lab.paper import (
 )
 from lab.paper.catalogue import PAGES
 from lab.paper.found import Found
-from lab.report import Figures
+from lab.report import ASSETS, Figures
 from lab.tests.conftest import FAKE, trial
 from lab.tests.made import SCALE, of_page, view
 from lab.verdict import (
@@ -282,6 +282,19 @@ def test_the_list_has_each_figure_of_each_paper_in_the_order_of_the_paper():
     assert few.splitlines()[1:] == [
         "  Figure 10            one-shot-10                YCSB by threads"
     ]
+
+
+def test_the_side_bar_names_each_page_by_paper_and_figure():
+    made = render.index(render.pages(Found([]), Figures()))
+    labels = [page["label"] for paper in made for page in paper["pages"]]
+    assert len(set(labels)) == len(labels)
+    some = ["MV-RLU, Figure 8 · One feature more", "MV-RLU, Figure 8 · Features", "FRC, Figure 8",
+            "Token-EBR, Figure 8", "Multiversion GC, Figures 7a, 8 · Zipf"]  # fmt: skip
+    assert {*some} <= {*labels}
+    keys = {page["key"] for paper in made for page in paper["pages"]}
+    assert not keys & {label.rpartition(" · ")[2] for label in labels}
+    template = (ASSETS / "report.html.j2").read_text()
+    assert "{{ page.label }}</a>" in template
 
 
 def test_the_index_has_each_figure_in_the_order_of_the_paper():
