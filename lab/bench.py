@@ -26,7 +26,7 @@ from pathlib import Path
 from lab import allocators
 from lab.errors import LabError
 from lab.matrix import Cell
-from lab.records import flatten
+from lab.records import flatten, impossible
 
 ROOT = Path(__file__).resolve().parent.parent
 DEFAULT_BENCH = ROOT / "build" / "release" / "bench" / "spolia-bench"
@@ -222,6 +222,10 @@ def _collect(outcome: Trial, cell: Cell, record_file: Path) -> None:
     record = flatten(records[0])
     if "ops_per_s" not in record:
         outcome.failure = "the record has no ops_per_s"
+        return
+    wrong = impossible(records)
+    if wrong:
+        outcome.failure = wrong
         return
     detected = record.get("allocator")
     if detected is not None and detected != cell.allocator:

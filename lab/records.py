@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from lab.errors import LabError
 
 # These stay objects; any other object in a record only groups fields and is opened up.
 KEPT_OBJECTS = ("machine", "lab")
+# Of a record, the first of these that it has: how much was done in a second.
+SPEEDS = ("ops_per_s", "mops", "tx_per_s", "updates_per_s")
 REQUIRED = ("structure", "scheme", "release", "threads", "ops_per_s")
 
 
@@ -24,6 +27,20 @@ def flatten(record: dict) -> dict:
         else:
             flat[name] = value
     return flat
+
+
+def impossible(records: list[dict]) -> str:
+    """What of these records is a speed that cannot be; empty: all is well. In a trial of sets
+    something is done in any case."""
+    for flat in map(flatten, records):
+        sets = flat.get("kind", "sets") == "sets"
+        for name in SPEEDS:
+            value = flat.get(name)
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if value is None or (number and (0 < value < math.inf or (value == 0 and not sets))):
+                continue
+            return f"{name} is {value}"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -67,6 +84,8 @@ def load(paths: list[Path], none_will_do: bool = False) -> list[Located]:
             missing = [name for name in REQUIRED if flat.get(name) is None]
             if missing:
                 raise LabError(f"{path}: record {number} has no {', '.join(missing)}")
+            if wrong := impossible([flat]):
+                raise LabError(f"{path}: of record {number}, {wrong}")
             located.append(Located(flat, path))
     if not located and not none_will_do:
         names = ", ".join(str(path) for path in paths)

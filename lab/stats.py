@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -136,8 +137,8 @@ class Comparison:
 def compare(one: Spread | None, other: Spread | None) -> Comparison | None:
     """one ÷ other. Proven: the interval of the ratio (verdict.py) lies apart from one, and is not
     within what counts as equal."""
-    if one is None or other is None or one.median <= 0 or other.median <= 0:
-        return None
+    if one is None or other is None or not all(0 < s.median < math.inf for s in (one, other)):
+        return None  # not a number compares with none
     within = interval(one.values, other.values)
     doubt = ""
     if within.alike:

@@ -28,7 +28,7 @@ from lab.paper import origins, papers, pointers, sectioned, twins
 from lab.paper.catalogue import PAGES
 from lab.paper.page import PEERS, Page, Scale
 from lab.paper.tries import Tries
-from lab.records import Store, open_failures, read_lines
+from lab.records import Store, impossible, open_failures, read_lines
 from lab.report import write_report
 
 MANIFEST = "pages.json"
@@ -394,8 +394,8 @@ def _measure(bench: Bench, store: Store, command: Command, number: int, seed: in
     lab = {"cell": command.key(), "round": number, "page": command.page, "command": words,
            "machine": sweep.machine(), "records": len(records), "build": bench.fingerprint(),
            "took_s": round(took, 3), "others_cores": others.cores(took)}  # fmt: skip
-    if not failure and not records:
-        failure = "the program wrote no record"
+    if not failure:
+        failure = impossible(records) if records else "the program wrote no record"
     wrong = {r["allocator"] for r in records if r.get("allocator")} - {command.allocator}
     if wrong:
         failure = f"asked for {command.allocator}, the program found {', '.join(wrong)}"

@@ -10,15 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lab.paper import factors
+from lab.records import SPEEDS
 from lab.verdict import FEWEST, interval
 
 PAIRS = 48
 ENOUGH = 40  # pairs from which on the check speaks
 CONFIDENCE = 0.99
 MOST = 0.05
-# Of a record, the first of these that it has: how much was done.
-SPEEDS = ("ops_per_s", "mops", "tx_per_s", "updates_per_s")
-
 
 Arm = tuple[tuple[str, str], ...]
 

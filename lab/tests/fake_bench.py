@@ -3,7 +3,8 @@
 """Stands in for spolia-bench: same command line, same records, invented but plausible figures.
 
 FAKE_BENCH_FAULT=KIND[:SCHEME] makes trials (of that scheme) go wrong: crash, hang, partial
-(half a record, then killed), silent (no record), liar (wrong allocator), bare (no ops_per_s).
+(half a record, then killed), silent (no record), liar (wrong allocator), bare (no ops_per_s), still
+(a speed of zero), nan.
 """
 
 import argparse
@@ -265,6 +266,8 @@ def sets(options) -> int:
         records[0]["allocator"] = "bump"
     if kind == "bare":
         del records[0]["ops_per_s"]
+    if kind in ("still", "nan"):
+        records[0]["ops_per_s"] = 0 if kind == "still" else math.nan
     if kind != "silent":
         write(options.json, records)
     if options.trace:

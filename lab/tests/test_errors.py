@@ -82,6 +82,11 @@ def test_a_report_of_nothing_leaves_the_old_one(lab, tmp_path):
         ("{not json}\n", ":1 is not JSON"),
         ("[1]\n", ":1 is not a JSON object"),
         ('{"kind": "sets", "structure": "abtree"}\n', "has no scheme, release, threads, ops_per_s"),
+        (
+            '{"structure": "abtree", "scheme": "none", "release": "batch", "threads": 1, '
+            '"ops_per_s": NaN}\n',
+            "of record 1, ops_per_s is nan",
+        ),
     ],
 )
 def test_a_broken_results_file_is_named(lab, tmp_path, text, complaint):

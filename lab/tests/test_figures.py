@@ -31,6 +31,8 @@ def test_what_counts_as_a_difference(one, other, doubt):
 def test_nothing_is_compared_with_nothing():
     assert compare(None, spread([1])) is None
     assert compare(spread([0]), spread([1])) is None
+    assert compare(spread([float("nan")]), spread([1])) is None
+    assert compare(spread([1]), spread([float("inf")])) is None
 
 
 def test_trials_are_grouped_and_their_median_taken():

@@ -18,7 +18,7 @@ from lab.matrix import Cell
 from lab.paper import render, run
 from lab.paper.catalogue import PAGES
 from lab.paper.found import Found
-from lab.records import open_failures, read_lines
+from lab.records import impossible, open_failures, read_lines
 from lab.report import Figures
 from lab.tests.conftest import trial
 from lab.tests.made import SCALE, of_page, view
@@ -74,6 +74,28 @@ def ran(folder, program: Program, wanted: run.Work) -> tuple[bool, str]:
     """Whether all went well, and what was said."""
     told = io.StringIO()
     return run.run(program, folder, wanted, Console(file=told, width=200)), told.getvalue()
+
+
+@pytest.mark.parametrize(("record", "told"), [
+    ({"kind": "ycsb", "tx_per_s": 0}, ""), ({"kind": "ycsb"}, ""), ({"mops": 1.5}, ""),
+    ({"kind": "ycsb", "tx_per_s": -1.0}, "tx_per_s is -1.0"), ({"mops": True}, "mops is True"),
+    ({"kind": "rlu", "mops": float("nan")}, "mops is nan"), ({"ops_per_s": 0}, "ops_per_s is 0"),
+    ({"kind": "rlu", "mops": float("inf")}, "mops is inf"), ({"mops": "fast"}, "mops is fast"),
+])  # fmt: skip
+def test_a_speed_that_cannot_be_is_a_failed_trial(record, told):
+    assert impossible([{"kind": "rlu", "mops": 1.0}, record]) == told
+
+
+def test_a_command_whose_speed_cannot_be_has_no_result(tmp_path):
+    class Odd(Program):
+        def records(self, words, target, timeout, allocator) -> str:
+            failure = super().records(words, target, timeout, allocator)
+            if "--odd" in words:
+                target.write_text(target.read_text().replace('"tx_per_s": 1.0', '"tx_per_s": NaN'))
+            return failure
+
+    well, told = ran(tmp_path, Odd(), work(rounds=1))
+    assert (well, "tx_per_s is nan" in told) == (False, True)
 
 
 def test_what_fails_is_tried_twice_in_a_run_and_once_in_a_later_one(tmp_path):

@@ -101,6 +101,8 @@ def test_one_writer_at_a_time(tmp_path):
         ("silent", "cannot be read"),
         ("liar", "asked for glibc, the program found bump"),
         ("bare", "no ops_per_s"),
+        ("still", "ops_per_s is 0"),
+        ("nan", "ops_per_s is nan"),
     ],
 )
 def test_a_failed_trial_leaves_no_record(small_sweep, fault, told):
