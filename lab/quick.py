@@ -27,6 +27,7 @@ LAYERS_FROM_SECONDS = 120
 LINES = [
     ("none", "batch"), ("token", "amortized"), ("token", "batch"), ("token_naive", "batch"),
     ("debra", "amortized"), ("debra", "batch"), ("neutralization_plus", "batch"),
+    ("token_periodic", "amortized"),  # the paper's, of which its claims are
 ]  # fmt: skip
 LIST_LINES = [("none", "batch"), ("token", "amortized"), ("hazard_pointers", "batch"),
               ("hazard_pointers", "amortized")]  # fmt: skip
@@ -88,19 +89,19 @@ def stages(allocator: str, found: list[str]) -> list[Stage]:
         )
     ]  # fmt: skip
     allocs = [
-        _cell("abtree", ("token", release), 2, name)
+        _cell("abtree", ("debra", release), 2, name)
         for name in found
         for release in ("batch", "amortized")
     ]
     # What matters most comes first, so that a slow machine still answers it.
     made = [
-        Stage("threads", "abtree, threads", tree, 5, 0.3),
+        Stage("threads", "abtree, threads", tree, 5, 0.28),
         Stage("timelines", "timelines", traced, 1, 0.05),
-        Stage("stall", "a stalled reader", stalled, 2, 0.14),
+        Stage("stall", "a stalled reader", stalled, 4, 0.18),
         Stage("pauses", "pauses", pauses, 5, 0.16),
         Stage("counted", "counted events", counted, 4, 0.03),
         Stage("trees", "other trees", trees, 5, 0.08),
-        Stage("list", "list, threads", lists, 5, 0.12),
+        Stage("list", "list, threads", lists, 5, 0.1),
         Stage("allocators", "allocators", allocs if len(found) > 1 else [], 5, 0.12),
     ]
     return [stage for stage in made if stage.cells]
