@@ -168,7 +168,7 @@ def test_nested_records_read_as_flat_ones(tmp_path, nested):
 def test_the_quick_look_keeps_its_budget_and_says_where_the_page_is(lab, tmp_path):
     out = tmp_path / "quick"
     # All trials would take longer than that, on the fastest machine.
-    done = lab("quick", "--budget", "14", "--out", out, FAKE_BENCH_SLEEP="0.05")
+    done = lab("quick", "--budget", "20", "--out", out, FAKE_BENCH_SLEEP="0.08")
     assert done.returncode == 0, done.stderr
     assert "trials left out: no time for them" in done.stdout
     page = out / "report.html"
