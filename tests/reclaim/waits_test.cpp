@@ -25,9 +25,10 @@ using namespace std::chrono_literals;
 using clock_type = std::chrono::steady_clock;
 
 constexpr auto region = 2ms;
-/// 150 regions, with what a busy machine adds: a wait that hopes for the moments between two
-/// regions takes seconds.
-constexpr auto a_few_grace_periods = 300ms + 1s;
+/// In regions of the readers, with what a busy machine adds: a wait that hopes for the moments
+/// between two regions takes thousands. While the machine stands still, or this process, no region
+/// ends either.
+constexpr std::uint64_t a_few_grace_periods = 650;
 
 /// Threads that begin one guard after the other.
 template <class Domain>
@@ -56,19 +57,19 @@ class busy_readers {
     over_ = true;
     for (std::thread& t : threads_) t.join();
   }
+  /// How many regions each of them goes through, or more, while `f()` runs.
+  template <class F>
+  std::uint64_t regions_of(F&& f) const {
+    const std::array<std::uint64_t, 2> before{guards_[0], guards_[1]};
+    f();
+    return std::min(guards_[0] - before[0], guards_[1] - before[1]);
+  }
 
  private:
   std::atomic<bool> over_{false};
   std::array<std::atomic<std::uint64_t>, 2> guards_{};
   std::array<std::thread, 2> threads_;
 };
-
-template <class F>
-clock_type::duration time_of(F&& f) {
-  const auto begin = clock_type::now();
-  f();
-  return clock_type::now() - begin;
-}
 
 template <class Domain>
 class beside_busy_readers : public testing::Test {};
@@ -82,37 +83,46 @@ TYPED_TEST(beside_busy_readers, nothing_takes_longer_than_a_few_grace_periods) {
     domain_type d(eager<domain_type>());
     const busy_readers<domain_type> readers(d);
     for (int round = 0; round < 3; ++round) {
-      EXPECT_LT(time_of([&] { retire_fresh(d, book, 20); }), a_few_grace_periods) << "retire";
-      EXPECT_LT(time_of([&] { d.drain(); }), a_few_grace_periods) << "drain";
-      EXPECT_LT(time_of([&] { std::thread([&] { retire_fresh(d, book, 20); }).join(); }),
+      EXPECT_LT(readers.regions_of([&] { retire_fresh(d, book, 20); }), a_few_grace_periods)
+          << "retire";
+      EXPECT_LT(readers.regions_of([&] { d.drain(); }), a_few_grace_periods) << "drain";
+      EXPECT_LT(readers.regions_of([&] { std::thread([&] { retire_fresh(d, book, 20); }).join(); }),
                 a_few_grace_periods)
           << "a thread's end";
     }
     // The thread that retires runs on, as rings of threads ask for.
-    EXPECT_LT(time_of([&] {
-                EXPECT_TRUE(soon([&] {
-                  {
-                    auto guard = d.enter();
-                  }
-                  return d.drain() && book.live() == 0;
-                }));
-              }),
+    EXPECT_LT(readers.regions_of([&] {
+      EXPECT_TRUE(soon([&] {
+        {
+          auto guard = d.enter();
+        }
+        return d.drain() && book.live() == 0;
+      }));
+    }),
               10 * a_few_grace_periods)
         << "until all is freed";
   }
   book.expect_empty();
 }
 
+/// In one of a few tries: the machine may have this one wait for longer.
 TYPED_TEST(beside_busy_readers, a_domain_ends_as_soon_as_its_readers_have) {
   using domain_type = TypeParam;
-  ledger book;
-  auto d = std::make_unique<domain_type>();
-  {
-    const busy_readers<domain_type> readers(*d);
-    retire_fresh(*d, book, 100);
+  constexpr auto soon_enough = 300ms + 1s;
+  auto shortest = clock_type::duration::max();
+  for (int tries = 0; tries < 5 && shortest >= soon_enough; ++tries) {
+    ledger book;
+    auto d = std::make_unique<domain_type>();
+    {
+      const busy_readers<domain_type> readers(*d);
+      retire_fresh(*d, book, 100);
+    }
+    const auto begin = clock_type::now();
+    d.reset();
+    shortest = std::min(shortest, clock_type::now() - begin);
+    book.expect_empty();
   }
-  EXPECT_LT(time_of([&] { d.reset(); }), a_few_grace_periods);
-  book.expect_empty();
+  EXPECT_LT(shortest, soon_enough);
 }
 
 }  // namespace
