@@ -5,10 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdlib>
-#include <ctime>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,12 +16,11 @@
 #include <utility>
 #include <vector>
 
-#include <spolia/base/census.hpp>
 #include <spolia/db.hpp>
 
-#include "db/snapshot_list.hpp"
 #include "db/storages.hpp"
 #include "db/upkeep.hpp"
+#include "support/cost.hpp"
 #include "support/resident.hpp"
 #include "support/sanitized.hpp"
 
@@ -439,118 +436,131 @@ TEST_F(ages, that_need_the_same) {
 /// as without the reader.
 TEST_F(ages, that_are_old_are_not_in_the_way) {
   constexpr std::int64_t count = 5000;
-  db::table& queue = base.create_table(
-      {.name = "queue",
-       .columns = {{"k", db::int64, db::primary_key}, {"v", db::int64}, {"same", db::int64}},
-       .primary = db::index_kind::ordered,
-       .indexes = {{"by_v", {"v"}}, {"by_same", {"same"}, false, db::index_kind::hash}}});
-  const auto each = [&](std::int64_t from, auto&& f) {
+  const auto make = [&](const char* name) -> db::table& {
+    return base.create_table(
+        {.name = name,
+         .columns = {{"k", db::int64, db::primary_key}, {"v", db::int64}, {"same", db::int64}},
+         .primary = db::index_kind::ordered,
+         .indexes = {{"by_v", {"v"}}, {"by_same", {"same"}, false, db::index_kind::hash}}});
+  };
+  const auto put_those_from = [&](db::table& t, std::int64_t from) {
     ASSERT_TRUE(base.transact([&](transaction& tx) -> status {
       for (std::int64_t n = from; n < from + count; ++n) {
-        if (const status s = f(tx, n); !s) return s;
+        if (const status s = tx.insert(t, {n, n, 1}); !s) return s;
       }
       return {};
     }));
   };
-  const auto put = [&](transaction& tx, std::int64_t n) { return tx.insert(queue, {n, n, 1}); };
-  each(0, put);
-  auto held = std::unique_ptr<reader>(new reader(base.snapshot()));
-  each(0, [&](transaction& tx, std::int64_t n) { return tx.erase(queue, {n}); });
-  each(count, put);
-  const auto first_rows = [&] {
-    auto quickest = std::chrono::nanoseconds::max();
-    for (int tries = 0; tries < 20; ++tries) {
-      const reader now = base.snapshot();
-      const auto start = std::chrono::steady_clock::now();
-      std::int64_t sum = 0;
-      const auto one = [&](const db::row& r) {
-        sum += r.get(queue.column<std::int64_t>("k")) >= count ? 1 : 0;
-        return false;
-      };
-      now.scan(queue, {}, {}, one);
-      now.scan(queue.index("by_v"), {}, {}, one);
-      now.scan(queue.index("by_same"), {1}, {1}, one);
-      quickest =
-          std::min<std::chrono::nanoseconds>(quickest, std::chrono::steady_clock::now() - start);
-      EXPECT_EQ(sum, 3);
-    }
-    return quickest;
+  const auto replace_all = [&](db::table& t) {
+    ASSERT_TRUE(base.transact([&](transaction& tx) -> status {
+      for (std::int64_t n = 0; n < count; ++n) {
+        if (const status s = tx.erase(t, {n}); !s) return s;
+      }
+      return {};
+    }));
+    put_those_from(t, count);
+    for (int looks = 0; looks < 3; ++looks) base.collect();
   };
-  for (int looks = 0; looks < 3; ++looks) base.collect();
-  const auto with = first_rows();
+  db::table& queue = make("queue");
+  db::table& plain = make("plain");  // nothing of it is held
+  put_those_from(queue, 0);
+  put_those_from(plain, 0);
+  replace_all(plain);
+  auto held = std::unique_ptr<reader>(new reader(base.snapshot()));
+  replace_all(queue);
+  const auto first_rows = [&](db::table& of) {
+    const reader now = base.snapshot();
+    std::int64_t sum = 0;
+    const auto one = [&](const db::row& r) {
+      sum += r.get(of.column<std::int64_t>("k")) >= count ? 1 : 0;
+      return false;
+    };
+    const double cost = cost_of([&] {
+      now.scan(of, {}, {}, one);
+      now.scan(of.index("by_v"), {}, {}, one);
+      now.scan(of.index("by_same"), {1}, {1}, one);
+    });
+    EXPECT_EQ(sum, 3);
+    return cost;
+  };
+  const auto [with, without] =
+      least_in_turn(20, [&] { return first_rows(queue); }, [&] { return first_rows(plain); });
+  EXPECT_LT(with, 8 * without + 5e-6);
   std::int64_t seen = 0;
   held->scan(queue, {}, {}, [&](const db::row&) { ++seen; });
   held->scan_down(queue.index("by_v"), {}, {}, [&](const db::row&) { ++seen; });
   held->scan(queue.index("by_same"), {1}, {1}, [&](const db::row&) { ++seen; });
   EXPECT_EQ(seen, 3 * count);
-  held.reset();
-  base.collect();
-  EXPECT_LT(with, 8 * first_rows() + std::chrono::microseconds(5));
 }
 
-/// A queue beside a thousand readers of all ages, each of which sees rows of its own, goes on
-/// nearly as it does beside one, and its first row is found nearly as quickly.
-TEST_F(ages, of_a_thousand_do_not_stop_a_queue) {
-  db::table& queue = base.create_table({.name = "queue",
-                                        .columns = {{"k", db::int64, db::primary_key}},
-                                        .primary = db::index_kind::ordered});
-  constexpr std::int64_t length = 100;
-  std::int64_t next = 0;
-  const auto put = [&](transaction& tx) { return tx.insert(queue, {next}); };
-  const auto take_and_put = [&](transaction& tx) -> status {
+/// A queue, and readers that are held beside it.
+struct queue_and_readers {
+  explicit queue_and_readers(db::database& in) : base(in) {
+    for (; next < length; ++next)
+      EXPECT_TRUE(base.transact([&](transaction& tx) { return put(tx); }));
+  }
+  status put(transaction& tx) const { return tx.insert(queue, {next}); }
+  status take_and_put(transaction& tx) const {
     tx.scan(queue, {}, {}, [&](const db::row& r) {
       EXPECT_EQ(r.get(queue.column<std::int64_t>("k")), next - length);
       return false;
     });
     if (const status s = tx.erase(queue, {next - length}); !s) return s;
     return put(tx);
-  };
-  const auto go_on = [&](std::int64_t transactions) {
-    for (; transactions > 0; --transactions, ++next) ASSERT_TRUE(base.transact(take_and_put));
-  };
-  for (; next < length; ++next) ASSERT_TRUE(base.transact(put));
-  // Of the processor's time, which has nothing of what other processes take.
-  const auto quickest = [&](auto&& f) {
-    const auto now = [] { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };
-    double best = 1e9;
-    for (int tries = 0; tries < 7; ++tries) {
-      const double start = now();
-      f();
-      best = std::min(best, now() - start);
+  }
+  void go_on(std::int64_t transactions) {
+    for (; transactions > 0; --transactions, ++next) {
+      EXPECT_TRUE(base.transact([&](transaction& tx) { return take_and_put(tx); }));
     }
-    return best;
-  };
-  const auto commits = [&] { return quickest([&] { go_on(2000); }); };
-  const auto first_rows = [&] {
-    return quickest([&] {
+  }
+  void hold() {
+    held.push_back(std::unique_ptr<reader>(new reader(base.snapshot())));
+    go_on(length);
+  }
+  double commits() {
+    return cost_of([&] { go_on(2000); });
+  }
+  double first_rows() {
+    return cost_of([&] {
       for (int n = 0; n < 500; ++n) {
         go_on(1);
         const reader now = base.snapshot();
         now.scan(queue, {}, {}, [](const db::row&) { return false; });
       }
     });
-  };
-  std::vector<std::unique_ptr<reader>> all;
-  const auto hold = [&] {
-    all.push_back(std::unique_ptr<reader>(new reader(base.snapshot())));
-    go_on(length);
-  };
-  hold();
-  const double one = commits();
-  const double one_first = first_rows();
-  while (all.size() < fewer_if_slow(std::size_t{1000})) hold();
+  }
+
+  static constexpr std::int64_t length = 100;
+  db::database& base;
+  db::table& queue = base.create_table({.name = "queue",
+                                        .columns = {{"k", db::int64, db::primary_key}},
+                                        .primary = db::index_kind::ordered});
+  std::int64_t next = 0;
+  std::vector<std::unique_ptr<reader>> held;
+};
+
+/// A queue beside a thousand readers of all ages, each of which sees rows of its own, goes on
+/// nearly as it does beside one, and its first row is found nearly as quickly.
+TEST_F(ages, of_a_thousand_do_not_stop_a_queue) {
+  db::database other = db::database::open();
+  queue_and_readers one(other);
+  queue_and_readers all(base);
+  one.hold();
+  while (all.held.size() < fewer_if_slow(std::size_t{1000})) all.hold();
   // Half and more on a quiet machine, an eighth where looks were as seldom as readers are many.
-  EXPECT_LT(commits() * 0.25, one);
-  // Another program that takes the processor's caches slows one more than the other, for a while.
-  double all_first = first_rows();
-  for (int more = 0; more < 5 && all_first >= 3 * one_first; ++more) all_first = first_rows();
-  EXPECT_LT(all_first, 3 * one_first);
+  const auto [by_all, by_one] =
+      least_in_turn(7, [&] { return all.commits(); }, [&] { return one.commits(); });
+  EXPECT_LT(by_all * 0.25, by_one);
+  const auto [first_of_all, first_of_one] =
+      least_in_turn(12, [&] { return all.first_rows(); }, [&] { return one.first_rows(); });
+  EXPECT_LT(first_of_all, 3 * first_of_one);
   for (int looks = 0; looks < 2; ++looks) base.collect();
   const std::vector<db::reader_info> told = base.readers();
-  ASSERT_EQ(told.size(), all.size());
+  ASSERT_EQ(told.size(), all.held.size());
   std::uint64_t in_all = 0;
   for (const db::reader_info& r : told) {
-    EXPECT_GE(r.held, std::uint64_t{length}) << "each sees rows that no other one sees";
+    EXPECT_GE(r.held, std::uint64_t{queue_and_readers::length})
+        << "each sees rows that no other one sees";
     in_all += r.held;
   }
   EXPECT_EQ(in_all, base.stats().cleaning);
@@ -808,23 +818,24 @@ TEST_F(ages, a_large_deletion_is_cleaned_by_the_one_that_made_it) {
 
 /// A thread that holds many readers begins and ends one more nearly as quickly as the first.
 TEST_F(ages, do_not_slow_the_next_reader) {
-  const auto quickest = [&] {
-    auto best = std::chrono::nanoseconds::max();
-    for (int tries = 0; tries < 20; ++tries) {
-      const auto start = std::chrono::steady_clock::now();
-      for (int n = 0; n < 200; ++n) const reader one = base.snapshot();
-      best = std::min<std::chrono::nanoseconds>(best, std::chrono::steady_clock::now() - start);
-    }
-    return best;
+  db::database other = db::database::open();
+  const auto begin_in = [](db::database& in) {
+    return cost_of([&] {
+      for (int n = 0; n < 200; ++n) const reader one = in.snapshot();
+    });
+  };
+  const auto expect_quick = [&] {
+    const auto [with, without] =
+        least_in_turn(20, [&] { return begin_in(base); }, [&] { return begin_in(other); });
+    EXPECT_LT(with, 4 * without + 50e-6);
   };
   insert(0, 10);
-  const auto without = quickest();
   std::vector<std::unique_ptr<reader>> all;
   for (int n = 0; n < 1000; ++n)
     all.push_back(std::unique_ptr<reader>(new reader(base.snapshot())));
-  EXPECT_LT(quickest(), 4 * without + std::chrono::microseconds(50));
+  expect_quick();
   for (int n = 0; n < 1000; n += 2) all[static_cast<std::size_t>(n)].reset();
-  EXPECT_LT(quickest(), 4 * without + std::chrono::microseconds(50));
+  expect_quick();
 }
 
 /// While what a reader held is taken away, commits have half of the time. Another program that
@@ -832,7 +843,6 @@ TEST_F(ages, do_not_slow_the_next_reader) {
 /// is enough.
 TEST_F(ages, commits_go_on_while_much_is_cleaned) {
   constexpr std::int64_t count = sanitized ? 30000 : 60000;
-  const auto cpu = [] { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };
   insert(count, 100);
   std::int64_t n = 0;
   const auto commit = [&] {
@@ -841,10 +851,10 @@ TEST_F(ages, commits_go_on_while_much_is_cleaned) {
     ++n;
   };
   const auto commits_in = [&](auto&& until) {
-    const double begin = cpu();
+    const double begin = thread_seconds();
     const std::int64_t first = n;
-    while (!until(cpu() - begin)) commit();
-    return static_cast<double>(n - first) / (cpu() - begin);
+    while (!until(thread_seconds() - begin)) commit();
+    return static_cast<double>(n - first) / (thread_seconds() - begin);
   };
   const auto a_while = [](double seconds) { return seconds > 0.05; };
   // Under a sanitizer, to free a block costs as much as a commit: only that they go on.
@@ -870,31 +880,6 @@ TEST_F(ages, commits_go_on_while_much_is_cleaned) {
   }
   EXPECT_GT(best, share) << "half, and this machine may be busy";
   EXPECT_LT(least, 4.0 * count / 250000 + 0.2);
-}
-
-/// What is needed by many snapshots is asked about a few times, in whatever order these end.
-TEST(snapshot_lists, are_asked_a_logarithm_of_times) {
-  for (const bool oldest_first : {true, false}) {
-    db::commit_board board;
-    std::vector<census::ticket> all;
-    for (int n = 0; n < 1000; ++n) {
-      all.push_back(board.living.announce(board.clock));
-      board.clock.tick();
-    }
-    if (oldest_first) std::reverse(all.begin(), all.end());  // they end from the back
-    int asked = 0;
-    db::snapshot_list list;
-    for (std::uint64_t at = 0;; all.pop_back()) {
-      list.look(board);
-      if (at != 0 && list.from_first().has(at)) continue;
-      ++asked;
-      const std::uint64_t* const by = list.needed_by(1, board.clock.now()).by;
-      if (by == nullptr) break;
-      at = *by;
-    }
-    EXPECT_TRUE(all.empty());
-    EXPECT_LE(asked, 12);
-  }
 }
 
 }  // namespace

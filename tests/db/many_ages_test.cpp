@@ -7,13 +7,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <ctime>
 #include <string>
 #include <vector>
 
+#include <spolia/base/census.hpp>
 #include <spolia/db.hpp>
 
+#include "db/snapshot_list.hpp"
 #include "db/storages.hpp"
+#include "support/cost.hpp"
 #include "support/sanitized.hpp"
 
 namespace {
@@ -91,12 +93,6 @@ class beside_many_ages : public testing::TestWithParam<version_storage> {};
 INSTANTIATE_TEST_SUITE_P(each, beside_many_ages, spolia::test::storages_that_collect_between(),
                          [](const auto& of) { return std::string(info_of(of.param).name); });
 
-double seconds_of_this_thread() {
-  timespec t{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
-
 /// Commits beside 512 snapshots, each of which sees a version of each row of its own, cost little
 /// more than beside one.
 TEST_P(beside_many_ages, a_commit_costs_what_it_does_beside_one) {
@@ -107,18 +103,38 @@ TEST_P(beside_many_ages, a_commit_costs_what_it_does_beside_one) {
   rows_of_many_ages many(GetParam(), rows);
   ASSERT_NO_FATAL_FAILURE(one.hold(1, 20));
   ASSERT_NO_FATAL_FAILURE(many.hold(512, 20));
-  double beside_one = 1e9;
-  double beside_many = 1e9;
-  for (int round = 0; round < 8; ++round) {
-    for (rows_of_many_ages* const s : {&one, &many}) {
-      const double begin = seconds_of_this_thread();
-      ASSERT_NO_FATAL_FAILURE(s->change_all(100));
-      double& least = s == &one ? beside_one : beside_many;
-      least = std::min(least, seconds_of_this_thread() - begin);
-    }
-  }
+  const auto change_all = [](rows_of_many_ages& of) {
+    return spolia::test::cost_of([&] { ASSERT_NO_FATAL_FAILURE(of.change_all(100)); });
+  };
+  const auto [beside_one, beside_many] = spolia::test::least_in_turn(
+      8, [&] { return change_all(one); }, [&] { return change_all(many); });
   EXPECT_LE(beside_many, most * beside_one);
   many.check();
+}
+
+/// What is needed by many snapshots is asked about a few times, in whatever order these end.
+TEST(snapshot_lists, are_asked_a_logarithm_of_times) {
+  for (const bool oldest_first : {true, false}) {
+    db::commit_board board;
+    std::vector<census::ticket> all;
+    for (int n = 0; n < 1000; ++n) {
+      all.push_back(board.living.announce(board.clock));
+      board.clock.tick();
+    }
+    if (oldest_first) std::reverse(all.begin(), all.end());  // they end from the back
+    int asked = 0;
+    db::snapshot_list list;
+    for (std::uint64_t at = 0;; all.pop_back()) {
+      list.look(board);
+      if (at != 0 && list.from_first().has(at)) continue;
+      ++asked;
+      const std::uint64_t* const by = list.needed_by(1, board.clock.now()).by;
+      if (by == nullptr) break;
+      at = *by;
+    }
+    EXPECT_TRUE(all.empty());
+    EXPECT_LE(asked, 12);
+  }
 }
 
 }  // namespace
