@@ -4,44 +4,51 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
-#include <ctime>
 #include <thread>
 #include <vector>
 
 #include <spolia/db.hpp>
 
+#include "support/cost.hpp"
 #include "support/sanitized.hpp"
 
 namespace {
 
 using namespace spolia::db;
+using spolia::test::cost_of;
 
 constexpr std::uint32_t many = spolia::test::sanitized ? 4000 : 40000;
 
-double cpu_of(auto&& f) {
-  const std::clock_t before = std::clock();
-  f();
-  return static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
-}
-
+/// Beside as many as there are in the end, and in a database that has no others, in turn: of each
+/// the least counts, which a machine that is slow for a while changes in neither.
 TEST(many_snapshots, begin_in_constant_time) {
   database base = database::open();
+  database other = database::open();
   std::vector<reader> held;
-  const auto begin = [&] {
-    for (std::uint32_t i = 0; i < many / 4; ++i) held.push_back(base.snapshot());
+  std::vector<reader> first_ones;
+  const auto begin = [](database& in, std::vector<reader>& all) {
+    for (std::uint32_t i = 0; i < many / 4; ++i) all.push_back(in.snapshot());
   };
-  const double first = cpu_of(begin);
-  begin();
-  begin();
-  EXPECT_LE(cpu_of(begin), 4 * first + 0.02);
-  EXPECT_EQ(base.readers().size(), held.size());
-  // One goes and another one comes, wherever it stands.
-  const double changes = cpu_of([&] {
-    for (std::uint32_t i = 0; i < many / 4; ++i) {
-      held[i * 7919U % held.size()] = base.snapshot();
-    }
-  });
+  for (int n = 0; n < 3; ++n) begin(base, held);
+  double first = 1e9;
+  double last = 1e9;
+  double changes = 1e9;
+  for (int round = 0; round < 5; ++round) {
+    first_ones.clear();
+    while (held.size() > many / 4 * 3) held.pop_back();
+    first = std::min(first, cost_of([&] { begin(other, first_ones); }));
+    last = std::min(last, cost_of([&] { begin(base, held); }));
+    EXPECT_EQ(base.readers().size(), held.size());
+    // One goes and another one comes, wherever it stands.
+    changes = std::min(changes, cost_of([&] {
+                         for (std::uint32_t i = 0; i < many / 4; ++i) {
+                           held[i * 7919U % held.size()] = base.snapshot();
+                         }
+                       }));
+  }
+  EXPECT_LE(last, 4 * first + 0.02);
   EXPECT_LE(changes, 4 * first + 0.02);
 }
 
