@@ -141,7 +141,7 @@ def test_a_killed_laboratory_goes_on_where_it_was(small_sweep):
     run, out = small_sweep
     arguments = ["sweep", "--scheme", "token,debra", "--release", "batch", "--threads", "2",
                  "--trials", "9", "--out", str(out)]  # fmt: skip
-    slow = {**os.environ, "SPOLIA_BENCH": str(FAKE), "FAKE_BENCH_SLEEP": "0.1"}
+    slow = {**os.environ, "SPOLIA_BENCH": str(FAKE), "FAKE_BENCH_SLEEP": "1"}
     process = subprocess.Popen([sys.executable, "-m", "lab", *arguments], cwd=ROOT, env=slow,
                                stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)  # fmt: skip
     deadline = time.monotonic() + 60
