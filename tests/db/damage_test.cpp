@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <ctime>
 #include <functional>
 #include <initializer_list>
 #include <limits>
@@ -621,7 +621,7 @@ bytes look_alikes(std::size_t count) {
 /// end, this would be some hundred gigabytes.
 TEST(damage, many_bytes_that_look_like_long_records_take_a_short_time) {
   if (no_lone_threads) GTEST_SKIP() << "SKIPPED one thread calls the library";
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // what the processor does, and no wait for it
   const auto whole = std::make_shared<memory_files>();
   work(whole, 1, 3);
   for (const bool proof : {false, true}) {
@@ -642,7 +642,7 @@ TEST(damage, many_bytes_that_look_like_long_records_take_a_short_time) {
       EXPECT_EQ(got.commits, 3) << got.refused;
     }
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(sanitized ? 60 : 20));
+  EXPECT_LT((std::clock() - start) / CLOCKS_PER_SEC, sanitized ? 60 : 20) << "seconds";
 }
 
 }  // namespace
