@@ -179,16 +179,20 @@ def _figure_4(found: Found) -> Shown | None:
 
 def _epochs_of(found: Found, series, threads: int) -> tuple[dict, ...]:
     trials: list[Located] = arms.traced(found, "abtree", series, threads)
-    return tuple(t.record for t in trials if t.record.get("garbage_per_epoch"))
+    return tuple(t.record for t in trials)
 
 
-def mean_garbage(record: dict) -> float:
-    points = [nodes for _, nodes in record["garbage_per_epoch"]]
-    return sum(points) / len(points)
+def mean_garbage(record: dict) -> float | None:
+    """None: no epoch ended in the trial."""
+    points = [nodes for _, nodes in record.get("garbage_per_epoch") or []]
+    return sum(points) / len(points) if points else None
 
 
-def peak_of_mean(record: dict) -> float:
-    return max(nodes for _, nodes in record["garbage_per_epoch"]) / max(1.0, mean_garbage(record))
+def peak_of_mean(record: dict) -> float | None:
+    mean = mean_garbage(record)
+    if mean is None:
+        return None
+    return max(nodes for _, nodes in record["garbage_per_epoch"]) / max(1.0, mean)
 
 
 FIGURE_4 = Page(

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import replace
 from datetime import datetime
 from itertools import product
@@ -160,6 +160,10 @@ def of_threads(members: list[Config], series: Series, more: int, less: int, valu
 
 def where(records: Iterable[dict], **values) -> tuple[dict, ...]:
     return tuple(r for r in records if all(r.get(name) == v for name, v in values.items()))
+
+
+def of_any(records: Iterable[dict], field: str, values: Container) -> tuple[dict, ...]:
+    return tuple(r for r in records if r.get(field) in values)
 
 
 def arm(records: Iterable[dict], name: str, value: Value, per: str = "", **values) -> Arm:

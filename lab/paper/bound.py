@@ -54,9 +54,10 @@ def _allowed(record: dict) -> float:
     return (2 * once + current if record["collector"] == "bbf" else once) - needed
 
 
-def share_of_allowed(record: dict) -> float:
-    """Versions that are held and obsolete, of those that the bound allows."""
-    return record["versions_excess_peak"] / _allowed(record)
+def share_of_allowed(record: dict) -> float | None:
+    """Versions that are held and obsolete, of those that the bound allows; None: in no moment of
+    the trial was that counted."""
+    return record["versions_excess_peak"] / _allowed(record) if record.get("stills") else None
 
 
 def _work(record: dict) -> str:
@@ -79,17 +80,18 @@ def _row(record: dict) -> list:
 def _show(found: Found) -> Shown | None:
     last, every = {}, {}
     for r in found.snapshots:
-        if r.get("stills") and not r.get("hold") and r["structure"] in TITLES:
+        asked = r.get("still_every") or r.get("stills")
+        if asked and not r.get("hold") and r["structure"] in TITLES:
             key = (r["structure"], r["collector"], _work(r), r["theta"])
-            last[key] = r
             every.setdefault(key, []).append(r)
+            last |= {key: r} if r.get("stills") else {}
     if not last:
         return None
     head = ["", "read transactions", "keys", "times counted", "most versions", "most needed",
             "most not needed", "of P² log P", "of what is allowed"]  # fmt: skip
     table = blocks.table(head, [_row(r) for _, r in sorted(last.items())])
     worst = max(last.values(), key=_share)
-    nearest = max(share_of_allowed(r) for r in last.values())
+    nearest = max(share_of_allowed(r) or 0.0 for r in last.values())
     here = (
         f"At most {_share(worst):.2f} P² log P versions are held that are obsolete "
         f"({TITLES[worst['structure']]}, {look.collector_title(worst['collector'])}), "

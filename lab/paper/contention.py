@@ -73,7 +73,8 @@ def _abort_commands(scale: Scale) -> list[tuple[str, ...]]:
 
 
 def _aborts(found: Found) -> Shown | None:
-    records = [r for r in found.of_page("sections-aborts") if r.get("abort_ratio") is not None]
+    every = arms.of_any(found.of_page("sections-aborts"), "sync", STARTING_OVER)
+    records = [r for r in every if r.get("abort_ratio") is not None]
     made, pairs, most = [], [], []
     for structure in ("list", "hash"):
         mine = where(records, structure=structure)
@@ -97,7 +98,7 @@ def _aborts(found: Found) -> Shown | None:
     claims = [
         claim
         for structure in ("list", "hash")
-        for claim in _abort_claims(arms.where(records, structure=structure), structure)
+        for claim in _abort_claims(arms.where(every, structure=structure), structure)
     ]
     return Shown([one for one in made if one], here, arms.measured(claims))
 
@@ -273,7 +274,8 @@ def _settles(record: dict) -> bool:
 
 
 def _timed(found: Found) -> Shown | None:
-    records = [r for r in found.of_page("sections-over-time") if r.get("over_time")]
+    every = found.of_page("sections-over-time")
+    records = [r for r in every if r.get("over_time")]
     if not records:
         return None
     made, growing = [], []
@@ -296,7 +298,7 @@ def _timed(found: Found) -> Shown | None:
     here += (f"Logs went on growing: {'; '.join(growing)}." if growing
              else "Logs grow at first and then stay as they are.")  # fmt: skip
     claims = [
-        arms.promised(arms.where(records, structure=at["structure"], update=at["update"],
+        arms.promised(arms.where(every, structure=at["structure"], update=at["update"],
                                  stall=at["stall"]),
                       f"{at['structure']}, {updates_text(at['update'])}, "
                       f"{BESIDE if at['stall'] else ALONE}: bytes in logs, of before", log_growth,
@@ -304,7 +306,7 @@ def _timed(found: Found) -> Shown | None:
         for at in arms.each({"structure": TIMED, "update": (20, 80), "stall": (False, True)})
     ]  # fmt: skip
     claims += [
-        arms.promised(arms.where(records, stall=False, **at),
+        arms.promised(arms.where(every, stall=False, **at),
                       f"{at['structure']}, {updates_text(at['update'])}, {ALONE}: mean chain, of "
                       "before", chain_growth, SETTLED)
         for at in arms.each({"structure": TIMED, "update": (20, 80)})

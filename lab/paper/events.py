@@ -123,7 +123,7 @@ def _announcements(found: Found) -> Shown | None:
     table = blocks.table(["", *[words.threads_text(n) for n in numbers]], rows)
     picture = blocks.charts_block("One block retired in each operation", [chart], legend)
     read = {name: Arm(f"{look.scheme(name).title}: announcements an operation",
-                      tuple(r for r in records if r["scheme"] == name), "announcements_per_op")
+                      arms.where(found.announcements, scheme=name), "announcements_per_op")
             for name in ("debra", "token")}  # fmt: skip
     claims = [
         *(arms.promised(arm.records, arm.name, arm.value, FEW, "any number of threads",

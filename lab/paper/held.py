@@ -167,12 +167,13 @@ def _report_table(records: list[dict], storages: list[str]) -> dict:
 
 
 def _show_reports(found: Found) -> Shown | None:
-    records = [r for r in found.of_page("old-rows") if r.get("old_row_ns")]
+    every = found.of_page("old-rows")
+    records = [r for r in every if r.get("old_row_ns")]
     storages = list(dict.fromkeys(r["versions"] for r in records))
     known = {name: c for way, name in WAYS.items() if (c := dearer(records, way, DEFAULT))}
     if not known:
         return None
-    claims = [dear_claim(records, way, name, DEARER) for way, name in WAYS.items()]
+    claims = [dear_claim(every, way, name, DEARER) for way, name in WAYS.items()]
     told = "; ".join(f"{name.lower()} {look.times(c.ratio)}" for name, c in known.items())
     here = f"The default storage, at the held snapshot against a new one: {told}."
     made = (cost_chart(records, way, WAYS[way], storages, "held") for way in WAYS)

@@ -54,18 +54,19 @@ def _table(records: list[dict], way: str, names: list[str]) -> dict | None:
 
 
 def _show(found: Found) -> Shown | None:
-    records = [r for r in found.of_page("old-reports") if r.get("old_q1_ns")]
+    every = found.of_page("old-reports")
+    records = [r for r in every if r.get("old_q1_ns")]
     names = list(dict.fromkeys(r["versions"] for r in records))
     known = {way: c for way in WAYS if (c := dearer(records, way, DEFAULT))}
     if not known:
         return None
-    claims = [dear_claim(records, way, WAYS[way], DEARER)
+    claims = [dear_claim(every, way, WAYS[way], DEARER)
               for way in WAYS if not way.startswith("text")]  # fmt: skip
     told = "; ".join(f"{WAYS[way]} {look.times(c.ratio)}" for way, c in known.items())
     here = f"The default storage, at the old snapshot against a new one: {told}."
     for engine, most in BESIDE.items():
         rivals = {r: c for r in REPORTS if (c := beside(records, r, engine))}
-        claims += [_beside_claim(records, r, engine, most) for r in REPORTS]
+        claims += [_beside_claim(every, r, engine, most) for r in REPORTS]
         if rivals:
             told = "; ".join(f"{REPORTS[r]} {look.times(c.ratio)}" for r, c in rivals.items())
             here += f" At the old one, of what {engine} takes there: {told}."

@@ -400,7 +400,7 @@ def _ends(found: Found) -> Shown | None:
                      f"Pauses of one change while trees end, {by}, and nodes left over")
         for clock, by in CLOCKS.items()
     ]  # fmt: skip
-    claims = _end_claims(found, records)
+    claims = _end_claims(found, arms.where(found.pointers, test="destroy"))
     if not ours:
         return Shown(parts, SOME_POINTERS, claims)
     pause, work, left = (max(each) for each in zip(*ours, strict=True))
@@ -412,7 +412,7 @@ def _ends(found: Found) -> Shown | None:
     return Shown(parts, here, claims)
 
 
-def _end_claims(found: Found, records: list[dict]) -> list[Sub]:
+def _end_claims(found: Found, records: Iterable[dict]) -> list[Sub]:
     claims: list[Sub] = []
     for name, threads in product(OWN, _counts(found, test="destroy")):
         mine = arms.where(records, pointer=name, threads=threads)
@@ -462,7 +462,7 @@ def _times(found: Found) -> Shown | None:
             f"most {counts[1]} of the time ({counts[0]}).")  # fmt: skip
     claims = []
     for name, threads in product(OWN, sorted({r["threads"] for r in records})):
-        mine = arms.where(records, pointer=name, threads=threads)
+        mine = arms.where(found.pointers, test="parts", pointer=name, threads=threads)
         counting, others, sweep, scan = (
             Arm(told, mine, value) for told, value in (
                 (PARTS["count_ns"], "count_ns"), ("all else in the collector", collecting),
@@ -512,10 +512,10 @@ def _slop(found: Found) -> Shown | None:
     if bursts:
         here = (f"A tree that is given up has ended within {max(bursts)} epochs, its removals "
                 f"included.")  # fmt: skip
-    return Shown(made, here, _slop_claims(records))
+    return Shown(made, here, _slop_claims(arms.of_any(found.pointers, "test", STREAMS)))
 
 
-def _slop_claims(records: list[dict]) -> list[Sub]:
+def _slop_claims(records: Iterable[dict]) -> list[Sub]:
     """A burst has ended soon, and of a stream no more waits than a few epochs end."""
     asked = (("burst", "epochs until a tree ended", epochs_of, MOST_EPOCHS),
              ("stream", "epochs' worth of objects that wait", epochs_waiting,
@@ -530,14 +530,14 @@ def _slop_claims(records: list[dict]) -> list[Sub]:
 
 def epochs_waiting(record: dict) -> float | None:
     """In how many epochs, of those with most ends, what waits at most would end."""
-    most = max(record["ended_per_epoch"], default=0)
+    most = max(record.get("ended_per_epoch") or [], default=0)
     waits = record.get("waiting_peak")
     return None if waits is None or not most else waits / most
 
 
-def epochs_of(record: dict) -> int:
-    """In which objects ended."""
-    return len(record["ended_per_epoch"])
+def epochs_of(record: dict) -> int | None:
+    """In which objects ended; None: in none did any."""
+    return len(record.get("ended_per_epoch") or []) or None
 
 
 def _by_epoch(series: list[dict]) -> dict:

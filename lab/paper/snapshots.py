@@ -79,7 +79,7 @@ def _show(found: Found) -> Shown | None:
     made.append(blocks.table(head, [_row(r) for _, r in sorted(last.items())]))
     kept = {key: r for key, r in last.items() if key[1] != "epoch_collector"}
     if not kept:
-        return Shown(made, "Only the epoch collector was run.", _claims(_held(found)))
+        return Shown(made, "Only the epoch collector was run.", _claims(found))
     worst = max(kept, key=lambda key: _excess(kept[key]))
     here = (
         f"At the end the collectors that collect between snapshots hold at most "
@@ -92,7 +92,7 @@ def _show(found: Found) -> Shown | None:
     epochs = [_excess(r) for key, r in last.items() if key[1] == "epoch_collector"]
     if epochs:
         here += f". Epochs hold up to {max(epochs):.0f} times the versions that are needed"
-    return Shown(made, here + ".", _claims(_held(found)))
+    return Shown(made, here + ".", _claims(found))
 
 
 def _excess(record: dict) -> float:
@@ -112,19 +112,20 @@ def _allowed(record: dict) -> float:
     return PROMISED + CONSTANT / record["versions_needed"]
 
 
-def versions_share(record: dict) -> float:
-    """Versions that are held, of those that the promise allows."""
-    return _excess(record) / _allowed(record)
+def versions_share(record: dict) -> float | None:
+    """Versions that are held, of those that the promise allows; None: nothing was needed."""
+    return _excess(record) / _allowed(record) if record.get("versions_needed") else None
 
 
-def bytes_share(record: dict) -> float:
+def bytes_share(record: dict) -> float | None:
     """The same of the bytes of their blocks."""
-    return _weight(record) / _allowed(record)
+    return _weight(record) / _allowed(record) if record.get("versions_needed") else None
 
 
-def _claims(records: list[dict]) -> list[Sub]:
+def _claims(found: Found) -> list[Sub]:
     """That epochs keep what was overwritten, those which track ranges keep what is promised, and
     epochs hold more."""
+    records = arms.where(found.snapshots, hold=True)
     claims: list[Sub] = []
     for structure in TITLES:
         mine = arms.where(records, structure=structure)

@@ -127,8 +127,9 @@ def _a_list(record: dict) -> str:
 
 
 def _shown(found: Found, key: str, structures: tuple[str, ...], axis: Axis, judge) -> Shown | None:
-    trials = [r for r in found.of_page(key) if r.get("bytes_peak")]
-    last = {(r["structure"], r["collector"], r[axis.field]): r for r in trials}
+    trials = found.of_page(key)
+    last = {(r["structure"], r["collector"], r[axis.field]): r for r in trials
+            if r.get("bytes_peak")}  # fmt: skip
     if not last:
         return None
     made = []

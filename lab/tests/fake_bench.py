@@ -339,7 +339,7 @@ def worked_snapshots(options) -> int:
          "versions_live": None if structure in ways else 13000,
          "versions_needed": None if structure in ways else 12500,
          "versions_current": 12000, "versions_peak": 14000,
-         "stills": 5 if int(options.still_every) else 0,
+         "stills": 5 if int(options.still_every) else 0, "still_every": int(options.still_every),
          "versions_needed_peak": 12800, "versions_excess_peak": 900}
         for structure in options.structure.split(",")
         for collector in ways.get(structure, collectors)

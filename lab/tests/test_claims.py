@@ -4,6 +4,7 @@ was not measured, and nothing else has one."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -286,6 +287,31 @@ def test_both_private_pointers_are_judged(tmp_path):
 
     for key in ("pointers-containers", "pointers-strings"):
         assert without(key, tmp_path, lambda _: True, slow).verdict in (CONTRADICTED, NOT_SEEN)
+
+
+# What a trial may have nothing of; so much of a page that its other trials could still be drawn.
+EMPTY = {
+    "figure-4": {"garbage_per_epoch": []}, "pointers-slop": {"ended_per_epoch": []},
+    "pointers-ends": {"pause_max_ns": None}, "snapshots-bound": {"stills": 0},
+    "snapshots-tree": {"bytes_peak": None}, "held-snapshot": {"versions_needed": 0},
+    "sections-over-time": {"over_time": []}, "sections-aborts": {"abort_ratio": None},
+    "old-rows": {"old_row_ns": None}, "old-reports": {"old_q1_ns": None},
+    "announcements": {"announcements_per_op": None},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", EMPTY)
+def test_a_trial_in_which_nothing_came_about_is_not_left_out(key, tmp_path):
+    """A collector that ends nothing in a third of its trials does not keep up in the others."""
+
+    def emptied(record: dict) -> None:
+        (field,) = EMPTY[key]
+        if record.get("trial") in (0, 1) and field in record:
+            record |= EMPTY[key]
+
+    made = without(key, tmp_path, lambda _: True, emptied)
+    assert [c for c in made.claims if re.search(r"\d of \d+ trials have no", c.why)]
+    assert made.verdict not in (SEEN, SMALLER)
 
 
 def test_what_stands_beside_another_rival_decides_nothing(tmp_path):
