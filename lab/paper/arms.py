@@ -30,6 +30,8 @@ from lab.verdict import (
 # Each trial of an arm needs one of the other arm within so many seconds: a machine changes with the
 # day, and a round of the longest run takes less.
 TOGETHER_S = 2 * 3600
+# From so many frees on figures for each of them are compared.
+FREES = 1000
 
 
 def records_of(config: Config) -> tuple[dict, ...]:
@@ -54,6 +56,9 @@ def unlike(more: Arm, less: Arm, varies: Factor) -> str:
             return f"{name} differs, too: {_told(seen[0])} and {_told(seen[1])}"
     if all(ones.get(name) == others.get(name) for name in varies.fields):
         return f"these arms do not differ in {varies.name}"
+    for arm in (more, less):
+        if doubt := _twice(arm.records) or _hardly(arm):
+            return doubt
     distant = _distant(more, less)
     if distant:
         return distant
@@ -61,6 +66,26 @@ def unlike(more: Arm, less: Arm, varies: Factor) -> str:
         if any(r.get("freed") == 0 and r.get("scheme") != "none" for r in arm.records):
             return f"{arm.name} freed nothing in a trial"
     return ""
+
+
+def _twice(records: Iterable[dict], along: tuple[str, ...] = ()) -> str:
+    """A trial that stands in the results twice is one trial."""
+    seen = set()
+    for record in records:
+        lab = record.get("lab") or {}
+        if "cell" not in lab or "round" not in lab:
+            continue
+        name = (lab["cell"], lab["round"], record.get("trial"), *map(record.get, along))
+        if name in seen:
+            return f"round {lab['round']} of {lab['cell']} is there twice"
+        seen.add(name)
+    return ""
+
+
+def _hardly(arm: Arm) -> str:
+    """Of next to no frees a figure for each says nothing."""
+    few = arm.per == "frees" and any((r.get("frees") or 0) < FREES for r in arm.records)
+    return f"{arm.name}: fewer than {FREES} frees in a trial" if few else ""
 
 
 def _distant(more: Arm, less: Arm) -> str:
@@ -93,7 +118,7 @@ def _unlike_within(more: Arm, less: Arm) -> str:
         return "two figures of different trials"
     if more.value == less.value and more.per == less.per:
         return f"these arms do not differ in {WITHIN.name}"
-    return _mixed(more.records)
+    return _mixed(more.records) or _twice(more.records)
 
 
 def _mixed(records: Iterable[dict], along: tuple[str, ...] = ()) -> str:
@@ -246,7 +271,9 @@ def promised(records: Iterable[dict], name: str, value: Value, most: float, wher
     """Trials of one condition, but for the fields `along` which the bound is to hold whatever they
     are."""
     some = tuple(records)
-    return Promise(Arm(name, some, value, per), most, where_text, _mixed(some, along))
+    made = Arm(name, some, value, per)
+    doubt = _mixed(some, along) or _twice(some, along) or _hardly(made)
+    return Promise(made, most, where_text, doubt)
 
 
 def told_ratio(ratio: Interval) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from lab import charts, legends, look, timeline, words
+from lab.paper.arms import FREES
 from lab.paper.found import Found, Series
 from lab.records import Located
 from lab.stats import Config
@@ -101,7 +102,7 @@ def plain_lines(series: list[dict], x_title: str, y_title: str, text, even=False
 
 def enough(config: Config | None) -> bool:
     """Did it free so much that figures for each free mean anything?"""
-    return bool(config and config.frees and config.frees.median >= 1000)
+    return bool(config and config.frees and config.frees.median >= FREES)
 
 
 def milli(config: Config | None, field: str, of: str = "frees") -> str:

@@ -292,6 +292,35 @@ def test_of_a_growth_both_intervals_are_to_hold_at_once():
                                                        wide.high / narrow.low)  # fmt: skip
 
 
+def test_a_trial_that_is_there_twice_decides_nothing():
+    def twice(value: float, **fields) -> Arm:
+        labs = [{"cell": "abc", "round": n // 2} for n in range(8)]
+        return Arm("a", tuple({"mops": value, **fields, "lab": lab} for lab in labs), "mops")
+
+    told = "round 0 of abc is there twice"
+    one, other = twice(9, **ALIKE), twice(1, **{**ALIKE, "release": "x"})
+    assert arms.claim(one, other, varies=factors.RELEASE).why == told
+    assert arms.promised(one.records, "a", "mops", 10).why == told
+    within = arms.claim(one, Arm("b", one.records, "freed"), varies=factors.WITHIN)
+    assert within.why == told
+    # Records of one process that differ in what a bound holds for are not the same.
+    many = [{**r, "threads": n} for n, r in enumerate(one.records)]
+    assert arms.promised(many, "a", "mops", 10, along=("threads",)).verdict == SEEN
+
+
+def test_figures_for_each_free_take_many_frees():
+    def made(frees: int) -> Claim:
+        pair = (arm(name, *values, **{**ALIKE, "release": name}, frees=frees)
+                for name, values in (("a", FAST), ("b", SLOW)))  # fmt: skip
+        return arms.claim(*(Arm(a.name, a.records, "mops", "frees") for a in pair),
+                          varies=factors.RELEASE)  # fmt: skip
+
+    assert made(1000).verdict == SEEN
+    assert made(999).why == "a: fewer than 1000 frees in a trial"
+    few = arms.promised(arm("a", *FAST, frees=5).records, "a", "mops", 9, per="frees")
+    assert few.why == "a: fewer than 1000 frees in a trial"
+
+
 def test_too_few_trials_are_said_to_decide_nothing():
     made = arms.claim(arm("a", 9, 9, 9, release="x"), arm("b", 1, 1, 1, release="y"),
                       varies=factors.RELEASE)  # fmt: skip
