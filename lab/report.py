@@ -19,7 +19,7 @@ from lab import charts, claims, layers, legends, look, stats, timeline, words
 from lab.errors import LabError
 from lab.paper import tries, twins
 from lab.paper.found import Found
-from lab.paper.render import NOTHING_TOLD, Told, broken, index
+from lab.paper.render import NOTHING_TOLD, Told, broken, index, void
 from lab.paper.render import pages as paper_pages
 from lab.records import Located, load, of_kind, open_failures
 from lab.stats import Config
@@ -64,6 +64,7 @@ def write_report(
 ) -> list[str]:
     """Returns the pages that could not be made, and why. `alike` is what came of pairs of identical
     code, `names` are those of cells and commands, `lacking` what there was not to be measured."""
+    paths = list({path.resolve(): path for path in paths}.values())  # a trial counts once
     failures = open_failures(paths)
     extras = {kind: of_kind(paths, kind) for kind in KINDS}
     # Pages of commands stand without trials of sets.
@@ -105,6 +106,8 @@ def render(
         configs=configs, lacking=lacking or {},
     )  # fmt: skip
     pages = paper_pages(found, figures, of_pages, told)
+    if alike and alike.speaks and not alike.well:
+        void(pages)
     if wrong is not None:
         wrong += broken(pages)
     context = {

@@ -17,6 +17,7 @@ from lab.verdict import (
     MISSING,
     MORE,
     UNDECIDED,
+    WEAKEST_FIRST,
     Absent,
     Claim,
     Growth,
@@ -55,7 +56,7 @@ def _isolated(page: Page, found: Found, figures, of_pages: dict[str, list[str]] 
         if shown:
             shown.claims = arms.barred_by(some.lacking, shown.claims)
         if own and shown:
-            shown.claims += _missing(own, some)
+            shown.claims += _missing(own, some, told)
         made = _page(page, shown, figures, some if own else None)
         if own and not shown:
             made["verdict"] = UNDECIDED
@@ -84,12 +85,28 @@ def broken(pages: list[dict]) -> list[str]:
             for page in pages if page["broken"]]  # fmt: skip
 
 
-def _missing(own: list[str], found: Found) -> list[Sub]:
+def _missing(own: list[str], found: Found, told: Told) -> list[Sub]:
+    """What was left out decides nothing, nor does what is left where some rounds failed: it could
+    be the slow ones that are gone."""
     done = found.rounds()
     left = sum(key not in done for key in own)
-    if not left:
-        return []
-    return [Absent("all of the page's parts", "", f"{left} of {len(own)} were not measured")]
+    failed = sum(key in done and key in told.failed for key in own)
+    reasons = [f"{count} of {len(own)} {what}" for count, what in (
+        (left, "were not measured"), (failed, "failed in some round")) if count]  # fmt: skip
+    return [Absent("all of the page's parts", "", why) for why in reasons]
+
+
+def void(pages: list[dict]) -> None:
+    """Where identical code comes out different too often no verdict holds, so none is shown."""
+    for page in pages:
+        for row in (page, *page["claims"]):
+            if row["verdict"] in WEAKEST_FIRST:
+                row["verdict"] = UNDECIDED
+        counts = page["tally"]
+        decided = sum(counts.pop(name, 0) for name in WEAKEST_FIRST)
+        if counts or decided:
+            page["tally"] = {**dict.fromkeys(reversed(WEAKEST_FIRST), 0), **counts,
+                             UNDECIDED: decided}  # fmt: skip
 
 
 def _setup(page: Page, found: Found) -> list[tuple[str, str, str]]:

@@ -12,10 +12,10 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from lab import allocators, peers
+from lab import allocators, peers, report, verdict
 from lab.bench import Catalogue, Trial
 from lab.matrix import Cell
-from lab.paper import render, run
+from lab.paper import render, run, twins
 from lab.paper.catalogue import PAGES
 from lab.paper.found import Found
 from lab.records import impossible, open_failures, read_lines
@@ -180,6 +180,53 @@ def page_told(folder, program: Program, key: str, own: list, monkeypatch) -> dic
     assert wrong == []
     made[0]["html"] = page.read_text()
     return {**next(p for p in made if p["key"] == key), "html": made[0]["html"]}
+
+
+def test_what_is_left_where_rounds_failed_decides_nothing(tmp_path):
+    """It could be the slow trials that are gone."""
+    entry = next(page for page in PAGES if page.key == "figure-10")
+    data = of_page(entry, tmp_path)
+    own = sorted({t.record["lab"]["cell"] for t in data.trials})
+    whole, failed = (
+        next(p for p in render.pages(Found(data.trials), Figures(), {entry.key: own}, told)
+             if p["key"] == entry.key)
+        for told in (render.Told(), render.Told({}, {own[0]: "no end after 60 s"}))
+    )  # fmt: skip
+    assert failed["claims"][:-1] == whole["claims"]
+    last = failed["claims"][-1]
+    assert (last["here"], last["verdict"]) == (f"1 of {len(own)} failed in some round", UNDECIDED)
+
+
+def test_no_verdict_is_shown_where_identical_code_came_out_different():
+    row = {"verdict": SEEN, "claims": [{"verdict": SEEN}, {"verdict": "not judged here"}],
+           "tally": {**verdict.tally([SEEN, "contradicted", "not judged here"])}}  # fmt: skip
+    shown = {"verdict": "shown", "claims": [], "tally": {}}
+    render.void([row, shown])
+    assert row["verdict"] == UNDECIDED
+    assert [claim["verdict"] for claim in row["claims"]] == [UNDECIDED, "not judged here"]
+    assert row["tally"] == {**verdict.tally([]), UNDECIDED: 2, "not judged here": 1}
+    assert shown == {"verdict": "shown", "claims": [], "tally": {}}
+    seen = []
+    render_with(twins.Outcome(60, 9), seen)
+    assert seen == ["void"]
+    render_with(twins.Outcome(60, 1), seen)
+    assert seen == ["void"]
+
+
+def render_with(alike: twins.Outcome, seen: list[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report, "void", lambda _: seen.append("void"))
+        report.render([trial()], {"schemes": [], "guards": []}, [], "A title", {}, alike)
+
+
+def test_a_file_that_is_given_twice_counts_once(tmp_path):
+    path = tmp_path / "r.jsonl"
+    path.write_text("".join(json.dumps({**trial().record, "ops_per_s": 1e6 + n}) + "\n"
+                            for n in range(2)))  # fmt: skip
+    again = tmp_path / "folder" / ".." / "r.jsonl"
+    (tmp_path / "folder").mkdir()
+    report.write_report([path, again], tmp_path / "page.html")
+    assert "2 in 1 configurations, 2 of each" in (tmp_path / "page.html").read_text()
 
 
 def test_a_page_names_what_failed_and_why(tmp_path, monkeypatch):
