@@ -104,6 +104,13 @@ inline void heavy() noexcept {
 #endif
 }
 
+/// The compiler moves no access over it: what a thread does is stopped by a fork in this order.
+SPOLIA_ALWAYS_INLINE void for_forks() noexcept {
+#if !defined(SPOLIA_MODEL)
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+#endif
+}
+
 /// Which side pays for the order, where it is not always the same side that runs often.
 enum class cost : std::uint8_t {
   seldom,  ///< the side that runs seldom: light() on the side that runs often, heavy() on the other

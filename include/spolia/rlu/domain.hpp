@@ -42,9 +42,11 @@
 // Threads:     come and go. A thread that ends leaves its log to be collected by others. Sections
 //              of one domain nest: an inner one is a part of the outer. Sections of two domains may
 //              overlap; nothing is common to them.
-// Fork:        in the child, objects that lost threads had locked stay locked, until they are
-//              discarded. Their sections hold nothing up, what they had not committed shows never
-//              (a commit that lacked nothing but its timestamp gets one), and their logs are lost.
+// Fork:        in the child, the sections of lost threads end: their locks are given up, and what
+//              they had not committed shows never (a commit that lacked nothing but its timestamp
+//              gets one). Their logs are left to the child as by threads that have ended; only what
+//              the fork has caught in a change of a log's lists, or a thread looked through, or a
+//              section had freed in place, stays for the life of the process.
 // Teardown:    `discard` what has not been freed; then the domain may go.
 #pragma once
 
@@ -295,6 +297,7 @@ class basic_domain final : private threads::listener {
   void write_back(detail::object& o) noexcept;
   void wait_for_collectors() const noexcept;
 
+  void leaves_log(session& s) noexcept;
   void thread_left(std::uint32_t n) noexcept override;
   void thread_lost(std::uint32_t n) noexcept override;
 
@@ -326,7 +329,6 @@ class basic_domain final : private threads::listener {
   shared_tally left_behind_;
   latest<std::uint64_t> left_seen_;
   latest<std::uint32_t> left_from_;
-  bool lost_some_ = false;  // threads, in a fork
   const std::size_t processors_ = processors();
   spolia::detail::reclaim::courtesy courtesy_{options_.turn_us, detail::forgiven_us};
   detail::exclusive_mode<session> exclusive_;

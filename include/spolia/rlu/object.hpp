@@ -146,11 +146,6 @@ struct object {
     lock.store_release(lock.load_relaxed() & ~word::collecting);
   }
 
-  /// The same, where the lock is one that a section will never give up, see domain::thread_lost.
-  bool try_take_from_lost() noexcept {
-    std::uintptr_t seen = lock.load_relaxed();
-    return word::is_locked(seen) && lock.cas_strong_acquire(seen, word::collecting);  // as above
-  }
   /// A collector that may have had the lock will never give it up.
   void free_from_lost() noexcept {
     if ((lock.load_relaxed() & word::flags) == word::collecting) end_collect();

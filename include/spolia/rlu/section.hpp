@@ -314,7 +314,7 @@ class basic_writer : public basic_reader<Clock, Blocks> {
     auto& fresh = here_.fresh;
     // First, before there is something to lose.
     if (fresh.size() == fresh.capacity()) fresh.reserve(2 * fresh.size() + 4);
-    const std::uintptr_t word = detail::word::fresh(*here_.committed);
+    const std::uintptr_t word = detail::word::fresh(here_.committed);
     detail::whole<T>* const o = detail::make_whole<T>(word, std::move(fixed), body, tail);
     try {
       fresh.push_back({o, &detail::whole<T>::how, false});

@@ -73,7 +73,6 @@ void basic_domain<Clock, Blocks>::join(session& mine) {
     auto guard = blocks_.enter();
   }  // so that later ones cannot fail
   if (!mine.slot) mine.slot = sections_.reserve();
-  mine.renew_word();
   mine.segment_bytes = options_.segment_bytes;
   mine.cap = options_.log_cap;
   mine.pass_at = mine.written.written() + options_.low_watermark;
@@ -445,21 +444,14 @@ inline void basic_domain<Clock, Blocks>::retire(typename log::piece& empty) noex
 // Objects end.
 
 /// Writes the newest version of an object that no section can reach over its master: then the
-/// master is all there is of it. If a fork has lost threads, there may be locks that they have
-/// left, and copies that will never be committed.
+/// master is all there is of it.
 template <class Clock, class Blocks>
 inline void basic_domain<Clock, Blocks>::write_back(detail::object& o) noexcept {
-  for (backoff busy; !o.try_collect() && !(lost_some_ && o.try_take_from_lost());) busy.pause();
-  detail::record* const first = o.newest.load_relaxed();
-  detail::record* newest = first;
-  if (lost_some_) {
-    while (newest != nullptr && detail::since_of(*newest, clock_, 0) == detail::not_yet) {
-      newest = newest->older.load_relaxed();
-    }
-  }
+  for (backoff busy; !o.try_collect();) busy.pause();
+  detail::record* const newest = o.newest.load_relaxed();
   if (newest != nullptr) newest->how->write_back(o, *newest);
   o.newest.store_relaxed(nullptr);
-  for (detail::record* r = first; r != nullptr;) {
+  for (detail::record* r = newest; r != nullptr;) {
     detail::record* const older = r->older.load_relaxed();
     if (detail::is_unended(r->ended.load_relaxed()))
       r->ended.store_relaxed(0);  // no section finds it
@@ -489,21 +481,31 @@ void basic_domain<Clock, Blocks>::thread_left(std::uint32_t n) noexcept {
   s->written.close();
   s->here.go_offline();
   s->used.store_release(false);  // → the acquire in see_offline: its sections
-  const std::uint64_t pressing = std::exchange(s->pressing, 0);
-  left_behind_.add(s->written.written() - s->written_before +
+  leaves_log(*s);
+}
+
+/// The log is for `collect_what_is_left`.
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::leaves_log(session& s) noexcept {
+  const std::uint64_t pressing = std::exchange(s.pressing, 0);
+  left_behind_.add(s.written.written() - s.written_before +
                    pressing / (session::press_bytes / options_.low_watermark + 1));
 }
 
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::thread_lost(std::uint32_t n) noexcept {
   sessions_.for_each([](std::uint32_t number, session& other) {
-    const bool has_owner = threads::is_this(number) || !other.used.load_relaxed();
-    detail::log_after_fork(other.written).set_right(has_owner);
+    detail::log_after_fork(other.written)
+        .set_right(threads::is_this(number) || other.written.is_whole());
     return true;
   });
   exclusive_.forget();
-  if (session* const s = sessions_.find(n)) s->forget();
-  lost_some_ = true;
+  session* const s = sessions_.find(n);
+  if (s == nullptr) return;
+  const bool used = s->used.load_relaxed();
+  s->forget(clock_);
+  detail::log_after_fork(s->written).count_again();
+  if (used) leaves_log(*s);
 }
 
 template <class Clock, class Blocks>

@@ -61,6 +61,7 @@ class log {
 
   /// Before the section's first record; sections that write nothing never do.
   void begin() noexcept {
+    const changing lists(*this);
     begun_ = true;
     shown_.store_relaxed(nullptr);
     fence::light();  // ↔ the heavy one in a pass: see "Open"
@@ -73,17 +74,21 @@ class log {
     mark_ = open_ == nullptr ? 0 : open_->used.read();
   }
 
-  /// Room for one record of `size` bytes; null if that would take the log over its cap.
+  /// Room for one record of `size` bytes, which is made there and then appended; null if that would
+  /// take the log over its cap.
   /// \throws std::bad_alloc
-  void* append(std::uint32_t size, std::uint32_t segment_bytes, std::size_t cap) {
+  void* room(std::uint32_t size, std::uint32_t segment_bytes, std::size_t cap) {
     if (!begun_) begin();
     if (open_ == nullptr || open_->capacity - open_->used.read() < size) [[unlikely]] {
       if (!grow((std::max)(size, room_for_more(segment_bytes)), cap)) return nullptr;
     }
-    const std::uint32_t offset = open_->used.read();
-    open_->used.write(offset + size);
-    written_.add(size);
-    return open_->at(offset);
+    return open_->at(open_->used.read());
+  }
+  void append(const record& made) noexcept {
+    fence::for_forks();  // a child finds whole records only
+    open_->used.write(open_->used.read() + made.bytes);
+    fence::for_forks();  // it finds each that has a lock
+    written_.add(made.bytes);
   }
 
   /// A record that this section wrote, by the address that a lock shows; null if it is not one.
@@ -105,7 +110,9 @@ class log {
 
   /// The section has ended: what it filled is for the collector.
   void end() noexcept {
-    if (!std::exchange(begun_, false)) return;
+    if (!begun_) return;
+    const changing lists(*this);
+    begun_ = false;
     piece* s = section();
     while (s != nullptr && s != open_) {
       piece* const after = s->next;
@@ -121,6 +128,7 @@ class log {
   /// The section has changed nothing: forgets what it wrote. No other thread has looked at it.
   void roll_back() noexcept {
     if (!begun_) return;
+    const changing lists(*this);
     piece* drop =
         first_ == nullptr ? std::exchange(chain_, nullptr) : std::exchange(first_->next, nullptr);
     while (drop != nullptr) {
@@ -137,6 +145,7 @@ class log {
   /// The same, of one whose changes are all in the masters. The segment stays for the next, or the
   /// one after it, else each would go on to its own. Returns how many bytes that were.
   std::uint64_t take_back() noexcept {
+    const changing lists(*this);
     std::uint64_t bytes = 0;
     for (const piece* s = section(); s != nullptr; s = s->next) bytes += s->used.read();
     bytes -= mark_;
@@ -151,6 +160,7 @@ class log {
 
   /// Nothing stays open.
   void close() noexcept {
+    const changing lists(*this);
     shown_.store_relaxed(nullptr);
     if (piece* const last = std::exchange(open_, nullptr)) push(last);
     first_ = chain_ = nullptr;
@@ -315,9 +325,13 @@ class log {
       }
     }
   }
-  /// After a fork, of a lost thread's log, which no thread collects any more.
+  /// After a fork, of a lost thread's log: the fork has not caught that thread in a change of the
+  /// lists.
+  [[nodiscard]] bool is_whole() const noexcept { return whole_; }
+  /// The same of a log that is not: no thread collects it any more.
   void forget() noexcept {
     begun_ = false;
+    whole_ = true;
     open_ = first_ = chain_ = nullptr;
     mark_ = 0;
     give_up_taken();
@@ -337,6 +351,25 @@ class log {
   static constexpr std::uint64_t skips_a_look = 64;
   static constexpr std::uint64_t passes_a_segment = 4;  // that has grown old
   static constexpr bool is_busy(std::uint64_t passes) noexcept { return (passes & 1U) != 0; }
+
+  /// While the owner has one, its lists are half changed. The innermost that ends says that all are
+  /// whole: what follows it in an outer one changes none of them.
+  class changing {
+   public:
+    explicit changing(log& of) noexcept : of_(of) {
+      of_.whole_ = false;
+      fence::for_forks();
+    }
+    changing(const changing&) = delete;
+    changing& operator=(const changing&) = delete;
+    ~changing() {
+      fence::for_forks();
+      of_.whole_ = true;
+    }
+
+   private:
+    log& of_;
+  };
 
   /// The segment in which the section began to write.
   piece* section() const noexcept { return first_ == nullptr ? chain_ : first_; }
@@ -367,7 +400,9 @@ class log {
   SPOLIA_NOINLINE bool grow(std::uint32_t room, std::size_t cap) {
     piece* const made = make(room, cap);
     if (made == nullptr) return false;
-    open_ = (open_ == nullptr ? chain_ : open_->next) = made;
+    (open_ == nullptr ? chain_ : open_->next) = made;
+    fence::for_forks();  // a child finds it in the section, with nothing in it
+    open_ = made;
     return true;
   }
 
@@ -385,6 +420,7 @@ class log {
   }
 
   bool begun_ = false;      // the section has
+  bool whole_ = true;       // the owner's lists are
   piece* open_ = nullptr;   // the last of the section's segments
   piece* first_ = nullptr;  // that was open when the section began; null if none was
   piece* chain_ = nullptr;  // the section's first segment if none was open

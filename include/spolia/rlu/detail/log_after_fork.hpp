@@ -11,7 +11,8 @@
 //   - One that is out may not have the time yet from which on no section finds it. It gets a later
 //     one from the child's first pass.
 //   - What the collector had noted of them is forgotten: the next look is the first again.
-// A log whose own owner was lost, too, is given up as a whole (log::forget).
+// The same holds of an owner that was lost, but for one that was just changing those lists. Its log
+// is given up as a whole (log::forget).
 #pragma once
 
 #include <cstddef>
@@ -32,8 +33,8 @@ class log_after_fork {
  public:
   explicit log_after_fork(log<Header>& of) noexcept : log_(of) {}
 
-  /// `has_owner`: that has not been lost. May be called again.
-  void set_right(bool has_owner) noexcept {
+  /// `is_whole`: what the owner has at hand is. May be called again.
+  void set_right(bool is_whole) noexcept {
     log_.retired_
         .start_over();  // the threads that would have freed those segments are lost, mostly
     // A thread that has forked in its own pass, where a type's copy or a look at chains does that,
@@ -41,25 +42,36 @@ class log_after_fork {
     if (!log_.is_looked_through() || threads::is_this(log_.by_)) return;
     object* const half_done = std::exchange(log_.at_, nullptr);
     log_.give_up_taken();
-    if (has_owner) adopt(half_done);
+    if (is_whole) adopt(half_done);
     if (half_done != nullptr) half_done->free_from_lost();
     log_.end_collect();
   }
 
- private:
-  void adopt(object* half_done) noexcept {
+  /// What the log takes, of which its lost owner had said one thing and not yet the other.
+  void count_again() noexcept {
     std::size_t bytes = 0;
     std::size_t held = 0;
-    const auto take = [&](piece& s) {
+    for_each_piece([&](piece& s) {
       bytes += s.bytes();
-      adopt(s, half_done);
       held += weigh_freed(s);
-    };
-    for (piece* s = log_.filled_.load_relaxed(); s != nullptr; s = s->next) take(*s);
-    for (piece* s = log_.begun_ ? log_.section() : log_.open_; s != nullptr; s = s->next) take(*s);
+    });
     log_.bytes_.store_relaxed(bytes);
     log_.held_bytes_.store_relaxed(held);
     log_.waiting_.set(bytes == 0 ? 0 : 1);  // more or less
+  }
+
+ private:
+  void adopt(object* half_done) noexcept {
+    for_each_piece([&](piece& s) { adopt(s, half_done); });
+    count_again();
+  }
+
+  template <class F>
+  void for_each_piece(F&& f) {
+    piece* const at_hand = log_.begun_ ? log_.section() : log_.open_;
+    for (piece* s : {log_.filled_.load_relaxed(), log_.held_, log_.old_, at_hand}) {
+      for (; s != nullptr; s = s->next) f(*s);
+    }
   }
 
   static void adopt(piece& s, object* half_done) noexcept {

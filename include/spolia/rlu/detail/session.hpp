@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <forward_list>
 #include <memory>
 #include <new>
 #include <utility>
@@ -43,11 +42,8 @@ namespace detail {
 template <class Header>
 struct alignas(cache_line) session {
   // Others read the word; the rest is the owner's.
-  commit_word first_word{0};
-  commit_word* committed = &first_word;
-  std::uint64_t sets = 0;                     // begun to commit
-  std::forward_list<commit_word> more_words;  // see forget
-  bool needs_word = false;
+  commit_word committed{0};
+  std::uint64_t sets = 0;  // begun to commit
 
   online_state here;
   exclusive_part exclusive;
@@ -124,29 +120,26 @@ struct alignas(cache_line) session {
     slot.withdraw();
   }
 
-  /// For a thread that is new. \throws std::bad_alloc
-  void renew_word() {
-    if (!needs_word) return;
-    committed = &more_words.emplace_front(0);
-    needs_word = false;
-  }
-
-  /// In the child of a fork, of a thread that was lost anywhere in here. Its word goes on saying
-  /// what it says: copies that no thread will fill in any more lead to it. So the next thread here
-  /// has another one. Vectors may be half-written, and are left alone.
-  void forget() noexcept {
-    // acquire: for form; there is no other thread.
-    if (exclusive.in_place.load_acquire() == overwriting::begun) overwrite_all([](record&) {});
+  /// In the child of a fork, of a thread that was lost anywhere in here. Its section ends, and its
+  /// log is left as by a thread that has ended; but for one in which the fork has caught a change
+  /// of the lists: that is given up. Vectors may be half-written, and are left alone.
+  template <class Clock>
+  void forget(Clock& clock) noexcept {
+    if (written.is_whole()) {
+      end_lost(clock);
+      written.close();
+    } else {  // it had no lock yet, or none any more
+      written.forget();
+    }
     exclusive.in_place.store_relaxed(overwriting::no);
     exclusive.granted.store_relaxed(false);
     std::construct_at(&exclusive.times);
     std::construct_at(&ended);
     frees_bytes = 0;
-    written.forget();
     if (used.load_relaxed()) slot.withdraw();  // perhaps it had begun a section
     here.go_offline();
     used.store_relaxed(false);
-    needs_word = true;
+    until_look = 1;
     depth = 0;
     writes = special = serializable = collecting = false;
     std::construct_at(&fresh);
@@ -168,7 +161,7 @@ struct alignas(cache_line) session {
     return copy ? written.mine(seen - word::locked) : nullptr;
   }
   [[nodiscard]] bool is_fresh(const object& o) const noexcept {
-    return o.lock.load_relaxed() == word::fresh(*committed);
+    return o.lock.load_relaxed() == word::fresh(committed);
   }
 
   /// The lock of `o`, with a record of `size` bytes to write to; null: the section is doomed.
@@ -186,6 +179,7 @@ struct alignas(cache_line) session {
     record* const r = append(*old.of, *old.how, kind, size);
     if (r == nullptr) return nullptr;
     r->ended.store_relaxed(old.ended.load_relaxed());
+    fence::for_forks();                        // see end_lost
     old.of->lock.store_relaxed(word::of(*r));  // ours all the time
     return r;
   }
@@ -331,9 +325,14 @@ struct alignas(cache_line) session {
   record* append(object& o, const object_kind& how, record_kind kind, std::uint32_t size) {
     if (doomed()) return nullptr;
     special = true;
-    void* const place = written.append(size, segment_bytes, cap);
-    if (place == nullptr) doom(outcome::log_full);
-    return place == nullptr ? nullptr : ::new (place) record(o, how, *committed, kind, size);
+    void* const place = written.room(size, segment_bytes, cap);
+    if (place == nullptr) {
+      doom(outcome::log_full);
+      return nullptr;
+    }
+    record* const made = ::new (place) record(o, how, committed, kind, size);
+    written.append(*made);
+    return made;
   }
 
   /// Takes the lock, if the newest version is one that this section sees.
@@ -350,6 +349,7 @@ struct alignas(cache_line) session {
       if (!word::allows(seen, time) && !SPOLIA_FAULT("rlu.locks_stale")) return false;
       if (word::is_locked(seen)) return false;
       r.ended.store_relaxed(unended(word::time(seen)));
+      fence::for_forks();  // see end_lost
       // acquire ← the releases of threads that had the lock: we see the chain as they left it.
       if (o.lock.cas_strong_acquire(seen, word::of(r))) return true;
     }
@@ -359,7 +359,7 @@ struct alignas(cache_line) session {
     ++sets;
     // release → the acquire in since_of: a thread that sees our set in the word sees the one before
     // filled in.
-    committed->store_release(linking(sets));
+    committed.store_release(linking(sets));
     written.for_each_written([](record& r) {
       object& o = *r.of;
       if (r.kind.read() == record_kind::lock_only) return;
@@ -378,18 +378,21 @@ struct alignas(cache_line) session {
   template <class Clock>
   std::uint64_t stamp(Clock& clock) noexcept {
     // release → the acquire in since_of: a thread that sees the set whole sees every copy linked.
-    committed->store_release(committing(sets));
-    return resolve(*committed, committing(sets), clock);
+    committed.store_release(committing(sets));
+    return resolve(committed, committing(sets), clock);
   }
 
   void fill_in(std::uint64_t t) noexcept {
     written.for_each_written([t](record& r) {
       if (r.kind.read() == record_kind::lock_only) return unlock(r);
-      // release, both → the acquires in since_of and in the collector's examine.
-      r.since.store_release(t);
-      if (record* const older = r.older.load_relaxed()) older->ended.store_release(t);
-      give_up(*r.of, word::since(t));
+      fill_in(r, t);
     });
+  }
+  static void fill_in(record& r, std::uint64_t t) noexcept {
+    // release, both → the acquires in since_of and in the collector's examine.
+    r.since.store_release(t);
+    if (record* const older = r.older.load_relaxed()) older->ended.store_release(t);
+    give_up(*r.of, word::since(t));
   }
 
   /// Of one that may have failed to take the lock, or has handed it on: a lock_only does that, and
@@ -403,6 +406,41 @@ struct alignas(cache_line) session {
     } else {
       o.lock.store_release(then);  // → the acquire of the thread that takes the lock next
     }
+  }
+
+  /// In the child of a fork: a lost section that has a timestamp, or lacks nothing but that, is
+  /// committed; another has not been. It has held back what the objects that it wrote to need, so
+  /// all of them are there.
+  template <class Clock>
+  void end_lost(Clock& clock) noexcept {
+    bool is_committed = false;
+    // acquire: for form; there is no other thread.
+    if (exclusive.in_place.load_acquire() == overwriting::begun) {
+      overwrite_all([](record&) {});
+    } else {
+      written.for_each_written([&](record& r) { is_committed |= end_lost(r, clock); });
+    }
+    if (!is_committed) written.roll_back();
+    written.end();
+  }
+
+  /// True if it is committed. A lock that the section has is given up, and the chain is then as if
+  /// the section had done that, or had never linked the record.
+  template <class Clock>
+  static bool end_lost(record& r, Clock& clock) noexcept {
+    object& o = *r.of;
+    if (o.lock.load_relaxed() != word::of(r)) return is_stamped(r.since.load_relaxed());
+    if (o.newest.load_relaxed() == &r) {
+      const std::uint64_t t = since_of(r, clock, not_yet);
+      if (t != not_yet) {
+        fill_in(r, t);
+        return true;
+      }
+      o.newest.store_relaxed(r.older.load_relaxed());
+    }
+    const record* const newest = o.newest.load_relaxed();
+    give_up(o, word::since(newest == nullptr ? r.base() : newest->since.load_relaxed()));
+    return false;
   }
 
   static constexpr std::uint32_t most_spins = 64;
