@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <spolia/base/misuse.hpp>
 #include <spolia/map/snapshot_hash.hpp>
 #include <spolia/map/snapshot_tree.hpp>
 
@@ -194,6 +195,48 @@ TEST(lease, needs_no_timeline_where_others_have_none) {
   const lease to(std::move(from));
   EXPECT_FALSE(to.expired());
   EXPECT_TRUE(from.expired());  // NOLINT: that is the question
+}
+
+/// What f reports, in the checked variant.
+template <class F>
+std::string reported(F&& f) {
+  static std::string last;
+  last.clear();
+  const auto before =
+      core::set_misuse_handler([](const char* what, std::uint32_t) { last = what; });
+  f();
+  core::set_misuse_handler(before);
+  return last;
+}
+
+/// Never nothing, as if the map had been empty then.
+TYPED_TEST(leases, that_were_moved_from_are_over) {
+  timeline time;
+  typename TestFixture::template map<int, int> m(time);
+  m.insert(1, 2);
+  lease from(time, 1h);
+  EXPECT_TRUE(from);
+  const lease to(std::move(from));
+  EXPECT_TRUE(to);
+  EXPECT_FALSE(from);  // NOLINT: that is the question
+  EXPECT_EQ(m.find(to, 1), 2);
+  const auto is_over = [&](auto&& read) {
+    const std::string what = reported([&] { EXPECT_THROW(read(), snapshot_expired); });
+    EXPECT_EQ(what, SPOLIA_CHECKS ? "a lease that was moved from is read" : "");
+  };
+  is_over([&] { (void)m.find(from, 1); });
+  is_over([&] { (void)m.contains(from, 1); });
+  is_over([&] { m.visit(from, 1, [](int) {}); });
+  is_over([&] { m.for_each(from, [](int, int) {}); });
+  if constexpr (requires { m.first(from); }) {
+    is_over([&] { (void)m.first(from); });
+    is_over([&] { (void)m.lower_bound(from, 1); });
+    is_over([&] { m.range(from, 0, 2, [](int, int) {}); });
+  }
+  timeline other;
+  const lease strange(other, 1h);
+  const std::string what = reported([&] { EXPECT_EQ(m.find(strange, 1), std::nullopt); });
+  EXPECT_EQ(what, SPOLIA_CHECKS ? "a lease of another timeline" : "");
 }
 
 TEST(lease, without_memory_is_none) {

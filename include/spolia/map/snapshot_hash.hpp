@@ -75,9 +75,7 @@
 
 #include <spolia/base/bits.hpp>
 #include <spolia/base/config.hpp>
-#include <spolia/base/misuse.hpp>
 #include <spolia/base/shown_to.hpp>
-#include <spolia/base/threads.hpp>
 #include <spolia/map/detail/after_update.hpp>
 #include <spolia/map/detail/instant_reads.hpp>
 #include <spolia/map/detail/key_groups.hpp>
@@ -469,10 +467,8 @@ class snapshot_hash
   }
 
   template <class Instant>
-  bool mine(const Instant& then) const noexcept {
-    if (then.belongs_to(time())) return true;
-    if (SPOLIA_CHECKS) misuse::report("a snapshot of another timeline", threads::number());
-    return false;
+  bool mine(const Instant& then) const {
+    return detail::map::is_instant_of(time(), then);
   }
 
   std::unique_ptr<domain_type> own_;

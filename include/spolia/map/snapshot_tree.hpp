@@ -62,9 +62,7 @@
 #include <vector>
 
 #include <spolia/base/config.hpp>
-#include <spolia/base/misuse.hpp>
 #include <spolia/base/shown_to.hpp>
-#include <spolia/base/threads.hpp>
 #include <spolia/map/detail/chromatic_tree.hpp>
 #include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/instant_reads.hpp>
@@ -301,10 +299,8 @@ class snapshot_tree_core {
     return found.is_full();
   }
   template <class Instant>
-  bool mine(const Instant& then) const noexcept {
-    if (then.belongs_to(collector_.time())) return true;
-    if (SPOLIA_CHECKS) misuse::report("a snapshot of another timeline", threads::number());
-    return false;
+  bool mine(const Instant& then) const {
+    return detail::map::is_instant_of(collector_.time(), then);
   }
 
   std::unique_ptr<domain_type> own_;

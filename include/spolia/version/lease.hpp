@@ -26,7 +26,9 @@
 //   that before the scan that no longer finds it, and that before the cut.
 // Cost:        a reading: a load more than at a snapshot. An update: a load; with leases alive a
 //              look at the processor's counter, too.
-// Errors:      the constructor throws std::bad_alloc, and then nothing was announced.
+// Errors:      the constructor throws std::bad_alloc, and then nothing was announced. A lease that
+//              was moved from is one whose time is over: reading at it throws snapshot_expired, and
+//              is reported in the checked variant.
 // Threads:     may be moved to another thread; belongs to one at a time.
 // Progress:    a lock, held for a few stores, when a lease begins and ends.
 // Fork:        in the child, leases of threads that were lost are ended later, like all others;
@@ -48,6 +50,7 @@
 #include <spolia/base/census.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/memory.hpp>
+#include <spolia/base/misuse.hpp>
 #include <spolia/base/short_lock.hpp>
 #include <spolia/base/threads.hpp>
 #include <spolia/base/ticks.hpp>
@@ -187,6 +190,8 @@ class lease {
     end_entry();
   }
 
+  /// False if it was moved from.
+  [[nodiscard]] explicit operator bool() const noexcept { return entry_ != nullptr; }
   /// True also of a lease that has been moved from.
   [[nodiscard]] bool expired() const noexcept {
     // acquire ← the release in end(), for a thread that looks without a guard and goes by it.
@@ -198,6 +203,13 @@ class lease {
     return entry_ != nullptr && time_ == &time;
   }
 
+  /// For containers, before they ask anything of it: throws snapshot_expired if it was moved from,
+  /// which the checked variant reports first.
+  void expect_held() const {
+    if (entry_ != nullptr) return;
+    misuse::report("a lease that was moved from is read", threads::number());
+    see_unexpired();
+  }
   /// For containers: what read() gives, which has to be called under a guard, protects what it has
   /// read, and holds nothing but pointers. Throws snapshot_expired if the lease was ended before or
   /// meanwhile.

@@ -13,6 +13,8 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/base/misuse.hpp>
+#include <spolia/base/threads.hpp>
 #include <spolia/map/detail/in_parallel.hpp>
 #include <spolia/map/detail/other_keys.hpp>
 #include <spolia/version/lease.hpp>
@@ -23,6 +25,26 @@ namespace detail::map {
 
 template <class T>
 concept an_instant = std::derived_from<T, snapshot> || std::derived_from<T, lease>;
+
+/// Whether `then` is an instant of that timeline. Of another one a map shows nothing. A lease that
+/// was moved from is one that has ended: reading at it throws snapshot_expired.
+template <class Timeline>
+bool is_instant_of(const Timeline& time, const lease& then) {
+  then.expect_held();
+  if (then.belongs_to(time)) return true;
+  if (SPOLIA_CHECKS) misuse::report("a lease of another timeline", threads::number());
+  return false;
+}
+template <class Timeline>
+bool is_instant_of(const Timeline& time, const snapshot& then) noexcept {
+  if (then.belongs_to(time)) return true;
+  if (SPOLIA_CHECKS) {
+    misuse::report(
+        then ? "a snapshot of another timeline" : "a snapshot that was moved from, or none",
+        threads::number());
+  }
+  return false;
+}
 
 template <class Map, class Key, class Value, class Keys>
 class instant_reads {
