@@ -66,11 +66,11 @@
 #include <spolia/reclaim/concepts.hpp>
 #include <spolia/reclaim/courtesy.hpp>
 #include <spolia/reclaim/detail/fork_losses.hpp>
+#include <spolia/reclaim/detail/numbered.hpp>
 #include <spolia/reclaim/detail/phases.hpp>
 #include <spolia/reclaim/detail/pins.hpp>
 #include <spolia/reclaim/detail/vacancy.hpp>
 #include <spolia/reclaim/limbo.hpp>
-#include <spolia/reclaim/numbered.hpp>
 #include <spolia/reclaim/protected_ptr.hpp>
 #include <spolia/reclaim/release.hpp>
 #include <spolia/reclaim/robust_token.hpp>

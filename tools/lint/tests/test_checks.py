@@ -106,6 +106,10 @@ class Floors(unittest.TestCase):
         self.assertEqual(in_file(floors, "src/reclaim/b.cpp", inside), [])
         self.assertEqual(len(in_file(floors, "src/db/b.cpp", inside)), 1)
         self.assertEqual(len(in_file(floors, "bench/b.cpp", inside)), 1)
+        lent = "#include <spolia/reclaim/detail/numbered.hpp>\n"
+        self.assertEqual(in_file(floors, "include/spolia/map/b.hpp", lent), [])
+        self.assertEqual(len(in_file(floors, "include/spolia/map/b.hpp", inside)), 1)
+        self.assertEqual(len(in_file(floors, "include/spolia/rlu/b.hpp", lent)), 1)
 
     def test_cycles(self):
         folder = "include/spolia/base/"

@@ -20,7 +20,7 @@
 #include <spolia/map/detail/abtree_nodes.hpp>
 #include <spolia/map/detail/scx.hpp>
 #include <spolia/reclaim/concepts.hpp>
-#include <spolia/reclaim/numbered.hpp>
+#include <spolia/reclaim/detail/numbered.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {

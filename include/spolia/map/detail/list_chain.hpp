@@ -18,8 +18,8 @@
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/detail/stamped_pair.hpp>
 #include <spolia/reclaim/concepts.hpp>
+#include <spolia/reclaim/detail/numbered.hpp>
 #include <spolia/reclaim/domain.hpp>
-#include <spolia/reclaim/numbered.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {

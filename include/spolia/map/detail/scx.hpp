@@ -36,7 +36,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
 #include <spolia/base/threads.hpp>
-#include <spolia/reclaim/numbered.hpp>
+#include <spolia/reclaim/detail/numbered.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
