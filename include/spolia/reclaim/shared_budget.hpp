@@ -20,6 +20,7 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/fence.hpp>
 #include <spolia/base/threads.hpp>
 #include <spolia/reclaim/detail/pins.hpp>
 #include <spolia/reclaim/detail/strays.hpp>
@@ -82,7 +83,9 @@ class shared_budget final : private threads::listener {
 
   void join(member& m) noexcept {
     lock_.lock();
-    m.next_ = std::exchange(first_, &m);
+    m.next_ = first_;
+    fence::for_forks();  // a child finds the list without it, or with it
+    first_ = &m;
     lock_.unlock();
   }
   void leave(member& m) noexcept {
@@ -133,9 +136,15 @@ class shared_budget final : private threads::listener {
 
   void thread_left(std::uint32_t) noexcept override {}
   void thread_lost(std::uint32_t) noexcept override {}
-  /// In a fork's child: the thread that held it may be gone. It has changed one link at most.
+  /// In a fork's child: the thread that held it may be gone. It has changed one link at most. And
+  /// what a domain has said last may not have come to the sum.
   void forked() noexcept override {
     lock_.break_open();
+    std::uint64_t sum = 0;
+    for (const member* each = first_; each != nullptr; each = each->next_) {
+      sum += each->said_.load_relaxed();
+    }
+    said_.store_relaxed(sum);
     over_.store_relaxed(false);
   }
 
