@@ -147,7 +147,10 @@ TEST(policy, the_program_is_asked_every_10_ms_at_most) {
     asked = 0;
     int refused = 0;
     const auto start = std::chrono::steady_clock::now();
-    while (std::chrono::steady_clock::now() - start < 60ms) refused += more() ? 0 : 1;
+    // So many, too: of the time, the machine may have taken most.
+    while (std::chrono::steady_clock::now() - start < 60ms || refused < 1000) {
+      refused += more() ? 0 : 1;
+    }
     const auto took = std::chrono::steady_clock::now() - start;
     EXPECT_GT(refused, 2 * asked) << versions;
     EXPECT_GE(asked, 1) << versions;
