@@ -31,8 +31,8 @@ void add_command(CLI::App& app, const char* name, const char* help,
 /// --order, of those that measure several in turn: in_order.
 inline void add_order(CLI::App& app, std::uint32_t& to) {
   app.add_option("--order", to,
-                 "in which order is measured in turn: each number has another one, 0 that of the "
-                 "names")
+                 "the order in which what is compared takes turns; 0: as it is named, other "
+                 "numbers: other orders")
       ->capture_default_str();
 }
 

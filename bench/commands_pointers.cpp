@@ -26,28 +26,29 @@ void describe(CLI::App& app, choice& o) {
                  "parts, stream, burst or route")
       ->capture_default_str();
   app.add_option("--pointers", o.pointers,
-                 "with commas: raw, private, thin, walk, thin-walk, atomic, shared, std-plain, "
-                 "std, std-atomic, boost-atomic; default: all that have the test")
+                 "comma-separated: raw, private, thin, walk, thin-walk, atomic, shared, "
+                 "std-plain, std, std-atomic, boost-atomic; default: all that have the test")
       ->delimiter(',');
-  app.add_option("--threads", o.threads, "numbers of threads, with commas")
+  app.add_option("--threads", o.threads, "numbers of threads, comma-separated")
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--structure", o.structure,
-                 "of tests of containers: bst, btree, hash; tree, btree-locked: bst, btree with a "
-                 "lock in each node")
+                 "of tests of containers: bst, btree or hash; tree and btree-locked are bst and "
+                 "btree with a lock in each node")
       ->capture_default_str();
   app.add_option("--keys", o.keys,
-                 "in it; of destroy: nodes of each thread's tree; of parts and burst: in a tree")
+                 "keys in the structure; of destroy: nodes of each thread's tree; of parts and "
+                 "burst: keys in a tree")
       ->capture_default_str();
-  app.add_option("--strings", o.strings, "of strings and mixed: a file with one a line")
+  app.add_option("--strings", o.strings, "of strings and mixed: a file with one string a line")
       ->capture_default_str();
   app.add_option("--seconds", o.seconds, "length of a trial")->capture_default_str();
-  app.add_option("--trials", o.trials, "of each pointer; the pointers take turns")
+  app.add_option("--trials", o.trials, "trials of each pointer; the pointers take turns")
       ->capture_default_str();
   add_order(app, o.order);
   app.add_flag("--paper-size", o.paper_size,
-               "as large as in the paper, where nothing else is given: 32 threads, and the keys "
-               "that it has for the test");
+               "the paper's sizes, where no other is given: 32 threads, and as many keys as the "
+               "paper has in that test");
   app.add_option("--json", o.json, "append records here; -: standard output")
       ->capture_default_str();
 }
@@ -57,7 +58,8 @@ void describe(CLI::App& app, choice& o) {
 void add_counted(CLI::App& app) {
   add_command<choice>(
       app, "counted",
-      "shared pointers, ours and the rivals': contention, setting, allocation, containers",
+      "measures shared pointers, ours and the rivals': contention, setting, allocation, "
+      "containers",
       describe, counted);
 }
 

@@ -22,10 +22,10 @@ namespace bench {
 namespace {
 
 void list_rivals() {
-  fmt::print("\nother libraries, to compare with\n");
+  fmt::print("\nother libraries, for comparison\n");
   for (const library& l : libraries()) {
     if (!l.built()) {
-      fmt::print("  {}: absent; install {} and configure this program anew\n", l.name, l.package);
+      fmt::print("  {}: absent; install {} and configure this program again\n", l.name, l.package);
       continue;
     }
     fmt::print("  {} {}\n", l.name, l.version);
@@ -99,10 +99,11 @@ void add_list(CLI::App& app) {
     std::string json;
     bool markdown = false;
   };
-  CLI::App& command = *app.add_subcommand("list", "what can be combined");
+  CLI::App& command = *app.add_subcommand("list", "shows what can be combined");
   const auto chosen = std::make_shared<choice>();
-  command.add_option("--json", chosen->json, "as JSON, into a file; -: standard output");
-  command.add_flag("--markdown", chosen->markdown, "what each scheme promises, as a table");
+  command.add_option("--json", chosen->json,
+                     "append the list to this file, as JSON; -: standard output");
+  command.add_flag("--markdown", chosen->markdown, "show what each scheme promises, as a table");
   command.callback([chosen] { list(chosen->json, chosen->markdown); });
 }
 
@@ -112,11 +113,13 @@ void add_guards(CLI::App& app) {
     std::string json;
   };
   CLI::App& command = *app.add_subcommand(
-      "guards", "what guards and protect cost, ours and the rivals', uncontended");
+      "guards", "measures what guards and protect cost without contention, ours and the rivals'");
   const auto chosen = std::make_shared<choice>();
-  command.add_option("--rounds", chosen->rounds, "interleaved measurements of each")
+  command
+      .add_option("--rounds", chosen->rounds, "measurements of each operation, which take turns")
       ->capture_default_str();
-  command.add_option("--json", chosen->json, "as JSON lines; -: standard output");
+  command.add_option("--json", chosen->json,
+                     "append records here, as JSON lines; -: standard output");
   command.callback([chosen] { guards(chosen->rounds, chosen->json); });
 }
 
@@ -127,13 +130,15 @@ void add_announcements(CLI::App& app) {
     std::string json = "-";
   };
   CLI::App& command = *app.add_subcommand(
-      "announcements", "how many other threads' announcements an operation reads; counted");
+      "announcements", "counts how many announcements of other threads an operation reads");
   const auto chosen = std::make_shared<choice>();
-  command.add_option("--threads", chosen->threads, "numbers of threads, with commas")
+  command.add_option("--threads", chosen->threads, "numbers of threads, comma-separated")
       ->delimiter(',')
       ->capture_default_str();
-  command.add_option("--operations", chosen->operations, "of each thread")->capture_default_str();
-  command.add_option("--json", chosen->json, "as JSON lines; -: standard output")
+  command.add_option("--operations", chosen->operations, "operations of each thread")
+      ->capture_default_str();
+  command
+      .add_option("--json", chosen->json, "append records here, as JSON lines; -: standard output")
       ->capture_default_str();
   command.callback([chosen] { announcements(chosen->threads, chosen->operations, chosen->json); });
 }

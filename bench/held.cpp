@@ -358,8 +358,8 @@ class trial {
   void compare(const held_reader& r, const char* way, const view& sees) const {
     if (sees == r.saw) return;
     throw std::runtime_error(
-        fmt::format("{}: a held reader saw {} rows with sum {} when it began, and by the {} it "
-                    "sees {} with sum {}",
+        fmt::format("{}: a held reader saw {} rows with sum {} when it began, and now by the {} "
+                    "it sees {} with sum {}",
                     in_words(), r.saw.rows, r.saw.sum, way, sees.rows, sees.sum));
   }
 
@@ -511,7 +511,7 @@ void check(const held_options& o) {
     refuse(o.given, {"--directory"}, "--durability memory", "--durability none, async and sync");
   }
   if (o.spoil && std::find(o.holds.begin(), o.holds.end(), 0) != o.holds.end()) {
-    throw usage_error("--spoil is for readers that are held: not for --hold 0");
+    throw usage_error("--spoil changes what is noted of a held reader: not for --hold 0");
   }
 }
 

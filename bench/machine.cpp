@@ -14,7 +14,7 @@
 namespace bench {
 namespace {
 
-/// The value behind `key` in a file of lines "key: value" or "key=value"; empty if there is none.
+/// The value after `key` in a file of lines "key: value" or "key=value"; empty if there is none.
 std::string value_in(const char* file, const std::string& key, char separator) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {

@@ -17,7 +17,8 @@
 int main(int argc, char** argv) {
   using namespace bench;
   spolia::fix_hash_seeds(1);  // each trial does the same
-  CLI::App app{"Benchmarks of Spolia. Records are JSON lines, one a trial.", "spolia-bench"};
+  CLI::App app{"Benchmarks of Spolia. Each trial gives one record, a line of JSON.",
+               "spolia-bench"};
   app.set_version_flag("--version", std::string(SPOLIA_VERSION_STRING));
   app.require_subcommand(1);
   app.failure_message([&](const CLI::App* of, const CLI::Error& e) {

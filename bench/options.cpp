@@ -17,7 +17,7 @@ void check(const set_options& o) {
   const bool listed = o.structure.ends_with("list") && !o.structure.ends_with("skip_list");
   if (listed && o.keys > 100000) {
     throw usage_error(
-        fmt::format("--keys {} with --structure {}: a list of that length never gets anywhere; "
+        fmt::format("--keys {} with --structure {}: a list of that length is too slow to measure; "
                     "at most 100000",
                     o.keys, o.structure));
   }

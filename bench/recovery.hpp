@@ -18,7 +18,7 @@ struct recovery_options {
   std::string from = "log";  ///< or checkpoint
   std::uint64_t records = 100000;
   std::uint64_t changes = 1000000;  ///< of log: rows that are put, in all
-  std::uint32_t columns = 10;       ///< besides the key
+  std::uint32_t columns = 10;       ///< without the key
   std::uint32_t width = 8;          ///< bytes of a column; 8: a number, else text
   std::uint32_t operations = 10;    ///< changes of a transaction
   std::uint32_t threads = 0;        ///< of the opening; 0: as many as there are processors

@@ -53,8 +53,8 @@ void not_of_a_rival(const set_options& o) {
 void enlarge(set_options& o) {
   if (o.structure.ends_with("list")) {
     throw usage_error(fmt::format(
-        "--paper-size with --structure {}: the paper has trees, and no list gets anywhere with "
-        "so many keys",
+        "--paper-size with --structure {}: the paper has trees, and a list of so many keys is "
+        "too slow to measure",
         o.structure));
   }
   if (!o.given.contains("--keys")) o.keys = o.structure == "external_bst" ? 2000000 : 20000000;
@@ -74,8 +74,8 @@ runner settle_own(set_options& o) {
     if (c.structure != o.structure || c.scheme != o.scheme || c.release != o.release) continue;
     if (c.supported && c.run == nullptr) {
       throw usage_error(
-          fmt::format("--structure {} --scheme {}: this program was built quickly, "
-                      "without it; build it by `./dev bench`",
+          fmt::format("--structure {} --scheme {}: this program was built without "
+                      "it, to save time; `./dev bench` builds all",
                       o.structure, o.scheme));
     }
     if (c.supported) {
@@ -95,7 +95,7 @@ runner settle_rival(const rival& r, set_options& o) {
   if (!from.built()) {
     throw usage_error(
         fmt::format("--structure {}: this program was built without {}; install {} "
-                    "and configure it anew",
+                    "and configure it again",
                     r.structure, from.name, from.package));
   }
   if (o.scheme.empty()) o.scheme = r.schemes.front();
@@ -108,8 +108,8 @@ runner settle_rival(const rival& r, set_options& o) {
     throw usage_error(fmt::format("{} with --structure {}: {}", option, r.structure, why));
   };
   if (o.release != own_release) refuse("--release", "it frees in its own way; leave it out");
-  if (o.batch != 0) refuse("--batch", "it has batches of its own, or none");
-  if (o.turn_us) refuse("--turn-us", "only Spolia's domains know of turns");
+  if (o.batch != 0) refuse("--batch", "it sizes its batches itself, or has none");
+  if (o.turn_us) refuse("--turn-us", "only Spolia's domains make threads yield");
   if (o.given.contains("--time-frees")) refuse("--time-frees", "only Spolia's domains time pauses");
   if (o.count) refuse("--count", "only Spolia's domains count calls of free");
   if (!o.trace.empty()) refuse("--trace", "only Spolia's structures write traces");

@@ -48,7 +48,7 @@ inline constexpr bool has_options = std::is_constructible_v<Domain, spolia::rlu:
 struct no_detector {};
 constexpr const char* deferred = "rlu-deferred";
 
-// What subject::look gives, behind the milliseconds. The first four are sums.
+// What subject::look gives, after the milliseconds. The first four are sums.
 constexpr std::array single_looks = {"ms", "written_back", "passes", "commits", "conflicts"};
 constexpr std::array many_looks = {"ms",         "written_back", "passes",  "commits",
                                    "conflicts",  "log_bytes",    "waiting", "objects",
@@ -210,7 +210,7 @@ void check_words(const rlu_options& o) {
     refuse(o.given, {"--buckets"}, structure, "--structure hash and cache");
   } else if (o.structure == "cache") {
     refuse(o.given, {"--paper-size"}, structure,
-           "--structure list, hash and tree: of the cache the paper has the bytes, not the keys");
+           "--structure list, hash and tree: of the cache the paper names the bytes, not the keys");
   }
   if (o.over_time && !has_versions(o) && !o.sync.starts_with("rlu")) {
     throw usage_error("--over-time with " + sync + ": it is for read-log-update");

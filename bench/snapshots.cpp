@@ -300,7 +300,7 @@ void settle(snapshot_options& o) {
   };
   known("structure", o.structures, &snapshot_contender::structure);
   known("collector", o.collectors, &snapshot_contender::collector);
-  if (chosen(o).empty()) wrong("no such structure with such a collector");
+  if (chosen(o).empty()) wrong("none of these structures has such a collector");
   if (o.batch > 65536) wrong("--batch must be at most 65536");
   check_words(o);
   if (o.threads < 1 || o.threads > 4096) wrong("--threads must be from 1 to 4096");
@@ -308,7 +308,8 @@ void settle(snapshot_options& o) {
   if (o.update < 0 || o.rtx_share < 0 || !(o.update + o.rtx_share <= 100)) {
     wrong("--update and --rtx-share are per cent, and at most 100 together");
   }
-  if (o.readers > 4096 || o.small_readers > 4096) wrong("--readers must be at most 4096");
+  if (o.readers > 4096 || o.small_readers > 4096)
+    wrong("--readers and --small-readers must be at most 4096");
   if (o.theta < 0 || !(o.theta < 1)) wrong("--theta must be from 0 to below 1");
   if (o.rtx < 1) wrong("--rtx must be at least 1");
   if (o.rtx_most != 0 && o.rtx_most < o.rtx) wrong("--rtx-most must not be below --rtx");

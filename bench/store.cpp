@@ -54,7 +54,7 @@ void check_versions(const std::vector<std::string>& names, bool old_are_read) {
     choose_versions(o, name, false);
     if (name == floor_name && old_are_read) {
       throw usage_error(
-          "--versions floor keeps none: not for --hold, scans, the full mix, and held");
+          "--versions floor keeps no versions: not for --hold, scans, the full mix and held");
     }
   }
 }

@@ -94,7 +94,7 @@ class tpcc_client {
     std::string last;  ///< empty: by number
   };
 
-  /// Somebody of the last name that was asked for.
+  /// A customer of the last name that was asked for.
   struct namesake {
     std::array<char, 16> first{};
     std::int64_t id = 0;

@@ -19,7 +19,7 @@ columns operator+(columns a, const columns& b) {
   return a;
 }
 
-/// Where somebody is.
+/// The columns of an address.
 columns address(const std::string& of) {
   return {{of + "street_1", db::text(20)},
           {of + "street_2", db::text(20)},

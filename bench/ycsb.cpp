@@ -536,17 +536,17 @@ void settle(ycsb_options& o) {
                                    [](const std::string& d) { return d != "memory"; });
   for (const std::string& e : o.engines) {
     if (lasting && (e == "lmdb" || e == "sqlite")) {
-      throw usage_error(fmt::format("--durability is not for the engine {}", e));
+      throw usage_error(fmt::format("--engine {} has no --durability here: only memory", e));
     }
   }
   for (const std::string& e : o.engines) {
     if ((lasting || o.workload == "d" || o.workload == "e") && !engine_of(e).grows) {
       throw usage_error(fmt::format(
-          "--engine {} is for rows in memory that stay: not for --durability and workloads d and e",
+          "--engine {} has a fixed set of rows in memory: not for --durability, workloads d and e",
           e));
     }
   }
-  if (o.shared && o.own) throw usage_error("--shared and --own: one of them");
+  if (o.shared && o.own) throw usage_error("--shared and --own exclude each other");
   check_words(o);
   check_scan(o);
   const plan p(o);

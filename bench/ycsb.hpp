@@ -27,7 +27,7 @@ struct ycsb_options {
   std::uint32_t threads = 2;
   std::optional<std::uint32_t> writes;        ///< per cent of operations that update a row
   std::optional<double> theta;                ///< of Zipf's distribution; 0: uniform
-  std::optional<std::uint32_t> columns;       ///< besides the key
+  std::optional<std::uint32_t> columns;       ///< without the key
   std::optional<std::uint32_t> width;         ///< bytes of a column; 8: a number, else text
   std::optional<std::uint32_t> touch;         ///< columns that an operation looks at
   std::optional<std::uint32_t> operations;    ///< of a transaction
@@ -42,7 +42,7 @@ struct ycsb_options {
   bool changes = false;                       ///< versions of changed columns only
   std::vector<std::string> durability = {"memory"};  ///< memory: no directory
   std::string directory;                             ///< empty: in memory, if there is such a place
-  bool checkpoint = false;                           ///< one is taken in the midst of the trial
+  bool checkpoint = false;                           ///< one is taken in the middle of the trial
   double seconds = 1;
   std::optional<double> warm_up;   ///< seconds of the same work before the measured time
   bool paper_size = false;         ///< rows and threads as the paper has them, unless given
