@@ -11,20 +11,20 @@ from devtool import commands, demo, packages, process, quick, site, stages
 from devtool.process import ROOT, dev_error
 
 PRESETS = list(commands.PRESET_NEEDS)
-# What follows these commands belongs to the program behind them, its --help too.
+# All arguments after these commands go to the program that they run, --help too.
 PASSED_ON = ("bench", "lab")
-CHOICE = "programs whose names fit this regular expression; CASES: of them, by GoogleTest's filter"
+CHOICE = "programs whose names fit this regular expression; CASES: a GoogleTest filter"
 DESCRIPTION = """\
-Everything that is done to this project is done through ./dev. It installs missing Debian
-packages by itself where it may, and puts everything else it makes under build/."""
+Builds, tests, measures and packages this project. It installs missing Debian packages where
+this user may, and puts everything else that it makes under build/."""
 
 
 def _test(args: argparse.Namespace) -> int:
     ways = [bool(args.name), args.quick, bool(args.all or args.stage or args.pattern)]
     if sum(ways) > 1:
-        raise dev_error("NAME and --quick go with nothing else", 2)
+        raise dev_error("NAME and --quick take no other choice beside them", 2)
     if args.all and args.pattern and args.stage != ["systems"]:
-        raise dev_error("--all keeps how whole stages ended: leave out --all, or -k", 2)
+        raise dev_error("--all records how whole stages ended: leave out --all or -k", 2)
     if args.name:
         return quick.run_named(args.name)
     if args.quick:
@@ -36,7 +36,7 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     parser = argparse.ArgumentParser(
         prog="./dev",
         description=DESCRIPTION,
-        epilog="`./dev help COMMAND` tells more and shows examples.",
+        epilog="`./dev help COMMAND` says more and has examples.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     table = parser.add_subparsers(dest="command", metavar="COMMAND")
@@ -74,20 +74,20 @@ def _add_run_commands(add) -> None:
         "Installs g++, cmake and ninja where they are missing, builds the library and a small "
         "program, runs it for some twenty seconds, and writes one page: memory beside a sleeping "
         "reader, a held snapshot, a queue beside a held reader, kill -9 in the middle of commits, "
-        "a backup beside load. Ends with 1 if a promise was broken. Interrupted, it begins again "
-        "where it was. The whole takes about three minutes the first time."
+        "a backup beside load. The exit code is 1 if a promise was broken. If it is "
+        "interrupted, the next run goes on where it was. The first run takes about three minutes."
     )
     command.add_argument("--no-open", action="store_true", help="do not open the page in a browser")
     add(
         "bench",
         commands.bench,
-        "build spolia-bench and run it; all arguments are its own",
+        "build spolia-bench and run it; all arguments go to it",
         "bench --help",
     )
     add(
         "lab",
         commands.lab,
-        "run the laboratory: sweeps, reports; all arguments are its own",
+        "run the laboratory: sweeps, reports; all arguments go to it",
         "lab quick",
         "lab --help",
         "lab sweep --help",
@@ -114,23 +114,29 @@ def _add_check_commands(add) -> None:
         default=[],
         choices=[*stages.NAMES, *stages.LONG_NAMES],
         metavar="STAGE",
-        help="only this one; may be repeated: "
+        help="only this stage; may be repeated: "
         + ", ".join(stages.NAMES)
-        + "; and of --all "
+        + "; of --all also "
         + ", ".join(stages.LONG_NAMES),
     )
-    command.add_argument("name", nargs="?", metavar="NAME[/CASES]", help="these tests, in release")
     command.add_argument(
-        "--quick", action="store_true", help="what has changed, with one type and no optimisation"
+        "name", nargs="?", metavar="NAME[/CASES]", help="only these tests, in the release build"
+    )
+    command.add_argument(
+        "--quick",
+        action="store_true",
+        help="the tests of what has changed, with one type, not optimised",
     )
     command.add_argument(
         "--all",
         action="store_true",
-        help="the hours that are too long as well, or with --stage only these; "
-        "docs/last-full-test.md keeps how they ended",
+        help="also the stages that take hours, or with --stage only those named; "
+        "docs/last-full-test.md records how each ended",
     )
     command.add_argument("-k", dest="pattern", metavar="PROGRAM[/CASES]", help=CHOICE)
-    command.add_argument("--verbose", action="store_true", help="show every line, not just logs")
+    command.add_argument(
+        "--verbose", action="store_true", help="show every line here; else it is in the logs"
+    )
 
     command = add(
         "model",
@@ -145,8 +151,8 @@ def _add_check_commands(add) -> None:
         "--deeper",
         type=int,
         choices=(1, 2),
-        help="search further: so many preemptions more, ten times the samples (minutes to hours); "
-        "-k then chooses programs only",
+        help="search deeper, with so many more preemptions and ten times the samples (minutes to "
+        "hours); -k then chooses whole programs",
     )
 
     command = add(
@@ -156,8 +162,14 @@ def _add_check_commands(add) -> None:
         "stress --minutes 30",
         "stress --preset tsan -k list_stress/*churn*",
     )
-    command.add_argument("--minutes", type=float, default=10, help="how long (10)")
-    command.add_argument("--preset", choices=PRESETS, default="release", metavar="PRESET")
+    command.add_argument("--minutes", type=float, default=10, help="minutes to run (10)")
+    command.add_argument(
+        "--preset",
+        choices=PRESETS,
+        default="release",
+        metavar="PRESET",
+        help="the build to run (release)",
+    )
     command.add_argument(
         "-k", dest="pattern", metavar="PROGRAM[/CASES]", help=f"{CHOICE}; quick or long"
     )
@@ -169,9 +181,11 @@ def _add_check_commands(add) -> None:
         "crash --seconds 60",
         "crash --seconds 3600 --directory build/crash",
     )
-    command.add_argument("--seconds", type=float, default=60, help="how long (60)")
-    command.add_argument("--seed", type=int, help="to repeat a run, as far as timing allows")
-    command.add_argument("--directory", help="where (in memory that looks like a disk)")
+    command.add_argument("--seconds", type=float, default=60, help="seconds to run (60)")
+    command.add_argument(
+        "--seed", type=int, help="the seed of a run to repeat, as far as timing allows"
+    )
+    command.add_argument("--directory", help="where the stores lie (a disk in memory)")
 
     command = add(
         "coverage", commands.coverage, "show which lines the tests reach", "coverage --quick"
@@ -194,13 +208,17 @@ def _add_house_commands(add) -> None:
     command = add(
         "format", commands.format_code, "format the C++ and Python code", "format --check"
     )
-    command.add_argument("--check", action="store_true", help="only tell what is not formatted")
+    command.add_argument("--check", action="store_true", help="only say what is not formatted")
 
     command = add(
-        "lint", commands.lint, "check the rules of the house", "lint", "lint floors orders"
+        "lint",
+        commands.lint,
+        "check the rules that a program can check",
+        "lint",
+        "lint floors orders",
     )
     command.add_argument("check", nargs="*", help="only these checks")
-    command.add_argument("--tidy", action="store_true", help="clang-tidy as well (slow)")
+    command.add_argument("--tidy", action="store_true", help="also run clang-tidy (slow)")
 
     command = add(
         "docs",
@@ -210,8 +228,10 @@ def _add_house_commands(add) -> None:
         "docs --check",
         "docs --serve",
     )
-    command.add_argument("--serve", action="store_true", help="show it, and follow what is edited")
-    command.add_argument("--check", action="store_true", help="check its prose as well")
+    command.add_argument(
+        "--serve", action="store_true", help="serve the site, and build it again after each edit"
+    )
+    command.add_argument("--check", action="store_true", help="also check the prose")
 
     command = add(
         "install",
@@ -222,13 +242,21 @@ def _add_house_commands(add) -> None:
         "install --shared /opt/spolia",
         "install --sanitize thread ~/local",
     )
-    command.add_argument("prefix", nargs="?", default="/usr/local", metavar="PREFIX")
-    command.add_argument("--shared", action="store_true", help="a shared library, not a static one")
+    command.add_argument(
+        "prefix",
+        nargs="?",
+        default="/usr/local",
+        metavar="PREFIX",
+        help="where to install (/usr/local)",
+    )
+    command.add_argument(
+        "--shared", action="store_true", help="build a shared library, not a static one"
+    )
     command.add_argument(
         "--sanitize",
         metavar="NAME",
-        help="one for programs with -fsanitize=NAME (thread, memory), or under valgrind's "
-        "helgrind (valgrind), beside the other in PREFIX",
+        help="a library for programs built with -fsanitize=NAME (thread, memory), or run under "
+        "valgrind's helgrind (valgrind); it lies beside the usual one in PREFIX",
     )
 
     command = add(
@@ -239,10 +267,12 @@ def _add_house_commands(add) -> None:
         "package debian --try",
     )
     command.add_argument("kind", nargs="?", default="archive", choices=packages.KINDS)
-    command.add_argument("--try", action="store_true", help="debian: in a fresh root (needs root)")
+    command.add_argument(
+        "--try", action="store_true", help="debian: install and use it in a fresh root (as root)"
+    )
 
     command = add("clean", commands.clean, "remove what was built", "clean", "clean --all")
-    command.add_argument("--all", action="store_true", help="the Python environment too")
+    command.add_argument("--all", action="store_true", help="also the Python environment")
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
@@ -264,8 +294,8 @@ def main(arguments: list[str]) -> int:
     # Clones of the project share what ccache knows, wherever they are.
     os.environ.setdefault("CCACHE_BASEDIR", str(ROOT))
     os.environ.setdefault("CCACHE_NOHASHDIR", "1")
-    # Without a preprocessor's run of its own for what ccache has not seen yet; and with the tests'
-    # precompiled headers, which are none of the code's business.
+    # ccache runs no preprocessor for what it has not seen yet, and accepts the tests' precompiled
+    # headers: these do not change what the code means.
     os.environ.setdefault("CCACHE_DEPEND", "1")
     os.environ.setdefault("CCACHE_SLOPPINESS", "pch_defines,time_macros")
     process.end_when_told()

@@ -192,7 +192,7 @@ def install(args: argparse.Namespace) -> int:
     prefix = pathlib.Path(args.prefix).expanduser().absolute()
     there = next(folder for folder in (prefix, *prefix.parents) if folder.exists())
     if not os.access(there, os.W_OK):
-        raise dev_error(f"this user may not write to {there}; try: sudo ./dev install {prefix}", 2)
+        raise dev_error(f"this user may not write to {there}: try sudo ./dev install {prefix}", 2)
     shared = "ON" if args.shared else "OFF"
     options = [f"-DBUILD_SHARED_LIBS={shared}", f"-DCMAKE_INSTALL_PREFIX={prefix}"]
     variant, way = library.variant(args.sanitize)
@@ -207,9 +207,11 @@ def install(args: argparse.Namespace) -> int:
     command = ["cmake", "--install", str(build)]
     with log.open("w", encoding="utf-8") as sink:
         if subprocess.run(command, stdout=sink, stderr=sink, check=False).returncode != 0:
-            raise dev_error(f"not installed; see {log.relative_to(ROOT)}")
-    say(f"installed into {prefix}: the library, its licence and its guides"
-        + (", and bin/spolia" if (build / "tool" / "spolia").exists() else ""))
+            raise dev_error(f"the installation failed; see {log.relative_to(ROOT)}")
+    say(
+        f"installed into {prefix}: the library, its licence and its guides"
+        + (", and bin/spolia" if (build / "tool" / "spolia").exists() else "")
+    )
     say(f"to find it: -DCMAKE_PREFIX_PATH={prefix}, or pkg-config spolia{variant}")
     if variant:
         say(f"in CMake, beside another: COMPONENTS {variant[1:].replace('-', '_')}")

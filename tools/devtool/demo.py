@@ -28,7 +28,7 @@ BUILD_SECONDS = 3600
 STEPS = 3 + len(demo_page.PARTS)
 DOES = {
     "sleeper": "a reader sleeps while a million nodes are replaced",
-    "snapshot": "a snapshot is held while writers go on",
+    "snapshot": "a snapshot is held while writers continue",
     "queue": "a table as a queue, with and without a held reader",
     "crash": "kill -9 in the middle of commits, six times",
     "backup": "a backup beside load",
@@ -67,12 +67,12 @@ class steps:
 
 def run(args: argparse.Namespace) -> int:
     at = steps()
-    at.next("packages: g++, cmake and ninja, where they are missing")
+    at.next("installs g++, cmake and ninja, where they are missing")
     setup.require("demo")
     _build(at)
     finished = _finished()
     parts = [_part(at, name, finished) for name in demo_page.PARTS]
-    at.next("the page")
+    at.next("writes the page")
     PAGE.write_text(demo_page.page(parts, _about_run()), encoding="utf-8")
     PICTURE.write_text(demo_page.picture(parts[0]), encoding="utf-8")
     DONE.unlink(missing_ok=True)  # the next run measures anew
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _build(at: steps) -> None:
-    at.next("the library and the demonstration: one to three minutes the first time")
+    at.next("builds the library and the demonstration: one to three minutes the first time")
     log = BUILD / "logs" / "demo.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text("", encoding="utf-8")
@@ -91,7 +91,8 @@ def _build(at: steps) -> None:
         at.end_progress()
         if not ran.ok:
             raise dev_error(
-                f"`{' '.join(command)}` failed:\n{_last(ran.output)}\nAll of it is in {log}", 1
+                f"`{' '.join(command)}` failed:\n{_last(ran.output)}\nThe whole output is in {log}",
+                1,
             )
 
 
@@ -107,7 +108,7 @@ def _show(at: steps, line: str) -> None:
 
 
 def _finished() -> list[str]:
-    """The parts that an interrupted run of the same program has behind it."""
+    """The parts that an interrupted run of the same program has finished."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     try:
         known = json.loads(DONE.read_text(encoding="utf-8"))
@@ -127,12 +128,12 @@ def _part(at: steps, name: str, finished: list[str]) -> demo_page.Part:
     ran = process.watched([str(PROGRAM), name, str(RESULTS)], PART_SECONDS, log)
     error = ""
     if ran.timed_out:
-        error = f"it did not end within {PART_SECONDS} s"
+        error = f"the part did not end within {PART_SECONDS} s"
     elif ran.status not in (0, 1):  # 1: a check failed, and the record says which
-        error = f"it ended with {ran.status}: {ran.output.strip()[-200:]}"
+        error = f"the part ended with {ran.status}: {ran.output.strip()[-200:]}"
     part = demo_page.read(name, record, error)
     if ran.status == 1 and not part.broken:
-        part.error = "it reports a broken promise, and its record does not say which"
+        part.error = "the part reports a broken promise, and its record does not say which"
     if part.kept:
         finished.append(name)
         known = {"program": PROGRAM.stat().st_mtime_ns, "parts": finished}

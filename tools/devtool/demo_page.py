@@ -21,7 +21,7 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True)
 class About:
-    """What the page says about one part before anything is measured."""
+    """What the page says about a part, whatever is measured."""
 
     title: str
     sees: str
@@ -34,25 +34,27 @@ PARTS = {
     "sleeper": About(
         "A reader sleeps while a million nodes are replaced",
         "The reader sleeps inside a guard. Under the default scheme and under hazard pointers "
-        "the nodes that wait stay below the stated bound (dashed), and memory about there: stacks, "
+        "the nodes that wait stay below the stated bound (dashed). Memory stays near it: stacks, "
         "code and the allocator take some, too. Plain token epochs state no bound: every replaced "
-        "node waits for the reader. So it is with liburcu, which is shown where it is installed.",
+        "node waits for the reader. The same holds for liburcu, which is shown where it is "
+        "installed.",
         "nodes replaced (millions)",
         "memory (MB)",
         logarithmic=True,
     ),
     "snapshot": About(
-        "A snapshot of two maps is held while writers go on",
+        "A snapshot of two maps is held while writers continue",
         "Two writers move money between a hash map and a tree. The held snapshot shows the same "
-        "pairs in every look, every new snapshot shows the whole sum, and memory stays flat.",
+        "pairs each time it is read, every new snapshot shows the whole sum, and memory stays "
+        "flat.",
         "seconds",
         "memory beyond the maps (MB)",
     ),
     "queue": About(
         "A table as a queue, with and without a held reader",
         "Each transaction takes the first job and appends another. A reader that is held for the "
-        "whole run goes on seeing the thousand jobs of its beginning; memory stays flat beside it, "
-        "and speed what it is without.",
+        "whole run goes on seeing the thousand jobs of its beginning. Beside it memory stays flat, "
+        "and the queue is as fast as without it.",
         "seconds",
         "memory (MB)",
     ),
@@ -67,7 +69,7 @@ PARTS = {
     "backup": About(
         "A backup beside load",
         "Four clients commit durably while the whole store is copied into another directory. The "
-        "copy opens, and its money adds up.",
+        "copy opens, and its balances add up.",
         "seconds",
         "commits a second",
     ),
@@ -274,8 +276,9 @@ def page(parts: list[Part], about_run: str) -> str:
 </head>
 <body>
 <h1>Spolia, demonstrated on this machine</h1>
-<p>When may memory that other threads could still be looking at be used again? Five pictures of what
-that means in use. Memory is the resident memory of the process, as the system counts it.</p>
+<p>When may memory that other threads could still be reading be used again? These five pictures
+show what the answer means in use. Memory is the resident memory of the process, as the system
+counts it.</p>
 {verdict}
 {sections}
 <footer><p>{html.escape(about_run)}</p></footer>

@@ -94,7 +94,7 @@ def debian(args: argparse.Namespace) -> int:
 def _try_debian(place, tree) -> None:
     """Installs them where nothing else is, and builds and runs programs there."""
     if os.geteuid() != 0:
-        raise dev_error("a fresh root is made by root only", 2)
+        raise dev_error("--try makes a fresh root, which only root can do", 2)
     root = place / "root"
     shutil.rmtree(root, ignore_errors=True)
     strap = ["debootstrap", "--variant=minbase", f"--include={','.join(IN_ROOT)}"]
@@ -150,4 +150,6 @@ def _in(folder, command: list[str], env: dict[str, str] | None = None) -> None:
         done = subprocess.run(command, cwd=folder, env=env, stdout=sink, stderr=sink, check=False)
     if done.returncode != 0:
         print("\n".join(log.read_text(encoding="utf-8").splitlines()[-30:]), file=sys.stderr)
-        raise dev_error(f"`{' '.join(command)}` failed; all of it: {log.relative_to(ROOT)}")
+        raise dev_error(
+            f"`{' '.join(command)}` failed; the whole output is in {log.relative_to(ROOT)}"
+        )

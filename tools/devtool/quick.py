@@ -28,7 +28,7 @@ def run_quick() -> int:
     passed = _read()
     due = [name for name, now in programs.items() if not now or passed.get(name) != now]
     if not due:
-        say(f"all {len(programs)} tests have passed since anything changed")
+        say(f"nothing has changed since all {len(programs)} tests passed")
         return 0
     say(f"{len(due)} of {len(programs)} tests are due")
     chosen = "^(" + "|".join(re.escape(name) for name in due) + ")$"

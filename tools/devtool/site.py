@@ -47,7 +47,7 @@ def _build(python: str) -> None:
         done = subprocess.run(command, cwd=ROOT, stdout=sink, stderr=sink, check=False)
     if done.returncode != 0:
         print(log.read_text(encoding="utf-8"), file=sys.stderr)
-        raise dev_error("MkDocs found what is above")
+        raise dev_error("MkDocs has found the faults above")
 
 
 def _reference() -> None:

@@ -130,7 +130,7 @@ class The_command(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             code, said, _ = self.run_demo(folder, -11, POINT, KEPT)
         self.assertEqual(code, 1)
-        self.assertIn("it ended with -11", said)
+        self.assertIn("the part ended with -11", said)
 
     def test_it_begins_again_where_it_was(self):
         with tempfile.TemporaryDirectory() as folder:
