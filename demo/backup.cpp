@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// backup.cpp: a durable store is copied while clients go on committing to it.
+// backup.cpp: a durable store is copied while clients commit to it.
 #include <cstdint>
 #include <string>
 #include <thread>
@@ -112,7 +112,7 @@ void backup_beside_load(record& to, const std::filesystem::path& scratch) {
                               static_cast<unsigned long long>(meanwhile), took));
   const bank copy(scratch / "copy");
   to.check(copy.total() == accounts * each && b.total() == accounts * each,
-           "the copy opens, and its money adds up");
+           "the copy opens, and its balances add up");
   to.in_short(say("%lld rows copied in %.2f s, %llu transfers committed meanwhile",
                   static_cast<long long>(accounts), took,
                   static_cast<unsigned long long>(meanwhile)));

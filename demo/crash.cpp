@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// crash.cpp: a process that commits is killed with SIGKILL, again and again. After each time the
-// store is opened, and every row whose commit was acknowledged has to be there.
+// crash.cpp: a process that commits is killed with SIGKILL, again and again. After each kill the
+// store is opened again, and every row whose commit was acknowledged has to be there.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -49,8 +49,8 @@ pid_t start(const std::filesystem::path& directory, int& from) {
   return child;
 }
 
-/// Reads acknowledged keys until the other side has gone. The kernel keeps what the process has
-/// written before it was killed.
+/// Reads acknowledged keys until the other side has gone. The kernel keeps what the process wrote
+/// before it was killed.
 void read_keys(int from, std::vector<std::int64_t>& keys) {
   std::int64_t some[64];
   std::size_t bytes = 0;
@@ -125,7 +125,7 @@ void killed_in_commits(record& to, const std::filesystem::path& scratch) {
                  acknowledged.size(), lost, found.size()));
     lost_in_all += lost;
   }
-  to.in_short(say("%d times killed: %zu commits acknowledged, %zu lost", rounds,
+  to.in_short(say("killed %d times: %zu commits acknowledged, %zu lost", rounds,
                   acknowledged.size(), lost_in_all));
 }
 

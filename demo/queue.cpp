@@ -17,10 +17,11 @@ namespace {
 namespace db = spolia::db;
 constexpr std::int64_t waiting = 1000;
 constexpr double seconds = 2;
-/// Of the speed without a reader. The store's own goal is 0.85; the machine may be busy.
+/// The least share of the speed without a reader. The store's own goal is 0.85; the machine may be
+/// busy.
 constexpr double least_share = 0.6;
 
-/// How many jobs the snapshot sees, if they are those that were put first.
+/// How many jobs the snapshot sees, if they are the first ones of the table.
 std::int64_t first_jobs(const db::reader& at, const db::table& jobs, db::column<std::int64_t> id) {
   std::int64_t seen = 0;
   at.scan(jobs, {}, {}, [&](const db::row& r) { seen += r.get(id) == seen ? 1 : 0; });
@@ -40,7 +41,7 @@ double run_queue(record& to, const std::string& curve, bool held) {
   const auto put = [&](db::transaction& tx) { return tx.insert(jobs, {next, next}); };
   while (next < waiting) {
     if (!base.transact(put)) {
-      to.check(false, curve + ": a job could not be put");
+      to.check(false, curve + ": a job could not be inserted");
       return 0;
     }
     ++next;
@@ -78,13 +79,14 @@ double run_queue(record& to, const std::string& curve, bool held) {
   const double grown = resident() - before;
   to.note(say("%s: %.0f thousand jobs a second of processor time, %.1f MB at the end",
               curve.c_str(), rate, grown));
-  to.check(grown < slack_megabytes, say("%s: memory has grown by %.1f MB; %.0f are for pages of "
-                                        "the allocator and of code",
+  to.check(grown < slack_megabytes, say("%s: memory has grown by %.1f MB; %.0f MB are allowed for "
+                                        "pages of the allocator and of code",
                                         curve.c_str(), grown, slack_megabytes));
   if (report) {
     const std::int64_t seen = first_jobs(*report, jobs, id);
-    to.check(seen == waiting, say("the held reader sees %lld of the %lld jobs of its beginning",
-                                  static_cast<long long>(seen), static_cast<long long>(waiting)));
+    to.check(seen == waiting,
+             say("the held reader sees %lld of the %lld jobs that there were when it began",
+                 static_cast<long long>(seen), static_cast<long long>(waiting)));
   }
   return rate;
 }
@@ -96,7 +98,7 @@ void queue_beside_a_reader(record& to) {
   const double beside = run_queue(to, "a reader held for the whole run", true);
   to.check(
       beside > least_share * alone,
-      say("beside the reader %.2f of the jobs for a second of processor time", beside / alone));
+      say("beside the reader: %.2f times the jobs a second of processor time", beside / alone));
   to.in_short(say("%.0f thousand jobs a second without a reader, %.0f beside one", alone, beside));
 }
 

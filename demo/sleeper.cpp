@@ -20,7 +20,7 @@ namespace {
 
 constexpr int replacements = 1'000'000;
 
-/// Returns what it comes to, in one line.
+/// Returns the result in one line.
 template <class Scheme>
 std::string sleep_beside_replacements(record& to, const std::string& curve) {
   using domain = spolia::domain<Scheme>;
@@ -58,7 +58,7 @@ std::string sleep_beside_replacements(record& to, const std::string& curve) {
       to.point(curve, n / 1e6, grown);
     }
   }
-  std::string held = "somebody";
+  std::string held = "an unnamed reader";
   for (const spolia::pin& p : nodes.pins()) held = p.label != nullptr ? p.label : held;
   const auto waiting = static_cast<unsigned long long>(nodes.garbage());
   std::string result;
@@ -67,10 +67,11 @@ std::string sleep_beside_replacements(record& to, const std::string& curve) {
     to.bound(curve, megabytes);
     to.check(waiting <= *bound, say("%s: %llu nodes wait; the bound is %llu", curve.c_str(),
                                     waiting, static_cast<unsigned long long>(*bound)));
-    to.check(most <= megabytes + slack_megabytes,
-             say("%s: the process took %.1f MB more; %.1f MB of nodes may wait, and %.0f MB are "
-                 "allowed for stacks, code and the allocator",
-                 curve.c_str(), most, megabytes, slack_megabytes));
+    to.check(
+        most <= megabytes + slack_megabytes,
+        say("%s: the process took %.1f MB more; %.1f MB of nodes may wait, and the check allows "
+            "%.0f MB for stacks, code and the allocator",
+            curve.c_str(), most, megabytes, slack_megabytes));
     result = say("%s %.1f MB (of nodes at most %.1f)", Scheme::info.name.data(), most, megabytes);
   } else {
     to.note(say("%s states no bound: %llu nodes wait, %.0f MB, held up by '%s'", curve.c_str(),
@@ -80,7 +81,7 @@ std::string sleep_beside_replacements(record& to, const std::string& curve) {
   wake.release();
   reader.join();
   nodes.destroy(current.exchange_acq_rel(nullptr));
-  to.check(nodes.drain(), curve + ": all of it is freed when the reader has woken up");
+  to.check(nodes.drain(), curve + ": every node is freed once the reader has woken up");
   return result;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sleeper_urcu.cpp: the same replacements beside a sleeping reader of liburcu, where that is
-// installed. Like other libraries with epochs or grace periods, it frees nothing meanwhile.
+// installed. Like other libraries with epochs or grace periods, it frees nothing while the reader
+// sleeps.
 #include <urcu/urcu-memb.h>
 
 #include <algorithm>

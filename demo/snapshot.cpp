@@ -24,7 +24,7 @@ constexpr double seconds = 2.4;  // after every pair has been changed
 using savings = spolia::snapshot_hash<long, long>;
 using current_accounts = spolia::snapshot_tree<long, long>;
 
-/// What one instant of both maps comes to.
+/// What both maps show at one instant.
 struct view {
   std::uint64_t pairs = 0;
   long money = 0;
@@ -86,7 +86,7 @@ double waiting_in(const savings& a, const current_accounts& b) {
   return static_cast<double>(bytes) / 1e6;
 }
 
-/// What the looks have shown.
+/// What the repeated reads have shown.
 struct looks_taken {
   std::uint64_t count = 0;
   bool same = true;   // at the held snapshot
@@ -153,21 +153,22 @@ void held_snapshot(record& to) {
   const auto transfers = static_cast<unsigned long long>(moves.load_relaxed());
   to.bound(curve, bound);
   to.check(looks.same && first.money == 2 * accounts * each,
-           say("the held snapshot showed the same %llu pairs in each of %llu looks, while %llu "
-               "transfers went on",
+           say("the held snapshot showed the same %llu pairs each of the %llu times it was read, "
+               "while %llu transfers were made",
                static_cast<unsigned long long>(first.pairs), count, transfers));
   to.check(looks.whole, "every new snapshot of both maps showed the whole sum");
   to.check(
       most <= bound,
-      say("%.1f MB more at most; the bound is %.1f MB: an old version of each pair for each of "
-          "two snapshots, %.1f MB, what waited to be freed, %.1f MB, and %.0f MB for the allocator",
+      say("at most %.1f MB more; the bound is %.1f MB: %.1f MB for an old version of each pair for "
+          "each of two snapshots, %.1f MB that waited to be freed, %.0f MB for the allocator",
           most, bound, versions, waiting, slack_megabytes));
   to.check(
       most <= at_full + slack_megabytes / 2,
       say("memory stays flat: %.1f MB more when every pair had been changed, %.1f MB at the end",
           at_full, most));
-  to.in_short(say("%llu looks beside %llu transfers: always the same; %.1f MB more (%.1f allowed)",
-                  count, transfers, most, bound));
+  to.in_short(
+      say("read %llu times beside %llu transfers, always the same; %.1f MB more (%.1f allowed)",
+          count, transfers, most, bound));
 }
 
 }  // namespace demo
