@@ -47,8 +47,8 @@ struct bank {
     });
   }
 
-  /// Takes money from one account if all accounts of its owner have it together; what that has
-  /// then. Two such at once could both find it there: so they are serializable.
+  /// Takes money from one account if all accounts of its owner together have enough; returns the
+  /// rest of that account. It is serializable: else two withdrawals at once could both find enough.
   db::result<std::int64_t> withdraw(std::int64_t id, std::int64_t cents) {
     return base.transact(
         [&](db::transaction& tx) -> db::result<std::int64_t> {
@@ -57,7 +57,8 @@ struct bank {
           std::int64_t all = 0;
           tx.scan(accounts.index("by_owner"), {account->get(owner)}, {account->get(owner)},
                   [&](const db::row& r) { all += r.get(balance); });
-          if (all < cents) return db::refused("all accounts together have " + std::to_string(all));
+          if (all < cents)
+            return db::refused("all accounts together have only " + std::to_string(all));
           const std::int64_t left = account->get(balance) - cents;
           if (auto s = account->set(balance, left); !s) return s;
           return left;
@@ -65,7 +66,7 @@ struct bank {
         {.begin = {.isolation = db::isolation::serializable}});
   }
 
-  /// Opens accounts until one of them is refused: that one and its fee are taken back.
+  /// Opens accounts until one of them is refused; that one and its fee are undone.
   db::status open_some(std::initializer_list<std::int64_t> ids, const char* who) {
     return base.transact([&](db::transaction& tx) -> db::status {
       for (const std::int64_t id : ids) {
@@ -97,8 +98,8 @@ struct bank {
     return sum;
   }
 
-  /// How much each owner has, in accounts that are not in debt, added up by as many threads as
-  /// there are.
+  /// Prints how much each owner has in accounts that are not in debt. The query uses as many
+  /// threads as there are processors, or fewer for a small table.
   void print_owners() const {
     const db::reader now = base.snapshot("owners");
     const auto sums = now.query(accounts)
@@ -106,7 +107,7 @@ struct bank {
                           .group_by("owner")
                           .aggregate(db::count(), db::sum("balance"), db::max("balance"))
                           .run();
-    if (!sums) return;  // ended_by_policy: not here, where no reader is ended
+    if (!sums) return;  // ended_by_policy: does not happen here, where no reader is ended
     for (std::size_t i = 0; i < sums->size(); ++i) {
       const auto who = sums->get<std::string_view>(i, 0);
       std::printf("%.*s: %lld in %lld accounts, %lld in one\n", static_cast<int>(who.size()),
@@ -161,9 +162,9 @@ int main() {
 
   b.print_owners();
   const db::statistics s = b.base.stats();
-  std::printf("total %lld, of which Ada has %lld\n", static_cast<long long>(b.total()),
+  std::printf("total %lld, of which %lld are Ada's\n", static_cast<long long>(b.total()),
               static_cast<long long>(b.wealth_of("Ada")));
-  std::printf("%llu commits, %llu conflicts, %llu versions made, %llu dropped\n",
+  std::printf("%llu commits, %llu conflicts; %llu versions made, %llu dropped\n",
               static_cast<unsigned long long>(s.commits),
               static_cast<unsigned long long>(s.conflicts),
               static_cast<unsigned long long>(s.versions.versions_made),

@@ -60,7 +60,7 @@ void reload_beside_readers() {
   }
   stop.store_relaxed(true);
   for (std::thread& s : servers) s.join();
-  std::printf("300 configurations of 4 MB: at most %d at one time, and now %d\n", most,
+  std::printf("300 configurations of 4 MB: at most %d at a time, and now %d\n", most,
               alive.load_relaxed());
   // The current one, one for each reader, and one for each thread that makes or ends one.
   check(most <= 6, "no more wait than readers hold");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects that own each other never end. Here they are found, told, and ended: what docs/memory.md
+// Objects that own each other never end. This program finds, names and ends them, as docs/memory.md
 // says under "Cycles".
 #include <cstdio>
 #include <cstdlib>
@@ -33,7 +33,7 @@ spolia::shared_ptr<room> build() {
   auto hall = spolia::make_shared<room>("hall");
   auto kitchen = spolia::make_shared<room>("kitchen");
   hall->doors.push_back(kitchen);
-  kitchen->doors.push_back(hall);  // and so neither ends
+  kitchen->doors.push_back(hall);  // the cycle: now neither ends
   hall->stairs = spolia::make_shared<room>("cellar");
   return hall;
 }
@@ -47,14 +47,14 @@ bool expect(std::size_t found, std::size_t wanted, const char* when) {
 
 int main() {
   auto house = build();
-  bool good = expect(spolia::counted::find_cycles().objects, 0, "while something has the house");
+  bool good = expect(spolia::counted::find_cycles().objects, 0, "while a pointer holds the house");
   house.reset();
 
   const auto lost = spolia::counted::find_cycles();
   for (const auto& [type, objects] : lost.types) {
     std::printf("lost: %zu of %s\n", objects, type.c_str());
   }
-  good = expect(lost.objects, 3, "when nothing has it") && good;
+  good = expect(lost.objects, 3, "when no pointer holds it") && good;
 
   spolia::counted::end_cycles();
   good = expect(static_cast<std::size_t>(rooms), 0, "at the end") && good;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // durable_bank.cpp: the guide's bank on a disk (docs/durability.md): it is closed and opened again,
-// shortens its log, and is copied while it works.
+// shortens its log, and is copied while clerks work.
 #include <spolia/db.hpp>
 
 #include <unistd.h>
@@ -26,7 +26,7 @@ struct bank {
   explicit bank(const std::filesystem::path& directory)
       : base(db::database::open(directory)), accounts(find_or_make(base)) {}
 
-  /// create_table is durable when it has returned.
+  /// The table is durable once create_table has returned.
   static db::table& find_or_make(db::database& base) {
     if (!base.tables().empty()) return base.find_table("accounts");
     return base.create_table({.name = "accounts",
@@ -45,7 +45,7 @@ struct bank {
     });
   }
 
-  /// Ok: it is on the disk.
+  /// Ok: the transfer is on the disk.
   db::status transfer(std::int64_t from, std::int64_t to, std::int64_t cents) {
     return base.transact([&](db::transaction& tx) -> db::status {
       auto giver = tx.edit(accounts, {from});

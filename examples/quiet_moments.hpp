@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// quiet_moments.hpp: a reclamation scheme of one's own, as short as one can be: blocks are freed at
-// moments at which no guard is alive anywhere. docs/schemes.md, "Write your own", explains it.
+// quiet_moments.hpp: how to write your own reclamation scheme, as short as one can be. It frees
+// blocks at moments at which no guard is alive anywhere. docs/schemes.md, "Write your own",
+// explains it.
 //
 // Protects:    region: all that was reachable when the guard began.
 // Cost:        two read-modify-writes of a shared word for each guard: threads do not scale.
@@ -28,11 +29,11 @@ class quiet_moments : public spolia::region_reads {
                                             .bound = "none: guards may overlap without end"};
 
   struct options {
-    std::uint32_t look_every = 64;  ///< blocks that a thread retires from one look to the next
+    std::uint32_t look_every = 64;  ///< blocks that a thread retires from one check to the next
   };
   struct local {
     spolia::limbo waiting;
-    std::uint32_t retired = 0;  // since the last look
+    std::uint32_t retired = 0;  // since the last check
     bool inside = false;
   };
 
@@ -50,14 +51,14 @@ class quiet_moments : public spolia::region_reads {
     me.retired = 0;
     collect(me, peers, sink);
   }
-  // acq_rel ↔ the look in collect(), which is before or after this in the order of changes of the
+  // acq_rel ↔ the check in collect(), which is before or after this in the order of changes of the
   // word. If it is after, it sees a guard. If it is before, this guard finds unlinked what was
-  // unlinked before the look.
+  // unlinked before the check.
   void enter(local& me) noexcept {
     me.inside = true;
     guards_.fetch_add_acq_rel(1);
   }
-  // release → the look in collect(): the guard's reads are over.
+  // release → the check in collect(): the guard's reads are over.
   void leave(local& me) noexcept {
     guards_.fetch_sub_release(1);
     me.inside = false;

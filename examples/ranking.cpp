@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A ranking that is read page by page, from the top, while the scores go on changing: all pages are
-// of one instant, and no thread waits.
+// A ranking is read page by page, from the top, while the scores keep changing. All pages are of
+// one instant, and no thread waits.
 #include <cstdio>
 #include <ranges>
 #include <thread>
@@ -42,7 +42,7 @@ int main() {
     const auto all = r.all(now);
     int count = 0;
     entry last{players * 1000000, 0};
-    for (const auto& [who, game] : all | std::views::reverse) {  // as long as one likes
+    for (const auto& [who, game] : all | std::views::reverse) {  // for as long as you like
       right = right && who < last;
       last = who;
       ++count;

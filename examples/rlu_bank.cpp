@@ -2,8 +2,8 @@
 // rlu_bank: a structure under a readers-writer lock, and the same over read-log-update. The steps
 // are those of docs/migrate/readers-writer-lock.md.
 //
-// Accounts form a list and money moves between them. An audit adds everything up: under the lock
-// it stops all transfers, and with read-log-update none.
+// Accounts form a list and money moves between them. An audit adds everything up. Under the lock it
+// stops all transfers; with read-log-update it stops none.
 #include <spolia/rlu.hpp>
 
 #include <cstdio>
@@ -79,7 +79,7 @@ namespace after {
 
 namespace rlu = spolia::rlu;
 
-// Step 1: what changes is the body; what never does is the fixed part. Pointers become rlu::ptr.
+// Step 1: what changes becomes the body, what never does the fixed part, and pointers rlu::ptr.
 struct account {
   using fixed = std::string;  // the owner
   long balance = 0;
@@ -102,8 +102,8 @@ class bank {
     }
   }
 
-  // Step 4: unique_lock becomes update. What is to change is locked, each object for itself, and
-  // if that fails we return: the function is called again.
+  // Step 4: unique_lock becomes update. Each object that is to change is locked, and if that fails
+  // we return: the function is called again.
   void open(const std::string& owner, long balance) {
     home_.update([&](auto& in) {
       auto front = in.try_lock(front_);

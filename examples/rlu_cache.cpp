@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// rlu_cache: pairs of keys that are set at once in a cache of strings, and read at one instant.
+// rlu_cache: in a cache of strings, pairs of keys are set at once, and read at one instant.
 #include "rlu_cache.hpp"
 
 #include <cstdio>
@@ -9,8 +9,8 @@
 
 namespace {
 
-/// Pairs of keys are set together; a section that reads both sees equal values, unless one had to
-/// go.
+/// Pairs of keys are set together. A section that reads both sees equal values, unless the cache
+/// has dropped one of them to make room.
 bool pairs_are_equal() {
   constexpr std::size_t buckets = 64;
   constexpr std::uint32_t most = 8;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// rlu_cache.hpp: an in-memory cache of strings, with a table of buckets and a search tree in each,
-// after the store that such caches often are: there, each look-up takes a lock of its slot. Here no
-// reader waits, several keys can be read at one instant, and several be set at once.
+// rlu_cache.hpp: an in-memory cache of strings: a table of buckets, with a search tree in each. It
+// has the shape of caches in which each look-up locks a slot. Here no reader waits, several keys
+// can be read at one instant, and several can be set at once.
 #pragma once
 
 #include <spolia/rlu.hpp>
@@ -19,7 +19,7 @@ namespace example {
 
 namespace rlu = spolia::rlu;
 
-/// Over any domain of read-log-update.
+/// The cache, over any domain of read-log-update.
 template <class Domain>
 class basic_cache {
  public:
@@ -46,7 +46,7 @@ class basic_cache {
     return home_.read([&](auto& in) { return value_of(in, key); });
   }
   using pair = std::pair<std::optional<std::string>, std::optional<std::string>>;
-  /// Both as they were at one instant.
+  /// Both values as they were at one instant.
   pair get_both(const std::string& one, const std::string& two) {
     return home_.read([&](auto& in) { return pair(value_of(in, one), value_of(in, two)); });
   }
@@ -55,7 +55,7 @@ class basic_cache {
   bool set(const std::string& key, const std::string& value) {
     return home_.update([&](writer& in) { return set(in, key, value); });
   }
-  /// No section sees one of them without the other.
+  /// Sets both; no section sees one of them without the other.
   void set_both(const std::string& one, const std::string& two, const std::string& value) {
     home_.update([&](writer& in) {
       set(in, one, value);
@@ -127,7 +127,7 @@ class basic_cache {
     return in.read(r->value).fixed();
   }
 
-  /// The link at a place, to be changed; null if it could not be locked.
+  /// The link at a position, to be changed; null if it could not be locked.
   static rlu::ptr<record>* link(writer& in, rlu::copy<bucket> b, const place& p) {
     if (!p.above) return &b->top;
     const auto above = in.try_lock(p.above);
@@ -135,7 +135,7 @@ class basic_cache {
     return p.left ? &above->left : &above->right;
   }
 
-  // Whatever cannot be locked dooms the section: we return, and it is called again.
+  // An object that cannot be locked dooms the section: we return, and it is called again.
   bool set(writer& in, const std::string& key, const std::string& value) {
     const place p = locate(in, key);
     if (p.at) {
@@ -152,7 +152,7 @@ class basic_cache {
     return true;
   }
 
-  /// What hangs on the right of the record that goes is hung below the last one on its left.
+  /// The right subtree of the record that goes is moved below the last record of its left one.
   static void take_out(writer& in, rlu::copy<bucket> b, const place& p) {
     rlu::ptr<record>* const from = link(in, b, p);
     const auto goes = in.try_lock(p.at.self());

@@ -32,7 +32,7 @@ void plain_pointers() {
   check(a.use_count() == 2 && w.lock() == a->shared_from_this(), "counts are exact");
 }
 
-// A pointer of an interface that is not ours stays what it is, and ours holds it.
+// An interface that is not ours keeps its std::shared_ptr, and a pointer of ours holds that.
 void a_strangers_pointer() {
   auto theirs = std::make_shared<std::string>("theirs");
   const std::weak_ptr<std::string> seen = theirs;
@@ -43,8 +43,8 @@ void a_strangers_pointer() {
   check(seen.expired(), "and lets go of it at once");
 }
 
-// Step 2. A pointer that threads change and read at once, before with std::atomic<std::shared_ptr>
-// or std::atomic_load and std::atomic_store.
+// Step 2. A pointer that threads change and read at once. Before, it was a
+// std::atomic<std::shared_ptr>, or was read by std::atomic_load and set by std::atomic_store.
 struct settings {
   int level = 0;
   std::map<std::string, std::string> words;
@@ -60,7 +60,7 @@ void raise_level() {
   }
 }
 
-// Step 3. Where it is read often: a private pointer counts nothing.
+// Step 3. Where it is read often, use a private pointer: it changes no count.
 int level_now() {
   const spolia::private_ptr seen(current);
   return seen->level;
@@ -91,7 +91,7 @@ int first_key(const spolia::atomic_shared_ptr<shelf>& where) {
   return in->key;
 }
 
-// Step 5. What an atomic location gave up ends later. Where that matters, say so.
+// Step 5. What an atomic location gave up ends later. Where that matters, call drain().
 void ends_when_told() {
   static int open_files = 0;
   struct file {
@@ -104,7 +104,7 @@ void ends_when_told() {
   check(open_files == 0, "drain ends what no thread looks at");
 }
 
-// Step 6. Locks that destructors want, too.
+// Step 6. A lock that destructors take, too.
 std::mutex registry;
 struct registered {
   ~registered() { const std::lock_guard lock(registry); }
@@ -145,14 +145,15 @@ int main() {
 
   spolia::atomic_shared_ptr<registered> where;
   for (int i = 0; i < 10000; ++i) change_under_a_lock(where);
-  check(spolia::counted::statistics().waiting() < 5000, "they end behind the lock");
+  check(spolia::counted::statistics().waiting() < 5000, "they end once the lock is free");
 
-  // Step 7. Nothing is drained by itself at the end of the program.
+  // Step 7. At the end of the program nothing is drained unless you ask for it.
   check(spolia::counted::drain(), "no thread looks at anything");
   const spolia::counted::collector_counts c = spolia::counted::statistics();
-  check(c.waiting() == 0, "all has ended that was given up");
-  std::printf(
-      "%llu units given up, %llu waiting, %llu epochs\n", static_cast<unsigned long long>(c.logged),
-      static_cast<unsigned long long>(c.waiting()), static_cast<unsigned long long>(c.epochs));
+  check(c.waiting() == 0, "everything that was given up has ended");
+  std::printf("%llu references given up, %llu waiting, %llu epochs\n",
+              static_cast<unsigned long long>(c.logged),
+              static_cast<unsigned long long>(c.waiting()),
+              static_cast<unsigned long long>(c.epochs));
   return 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A report over two live maps, as they were at one instant, while another thread goes on changing
-// them: what the snapshot sees stays, and nothing else does. And an audit of two maps that were
-// never meant to be seen together: each has a timeline of its own.
+// A report reads two maps as they were at one instant, while another thread keeps changing them.
+// What the snapshot sees is kept, and no other old version is. And an audit reads two maps that
+// were never meant to be seen together: each has its own timeline.
 #include <cstddef>
 #include <cstdio>
 #include <string>
@@ -15,8 +15,8 @@ namespace {
 using stock = spolia::snapshot_hash<std::string, long>;
 using orders = spolia::snapshot_hash<long, std::string>;
 
-/// Each order takes a nail from the stock, in this order: so at any instant the orders are at most
-/// as many as the nails that are gone.
+/// Takes a nail from the stock, then writes an order. So at any instant there are at most as many
+/// orders as nails that are gone.
 void sell(stock& nails, orders& sold, long from, long to) {
   for (long n = from; n < to; ++n) {
     nails.insert_or_assign("nails", 100000 - n - 1);
@@ -29,8 +29,8 @@ using harbour = spolia::snapshot_hash<long, std::string>;
 using depot =
     spolia::snapshot_tree<long, std::string, spolia::sl_rt<spolia::region_domain, arrivals>>;
 
-/// Crates go from the harbour to the depot, one at a time: at any instant one is on its way at
-/// most, and none is in both places.
+/// Crates go from the harbour to the depot, one at a time. At any instant at most one is on its
+/// way, and none is in both places.
 bool audit_two_timelines() {
   constexpr long crates = 1000;
   spolia::timeline at_sea;

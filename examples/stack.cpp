@@ -2,8 +2,8 @@
 // A lock-free stack whose nodes are freed.
 //
 // Without reclamation pop() has no right to look at first->next: another thread may have popped the
-// node and freed it meanwhile. The guard keeps it until we are done; retire() frees it after the
-// last thread is.
+// node and freed it meanwhile. The guard keeps it until we are done; retire() frees it when
+// no thread can still read it.
 #include <cstdint>
 #include <cstdio>
 #include <optional>

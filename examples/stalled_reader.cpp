@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a reader that stops in the middle costs, under a scheme without a bound and two with; and
-// which thread it is. The structure is the same code; only the domain's type differs.
+// What a reader costs that stops in the middle, under a scheme without a bound and under two with
+// one; and which thread it is. The structure is the same code; only the domain's type differs.
 #include <cstdint>
 #include <cstdio>
 #include <semaphore>
@@ -11,7 +11,7 @@
 
 namespace {
 
-/// How much waits after a million replacements beside a reader that sleeps inside a guard.
+/// Prints how much waits after a million replacements beside a reader that sleeps inside a guard.
 template <class Scheme>
 std::uint64_t garbage_beside_a_sleeper() {
   spolia::domain<Scheme> nodes;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hazard pointers and RCU with the names of C++26: a stack, and settings that are read all the
-// time.
+// Hazard pointers and RCU with the names of C++26: a stack, and settings that are read often.
 //
 // Where the standard library has them, namespace spolia::standard is the standard library's.
 #include <cstdio>

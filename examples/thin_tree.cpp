@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tree of thin pointers that readers walk while a writer changes it, and the same in one line
-// with a container that is written over such pointers.
+// Readers walk a tree of thin pointers while a writer changes it. Then one line does the same with
+// a container that is written over such pointers.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -28,14 +28,14 @@ struct node {
 };
 static_assert(sizeof(node) == 3 * sizeof(long));
 
-// Readers hold what they look at by a private pointer, and count nothing.
+// Readers hold what they read by a private pointer, and change no count.
 bool contains(const spolia::atomic_thin_ptr<node>& root, long key) {
   spolia::private_thin_ptr at(root);
   while (at && at->key != key) at = key < at->key ? at->left : at->right;
   return at != nullptr;
 }
 
-// One thread at a time. The link stays where it is while this thread is the only one that changes.
+// To be called by one thread at a time: the link that it walks to must not go away meanwhile.
 void insert(spolia::atomic_thin_ptr<node>& root, long key) {
   spolia::atomic_thin_ptr<node>* link = &root;
   for (spolia::private_thin_ptr at(root); at; at = *link) {

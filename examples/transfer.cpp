@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Money goes between two maps, by threads that read balances before they change them: nothing is
+// Threads move money between two maps, and read the balances before they change them. Nothing is
 // lost, nothing is spent twice, and a report sees each transfer whole or not at all. And a rule
-// over a range: an order gets a number only if none of that day has it.
+// over a range: an order gets a number only if no other order of that day has it.
 #include <array>
 #include <cstdio>
 #include <string>
