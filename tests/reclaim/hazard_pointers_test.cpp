@@ -230,6 +230,41 @@ TEST(hazard_pointers, objects_without_a_header_are_known_by_their_own_address) {
   EXPECT_EQ(seen->read(), 3U);
 }
 
+struct other_base {
+  long other = 7;
+};
+struct of_two_bases : tracked, other_base {
+  using tracked::tracked;
+};
+struct block_of_two_bases : domain_type::header, of_two_bases {
+  using of_two_bases::of_two_bases;
+};
+
+/// Readers that know the object by another of its addresses.
+TEST(hazard_pointers, a_pointer_to_a_part_protects_the_whole) {
+  ledger book;
+  ledger others;
+  domain_type d(scan_at(1));
+  auto* const object = new of_two_bases(book, 3U);
+  auto* const block = d.make<block_of_two_bases>(book, 4U);
+  atomic<other_base*> source(object);
+  atomic<long*> member(&block->other);
+  auto guard = d.enter();
+  const auto seen = guard.protect(source);
+  const auto seen_member = guard.protect(member);
+  ASSERT_NE(static_cast<void*>(seen.get()), static_cast<void*>(object));
+  source.store_release(nullptr);
+  member.store_release(nullptr);
+  object->note_retired();
+  guard.retire(object);
+  block->note_retired();
+  guard.retire(block);
+  retire_many(d, others, 100);
+  EXPECT_EQ(book.destroyed(), 0);
+  EXPECT_EQ(seen->other + *seen_member, 14);
+  EXPECT_GT(others.destroyed(), 0);
+}
+
 TEST(hazard_pointers, blocks_of_an_ended_thread_are_taken_over) {
   ledger book;
   domain_type d(scan_at(1000));

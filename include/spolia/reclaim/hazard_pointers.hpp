@@ -11,11 +11,11 @@
 // Protects:    pointer. The structure must make sure that "the pointer still stands there" means
 //              "the block is not unlinked yet": a list marks the links of removed nodes, and never
 //              follows a marked one. Pointers are compared without their marks (base/source.hpp),
-//              with the address under which the block was retired: read pointers of the type that
-//              is retired. announce() names p without a look; the caller makes the look
-//              afterwards. A block already protected may be handed to a lower slot of its guard
-//              without one (slots.hpp). A slot whose protection has ended names its block on, until
-//              it is used again or the guard ends.
+//              with the object that is retired: one to a base or a member protects the whole, as
+//              far as the type reaches by which it is retired. announce() names p without a look;
+//              the caller makes the look afterwards. A block already protected may be handed to a
+//              lower slot of its guard without one (slots.hpp). A slot whose protection has ended
+//              names its block on, until it is used again or the guard ends.
 // Cost:        protect: a store, a second load, a compiler barrier. A guard: clears the slots used.
 //              retire: a link; and every `scan_at` blocks or more a membarrier, a read of all
 //              slots, and O(log names) a block. Each scan frees at least half of what it looks at.

@@ -24,7 +24,7 @@ struct alignas(detail::weighing::codes) disposer {
   /// Destroys the object and gives its memory back, wherever it came from. Must not throw. Called
   /// only if there is no `destroy`.
   void (*dispose)(retired*) noexcept;
-  /// The address by which readers know the object (hazard pointers compare it).
+  /// The address by which readers know the object. (Hazard pointers look for names from there on.)
   const void* (*address)(const retired*) noexcept;
   /// Destroys the object and returns its memory (`bytes`, `align`), which goes back to where the
   /// domain has its blocks from.
@@ -47,6 +47,10 @@ class retired {
     return *reinterpret_cast<const disposer*>(how_.read() & ~code_mask);
   }
   const void* address() const noexcept { return how().address(this); }
+  /// Of the object that readers know, as its type is known here; 0: it is not.
+  std::size_t object_bytes() const noexcept {
+    return how().elsewhere != 0 ? how().elsewhere : how().bytes;
+  }
   /// With what it owns beyond its own size, as was said when it was retired.
   SPOLIA_ALWAYS_INLINE std::size_t holds_bytes() const noexcept {
     return code() == 0 ? plain_bytes() : plain_bytes() + bytes_said();

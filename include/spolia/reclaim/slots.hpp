@@ -295,6 +295,15 @@ void separate(limbo& bag, limbo& held, std::span<Name> room, Some some, Holds ho
   }
 }
 
+/// Does one of the names, which are sorted, lead into the object? That of a base or a member may be
+/// another address than the object's.
+inline bool is_named(std::span<const void* const> names, const retired& block) noexcept {
+  const char* const begin = static_cast<const char*>(block.address());
+  const auto at = std::lower_bound(names.begin(), names.end(), block.address(), std::less<>{});
+  return at != names.end() &&
+         std::less<>{}(*at, begin + (std::max)(block.object_bytes(), std::size_t{1}));
+}
+
 /// Moves each block of `bag` that some slot names to `named`. The caller has ordered the reading of
 /// the slots after the unlinking of the blocks. Takes O(slots + blocks · log names).
 template <class Peers>
@@ -306,7 +315,7 @@ void separate(limbo& bag, limbo& named, Peers peers, std::span<const void*> room
     return found;
   };
   separate(bag, named, room, some, [](std::span<const void*> names, const retired* block) {
-    return std::binary_search(names.begin(), names.end(), block->address(), std::less<>{});
+    return is_named(names, *block);
   });
 }
 
