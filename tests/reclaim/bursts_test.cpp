@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a burst of threads leaves, once they have ended: under each scheme, and with counted
+// pointers. Two processes do the same, in turns. In one of them there was a burst.
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <ctime>
+#include <latch>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include <spolia/memory.hpp>
+#include <spolia/reclaim.hpp>
+
+#include "support/all_domains.hpp"
+#include "support/resident.hpp"
+
+namespace {
+
+using namespace spolia;
+using namespace spolia::test;
+
+// Each of these has an operation that now and then looks at all threads, and a way to end what
+// waits.
+
+template <class Domain>
+class retires {
+ public:
+  void operate() {
+    auto guard = d_.enter();
+    guard.retire(d_.template make<block>());
+  }
+  void end_all() { drain_all(d_); }
+
+ private:
+  struct block : Domain::header {
+    std::array<char, 48> weight{};
+  };
+  Domain d_;
+};
+
+class drops_counted {
+ public:
+  void operate() {
+    // The location in it ends with it: for each of these all private pointers are looked at.
+    auto made = make_shared<link>();
+    made->next.store(make_shared<link>());
+    head_.store(std::move(made));
+  }
+  static void end_all() { EXPECT_TRUE(counted::drain()); }
+
+ private:
+  struct link {
+    atomic_shared_ptr<link> next;
+  };
+  atomic_shared_ptr<link> head_;
+};
+
+/// All are there at one time, and have operated.
+template <class Kind>
+void come_and_go(Kind& kind, int threads) {
+  struct meeting {
+    Kind& kind;
+    std::latch there;
+  } met{kind, std::latch(threads)};
+  pthread_attr_t small;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, std::size_t{1} << 20U);
+  std::vector<pthread_t> ids(static_cast<std::size_t>(threads));
+  for (pthread_t& id : ids) {
+    const auto body = [](void* m) -> void* {
+      auto& here = *static_cast<meeting*>(m);
+      for (int i = 0; i < 3; ++i) here.kind.operate();
+      here.there.arrive_and_wait();
+      return nullptr;
+    };
+    ASSERT_EQ(pthread_create(&id, &small, body, &met), 0);
+  }
+  for (const pthread_t id : ids) pthread_join(id, nullptr);
+  pthread_attr_destroy(&small);
+}
+
+/// A process with one `Kind`, which answers what it is asked.
+template <class Kind>
+class process {
+ public:
+  explicit process(int burst) {
+    std::array<int, 2> down{};
+    std::array<int, 2> up{};
+    EXPECT_EQ(pipe(down.data()) | pipe(up.data()), 0);
+    id_ = fork();
+    if (id_ == 0) {
+      from_ = down[0];
+      to_ = up[1];
+      close(down[1]);
+      answer(burst);
+    }
+    from_ = up[0];
+    to_ = down[1];
+    close(down[0]);
+    close(up[1]);
+  }
+  process(const process&) = delete;
+  process& operator=(const process&) = delete;
+  ~process() {
+    close(to_);
+    int status = -1;
+    EXPECT_EQ(waitpid(id_, &status, 0), id_);
+    EXPECT_EQ(status, 0);
+    close(from_);
+  }
+
+  /// The processor time of some thousand operations, in nanoseconds.
+  std::uint64_t time() { return ask('t'); }
+  /// What is resident when nothing waits.
+  std::uint64_t resident() { return ask('r'); }
+
+ private:
+  static constexpr int operations = 4096;
+
+  std::uint64_t ask(char what) {
+    std::uint64_t said = 0;
+    EXPECT_EQ(write(to_, &what, 1), 1);
+    EXPECT_EQ(read(from_, &said, sizeof said), static_cast<ssize_t>(sizeof said));
+    return said;
+  }
+  [[noreturn]] void answer(int burst) {
+    alarm(600);
+#if defined(__GLIBC__)
+    mallopt(M_ARENA_MAX, 1);  // what free memory the allocator keeps is not what this asks for
+#endif
+    {
+      Kind kind;
+      come_and_go(kind, burst);  // one at least: from then on malloc takes locks
+      kind.end_all();
+      for (char what = 0; read(from_, &what, 1) == 1;) {
+        const std::uint64_t says = what == 't' ? time_of(kind) : resident_of(kind);
+        if (write(to_, &says, sizeof says) != static_cast<ssize_t>(sizeof says)) break;
+      }
+    }
+    _exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  static std::uint64_t time_of(Kind& kind) {
+    const std::uint64_t begin = processor_time();
+    for (int i = 0; i < operations; ++i) kind.operate();
+    return processor_time() - begin;
+  }
+  static std::uint64_t resident_of(Kind& kind) {
+    kind.end_all();
+    return resident_when_trimmed();
+  }
+  static std::uint64_t processor_time() {
+    timespec t{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000U +
+           static_cast<std::uint64_t>(t.tv_nsec);
+  }
+
+  pid_t id_ = -1;
+  int from_ = -1;
+  int to_ = -1;
+};
+
+/// Of both the quietest of some rounds counts: of as many as it takes, and not of more than that.
+template <class Kind>
+void expect_no_trace() {
+  constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
+  constexpr int least_rounds = 24;
+  constexpr int most_rounds = 400;
+  std::signal(SIGPIPE, SIG_IGN);
+  process<Kind> quiet(1);
+  process<Kind> burst(1500);
+  std::uint64_t before = never;
+  std::uint64_t after = never;
+  const auto is_as_fast = [&] { return 10 * after <= 13 * before; };
+  for (int i = 0; i < most_rounds && (i < least_rounds || !is_as_fast()); ++i) {
+    before = std::min(before, quiet.time());
+    after = std::min(after, burst.time());
+    if (testing::Test::HasFailure()) return;
+  }
+  EXPECT_TRUE(is_as_fast()) << after << " ns instead of " << before;
+  EXPECT_LE(burst.resident(), quiet.resident() + (std::uint64_t{16} << 20U));
+}
+
+template <class Domain>
+class bursts : public testing::Test {};
+TYPED_TEST_SUITE(bursts, some_domains, domain_names);
+
+TYPED_TEST(bursts, leave_a_domain_as_it_was) {
+  // Where the token goes from one thread to the next, it goes to all that there have been.
+  if (!TypeParam::info().reclaims || needs_every_thread<TypeParam>) return;
+  expect_no_trace<retires<TypeParam>>();
+}
+
+TEST(bursts_of_others, leave_counted_pointers_as_they_were) { expect_no_trace<drops_counted>(); }
+
+}  // namespace
