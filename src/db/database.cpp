@@ -304,12 +304,12 @@ std::vector<table*> database::tables() const {
   return all;
 }
 
-transaction database::begin(std::string_view label) { return {used(), {}, label, 0, false}; }
-transaction database::begin(const transaction_options& o) {
-  return {used(), o, o.label, o.age, false};
-}
+transaction database::begin(std::string_view label) { return {used(), {}, label, 0}; }
+transaction database::begin(const transaction_options& o) { return {used(), o, o.label, o.age}; }
 transaction database::begin(const transaction_options& o, std::uint64_t age) {
-  return {used(), o, o.label, age, true};
+  transaction made(used(), o, o.label, age);
+  made.session_->by_transact.store_relaxed(true);
+  return made;
 }
 reader database::snapshot(std::string_view label) const { return {used(), {}, label}; }
 reader database::snapshot(const reader_options& o) const { return {used(), o, o.label}; }

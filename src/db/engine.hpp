@@ -122,8 +122,7 @@ struct alignas(cache_line) session {
   // In the checked build variant: the write whose row editor::visit() shows, the innermost.
   std::uint32_t visited = ~std::uint32_t{0};
   atomic<std::uint64_t> age{never_waits};  // of the transaction that has the record
-  // The number of the thread that has begun it, twice; and one more, if transact() runs it there.
-  atomic<std::uint32_t> begun_by{0};
+  atomic<bool> by_transact{false};         // which runs it in the thread that has begun it
   gate way;
   value_list made;      // out-of-line values of the transaction
   value_list replaced;  // those which its commit takes out of their rows
@@ -207,6 +206,12 @@ struct alignas(cache_line) session {
     if (counted_note_bytes != 0) work.give(std::exchange(counted_note_bytes, 0));
     if (!known.empty()) known.clear();
   }
+  /// Whether this thread has begun the reader or transaction that has it.
+  [[nodiscard]] bool is_begun_here() const noexcept {
+    // acquire ← the releases in the reader's constructor and in begins_late(): the announcement.
+    const std::uintptr_t its = snapshot.load_acquire();
+    return its != 0 && threads::is_this(census::ticket::thread_of(its));
+  }
   /// The transaction is over: committed and restamped, or rolled back.
   void end_claims() noexcept {
     // release → the acquire in engine::is_open(): its rows.
@@ -233,6 +238,7 @@ struct alignas(cache_line) session {
     level = levels = scan = 0;
     asked = false;
     looked = false;
+    by_transact.store_relaxed(false);
     work.commits(false);
   }
   SPOLIA_NOINLINE void keep_nothing() noexcept {

@@ -125,6 +125,11 @@ class census {
     [[nodiscard]] std::uintptr_t id() const noexcept {
       return reinterpret_cast<std::uintptr_t>(slot_);
     }
+    /// The number of the thread that announced a ticket with this id. That may have been withdrawn
+    /// since, but the census must be there, and the announcement must happen before.
+    [[nodiscard]] static std::uint32_t thread_of(std::uintptr_t id) noexcept {
+      return reinterpret_cast<const slot*>(id)->home->thread;
+    }
 
    private:
     friend class census;
@@ -333,11 +338,8 @@ inline void census::release(slot& s) noexcept {
   const chunk& home = *s.home;
   // Release → the acquire in visit(): what the holder read, it read before the scan went on.
   s.stamp().store_release(vacant);
-  try {
-    if (threads::number() == home.thread) return home.home.put(s);
-  } catch (const std::bad_alloc&) {
-    // a thread that cannot even join owns no slots
-  }
+  // A thread that has no number owns no slots, and is given none for this.
+  if (threads::is_this(home.thread)) return home.home.put(s);
   home.home.put_from_elsewhere(s);
 }
 

@@ -139,11 +139,8 @@ class commit_board {
     return take_another(mine, me);  // it has a reader or transaction already
   }
   void give_back(record& r) noexcept {
-    const std::uint32_t me = threads::number();
-    if (record* const mine = r.number() == me ? nullptr : records_.find(me)) {
-      mine->given_back_.store_relaxed(r.number());
-      if (r.number() < mine->next_.load_relaxed()) mine->next_.store_relaxed(r.number());
-    }
+    if (!threads::is_this(r.number())) [[unlikely]]
+      note_given_back(r.number());
     r.taken_.store_release(false);  // → the acquire in try_to_take()
   }
 
@@ -273,6 +270,14 @@ class commit_board {
     constexpr std::uint32_t most = std::uint32_t{1} << (63U - serial_bits);  // a million are open
     if (record* const r = take_between(mine, end, most)) return *r;
     throw std::bad_alloc();
+  }
+  /// A record of another number than that of the calling thread, which takes it first when it wants
+  /// more than one.
+  SPOLIA_NOINLINE void note_given_back(std::uint32_t number) noexcept {
+    record* const mine = records_.find(threads::number());
+    if (mine == nullptr) return;
+    mine->given_back_.store_relaxed(number);
+    if (number < mine->next_.load_relaxed()) mine->next_.store_relaxed(number);
   }
   record* take_between(record& mine, std::uint32_t from, std::uint32_t to) {
     for (std::uint32_t n = from; n < to; ++n) {

@@ -525,8 +525,7 @@ class SPOLIA_EXPORT transaction : public reader {
   friend class reader;
   friend class database;
   friend class editor;
-  transaction(engine& of, const transaction_options& o, std::string_view label, std::uint64_t age,
-              bool by_transact);
+  transaction(engine& of, const transaction_options& o, std::string_view label, std::uint64_t age);
 
   /// Of one of the transaction's writes; or why there is none.
   class write_number {

@@ -21,7 +21,7 @@ constexpr const char* is_locked_here =
 
 /// Whether a caller of this has the lock, which keeps it until this has returned.
 bool transaction::is_locked_by_caller(const row_head& row) const noexcept {
-  // acquire ← the release in take_lock(): begun_by of the holder, as below.
+  // acquire ← the release in take_lock(): by_transact of the holder, as below.
   const std::uint64_t lock = row.lock.load_acquire();
   return is_held(lock) && is_caller(*engine_.sessions.find(holder_of(lock)));
 }
@@ -30,8 +30,7 @@ bool transaction::is_locked_by_caller(const row_head& row) const noexcept {
 /// or transact() runs it, and the function of either goes on when this one has returned. One that
 /// was begun by begin() may be another thread's by now.
 bool transaction::is_caller(const session& of) noexcept {
-  const std::uint32_t begun = of.begun_by.load_relaxed();
-  return at_work::asked_by(of.way) || ((begun & 1U) != 0 && threads::is_this(begun >> 1U));
+  return at_work::asked_by(of.way) || (of.by_transact.load_relaxed() && of.is_begun_here());
 }
 
 /// Gives up for a row that another transaction has locked.
@@ -40,8 +39,7 @@ outcome transaction::lose_lock(const table& t, const row_head& row) {
   if (!is_held(lock)) return lose_row(t, is_locked);
   const session& holder = *engine_.sessions.find(holder_of(lock));
   if (is_caller(holder)) return lose_to_caller(holder, t, nullptr);
-  const bool here = threads::is_this(holder.begun_by.load_relaxed() >> 1U);
-  return lose_row(t, here ? is_locked_here : is_locked);
+  return lose_row(t, holder.is_begun_here() ? is_locked_here : is_locked);
 }
 
 /// As for a conflict, but to try again would be in vain. It is about a value of that unique index;

@@ -117,7 +117,7 @@ reader::reader(engine& of, std::string_view label) : engine_(of), session_(nullp
     session_->work.belongs_to(engine_);
     session_->label.set(label);
     ticket_ = engine_.board.living.announce(engine_.board.clock, session_->label.mark());
-    session_->snapshot.store_relaxed(ticket_.id());
+    session_->snapshot.store_release(ticket_.id());  // → the acquire in is_begun_here()
   } catch (...) {
     engine_.board.give_back(r);
     throw;

@@ -42,7 +42,7 @@ void unlock(row_head& r, std::uint64_t birth) noexcept { r.lock.store_release(bi
 }  // namespace
 
 transaction::transaction(engine& of, const transaction_options& o, std::string_view label,
-                         std::uint64_t age, bool by_transact)
+                         std::uint64_t age)
     : reader(of, label), age_(age), longest_wait_(o.longest_wait) {
   is_transaction_ = true;
   notes_reads_ = o.isolation == isolation::serializable;
@@ -51,7 +51,6 @@ transaction::transaction(engine& of, const transaction_options& o, std::string_v
   } else if (age_ == never_waits) {
     age_ = engine_.next_claim();
   }
-  session_->begun_by.store_relaxed(threads::number() << 1U | (by_transact ? 1U : 0U));
   // release → the acquire in take_lock(), through the lock that is taken later. It is our own.
   session_->age.store_release(age_);
   be_limited(o.deadline);
@@ -670,13 +669,15 @@ bool transaction::wait_for_lock(row_head& row, std::uint32_t number, HasSlot&& h
 /// yet, we may as well begin now. Throws std::bad_alloc; the row is unlocked then.
 bool transaction::begins_late(const table& t, row_head& row) {
   if (age_ == never_waits || session_->looked || session_->writes.size() > 1) return false;
+  // The thread whose transact() runs this is the one that has announced it.
+  if (session_->by_transact.load_relaxed() && !session_->is_begun_here()) return false;
   try {
     census::ticket late =
         engine_.board.living.announce(engine_.board.clock, session_->label.mark());
     // The old one keeps the row until it is unlocked.
     if (t.when_.ended(late.timestamp())) return false;
     ticket_ = std::move(late);
-    session_->snapshot.store_relaxed(ticket_.id());
+    session_->snapshot.store_release(ticket_.id());  // → the acquire in is_begun_here()
     session_->label.announced(timestamp());
     if (gated_) engine_.gates.renew(session_->way);
     note_seen();

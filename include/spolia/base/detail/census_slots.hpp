@@ -32,13 +32,14 @@ inline constexpr std::uint32_t slots_per_chunk = 13;  // with the chunk's head, 
 /// All about a ticket but its timestamp, which stands in the chunk's dense array.
 struct census_slot {
   census_chunk* home = nullptr;
+  atomic<std::uint64_t>* stamp_at = nullptr;  // there: to find it takes a division
   plain<census_slot*> next_free{nullptr};
   atomic<std::uint64_t> turn{0};        // counts the tickets that this slot has served
   atomic<std::uint64_t> not_before{0};  // of an announcement that is open
   atomic<const char*> label{nullptr};
   atomic<std::uint64_t> start{0};
 
-  [[nodiscard]] inline atomic<std::uint64_t>& stamp() const noexcept;
+  [[nodiscard]] atomic<std::uint64_t>& stamp() const noexcept { return *stamp_at; }
 
   /// Owner, while the slot is vacant. True if there is a text.
   bool describe(const char* text) noexcept {
@@ -76,7 +77,15 @@ class alignas(cache_line) census_shelf {
     s.next_free.write(free_.read());
     free_.write(&s);
   }
-  void put_from_elsewhere(census_slot& s) noexcept;
+  /// Out of line: nearly all tickets go where they were announced.
+  SPOLIA_NOINLINE void put_from_elsewhere(census_slot& s) noexcept {
+    census_slot* first = returned_.load_relaxed();
+    do {
+      s.next_free.write(first);
+      // release → the acquire in take(): the owner sees the link, and the stamp vacated. (The owner
+      // takes the whole list, so no slot can come back in between and fool the comparison.)
+    } while (!returned_.cas_weak_release(first, &s));
+  }
 
   // acquire ← the release in grow(): we see the chunk constructed.
   const census_chunk* chunks() const noexcept { return chunks_.load_acquire(); }
@@ -101,13 +110,10 @@ struct alignas(cache_line) census_chunk {
     for (std::uint32_t i = 0; i < slots_per_chunk; ++i) {
       stamps[i].store_relaxed(vacant_stamp);
       each[i].home = this;
+      each[i].stamp_at = &stamps[i];
     }
   }
 };
-
-inline atomic<std::uint64_t>& census_slot::stamp() const noexcept {
-  return home->stamps[this - home->each];
-}
 
 inline census_slot& census_shelf::take(std::uint32_t thread) {
   if (free_.read() == nullptr && returned_.load_relaxed() != nullptr) {
@@ -118,15 +124,6 @@ inline census_slot& census_shelf::take(std::uint32_t thread) {
   census_slot& s = *free_.read();
   free_.write(s.next_free.read());
   return s;
-}
-
-inline void census_shelf::put_from_elsewhere(census_slot& s) noexcept {
-  census_slot* first = returned_.load_relaxed();
-  do {
-    s.next_free.write(first);
-    // release → the acquire in take(): the owner sees the link, and the stamp vacated. (The owner
-    // takes the whole list, so no slot can come back in between and fool the comparison.)
-  } while (!returned_.cas_weak_release(first, &s));
 }
 
 inline void census_shelf::grow(std::uint32_t thread) {
