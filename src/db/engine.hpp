@@ -28,6 +28,7 @@
 #include "db/commit/gate.hpp"
 #include "db/index/index.hpp"
 #include "db/transaction/label.hpp"
+#include "db/transaction/passed_over.hpp"
 #include "db/transaction/read_set.hpp"
 #include "db/transaction/row_images.hpp"
 #include "db/transaction/workspace.hpp"
@@ -111,6 +112,7 @@ struct alignas(cache_line) session {
   counted_vector<pending_write> writes{counted<pending_write>(work)};
   counted_vector<ask> asks{counted<ask>(work)};
   read_set reads{work};  // of serializable transactions
+  passed_over passed{work};
   // See savepoints.cpp, for these five. No budget refuses a savepoint.
   counted_vector<kept_write> kept{counted<kept_write>(work)};
   counted_vector<level_mark> savepoints{counted<level_mark>(work, false)};
@@ -231,6 +233,7 @@ struct alignas(cache_line) session {
       clear_and_shrink(kept);
     }
     if (noted) reads.clear(keeps);
+    if (!passed.empty()) passed.forget();
     kept.clear();
     if (levels != 0) clear_and_shrink(savepoints);
     if (!first) [[unlikely]]
@@ -244,6 +247,7 @@ struct alignas(cache_line) session {
   SPOLIA_NOINLINE void keep_nothing() noexcept {
     images.keep_nothing();
     changes.keep_nothing();
+    passed.keep_nothing();
     clear_and_shrink(writes, kept_memory::none);
     clear_and_shrink(asks, kept_memory::none);
     clear_and_shrink(kept, kept_memory::none);

@@ -231,6 +231,8 @@ class SPOLIA_EXPORT reader {
   void scan_secondary(const secondary& i, const key_bound& from, const key_bound& to,
                       const scan_how& how, const row_visitor& f) const;
   struct index_range;
+  /// Where a scan of an ordered index begins, and what it passes over before its first row.
+  class passing;
   template <class Entries, class IsOf>
   void show_entries(const Entries& entries, const index_range& of, const row_visitor& f,
                     IsOf&& is_of) const;

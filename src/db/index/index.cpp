@@ -294,6 +294,15 @@ class ordered_secondary final : public secondary_index {
                  slot_visitor f) const override {
     walk(with(lo, 0), with(hi, no_slot), time, walk_way::down, f);
   }
+  void scan_from(const key_words& first, std::uint64_t slot, const key_words& hi,
+                 std::uint64_t time, slot_visitor f) const override {
+    walk(with(first, slot), with(hi, no_slot), time, walk_way::up, f);
+  }
+  void scan_down_from(const key_words& first, std::uint64_t slot, const key_words& lo,
+                      std::uint64_t time, slot_visitor f) const override {
+    // The end of a walk that is first is not in it.
+    walk(with(lo, 0), with(first, slot == no_slot ? slot : slot + 1), time, walk_way::down, f);
+  }
 
  private:
   static constexpr std::size_t locks = 16;

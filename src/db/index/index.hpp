@@ -229,6 +229,15 @@ class secondary_index {
                     slot_visitor f) const = 0;
   virtual void scan_down(const key_words& lo, const key_words& hi, std::uint64_t time,
                          slot_visitor f) const = 0;
+  /// The same from this slot of the first key on. Only if ordered.
+  virtual void scan_from(const key_words& first, std::uint64_t /*slot*/, const key_words& hi,
+                         std::uint64_t time, slot_visitor f) const {
+    scan(first, hi, time, f);
+  }
+  virtual void scan_down_from(const key_words& first, std::uint64_t /*slot*/, const key_words& lo,
+                              std::uint64_t time, slot_visitor f) const {
+    scan_down(lo, first, time, f);
+  }
 
   /// As those of primary indexes, of the pair if its claim is still this one.
   virtual burial bury(const key_words& /*key*/, std::uint64_t /*slot*/, std::uint64_t /*claim*/,

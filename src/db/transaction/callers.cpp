@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // callers.cpp: a transaction that wants what another one has, which cannot end before this one has:
-// a caller's, of this very thread.
+// a caller's, of this very thread. And one that is changed by what it has called.
 #include <stdexcept>
 #include <string>
 
@@ -61,6 +61,13 @@ outcome transaction::lose_to_caller(const session& caller, const table& t, const
            "returned. Use that transaction, or do this after it";
   };
   return fail(said(outcome::refused, in_words)).code();
+}
+
+void transaction::refuse_in_query() {
+  throw std::invalid_argument(
+      "spolia::db: a transaction is changed or ended by what it has called: a condition of its "
+      "query, or on_slow_reader. Do it when that has returned, or in the function of a scan, or "
+      "use a transaction of its own");
 }
 
 }  // namespace db

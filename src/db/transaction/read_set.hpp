@@ -30,7 +30,9 @@
 //   are shown in no order are recorded by their slots, up to that of the last one that was shown.
 //   A slot can go to another row, but not without a change of the row that the snapshot sees in it.
 // What is read again: is recorded again, and goes when there is no room: sorted, copies are next to
-//   each other. So a transaction that reads the same rows for an hour keeps as much as they are.
+//   each other. So a transaction that reads the same rows for an hour keeps as much as they are. So
+//   does a range that is within another one: a transaction that takes the first row of a range
+//   again and again has read one range, which is looked through once.
 //   The record of a scan that runs changes until it ends, so it stays where it is, and so do those
 //   before it; those after it are of scans within that one.
 // Why an insertion records nothing: it holds the key's slot, locked, until the transaction ends;
@@ -67,6 +69,15 @@ struct range_read {
   key_words hi{};
 
   friend auto operator<=>(const range_read&, const range_read&) = default;
+  /// Of this and the next one, in that order, makes one that is as much, if one of them has all of
+  /// the other.
+  bool takes_in(const range_read& next) noexcept {
+    if (of != next.of || index != next.index) return false;
+    if (next.hi <= hi) return true;
+    if (next.lo != lo) return false;
+    hi = next.hi;
+    return true;
+  }
   static range_read whole(const table& t) noexcept {
     range_read r{&t};
     r.hi.fill(~std::uint64_t{0});
@@ -89,6 +100,11 @@ struct table_read {
   std::uint64_t end = all;
 
   friend auto operator<=>(const table_read&, const table_read&) = default;
+  bool takes_in(const table_read& next) noexcept {
+    if (of != next.of) return false;
+    end = next.end;
+    return true;
+  }
 };
 
 /// A key that was not there.
@@ -118,6 +134,18 @@ class scan_notes {
   [[nodiscard]] auto begin() const noexcept { return all_.begin(); }
   [[nodiscard]] auto end() const noexcept { return all_.end(); }
   [[nodiscard]] const Note& back() const noexcept { return all_.back(); }
+  /// What others have as well goes.
+  void drop_copies() noexcept {
+    const auto from = all_.begin() + static_cast<std::ptrdiff_t>(fixed_);
+    if (from == all_.end()) return;
+    std::sort(from, all_.end());
+    auto last = from;
+    for (auto next = from + 1; next != all_.end(); ++next) {
+      if (!last->takes_in(*next)) *++last = *next;
+    }
+    all_.erase(last + 1, all_.end());
+    enough_ = std::max(2 * all_.size(), few);
+  }
   [[nodiscard]] bool empty() const noexcept { return all_.empty(); }
   void clear(kept_memory keeps) noexcept {
     clear_and_shrink(all_, keeps);
@@ -127,13 +155,6 @@ class scan_notes {
 
  private:
   static constexpr std::size_t few = 128;
-
-  void drop_copies() {
-    const auto from = all_.begin() + static_cast<std::ptrdiff_t>(fixed_);
-    std::sort(from, all_.end());
-    all_.erase(std::unique(from, all_.end()), all_.end());
-    enough_ = std::max(2 * all_.size(), few);
-  }
 
   counted_vector<Note> all_;
   std::size_t fixed_ = 0;

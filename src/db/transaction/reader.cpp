@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -481,6 +482,74 @@ struct reader::index_range {
   direction way;
 };
 
+class reader::passing {
+ public:
+  passing(session& s, const index_range& of) noexcept
+      : of_(of),
+        passed_(of.keys.index == nullptr || of.keys.index->parts_->kind == index_kind::ordered
+                    ? &s.passed
+                    : nullptr) {}
+
+  /// Nothing: at its beginning.
+  [[nodiscard]] std::optional<index_position> known() const noexcept {
+    if (passed_ == nullptr || passed_->empty()) [[likely]]
+      return std::nullopt;
+    const index_position first = begin();
+    const index_position from = passed_->begin_at(index(), down(), first);
+    if (from == first) return std::nullopt;
+    return from;
+  }
+  void passes() noexcept { count_ += shown_ ? 0U : 1U; }
+  /// Before the row is shown, whose function may change what is there.
+  void comes_to(const std::uint64_t* key, std::uint64_t slot) noexcept {
+    if (!std::exchange(shown_, true) && count_ >= passed_over::few) leave(at(key, slot));
+  }
+  /// If it has not come to a row.
+  void comes_to_end() const noexcept {
+    if (shown_ || count_ < passed_over::few) return;
+    leave(down() ? at(of_.keys.lo.data(), 0) : at(of_.keys.hi.data(), no_slot));
+  }
+
+ private:
+  [[nodiscard]] bool down() const noexcept { return of_.way == direction::down; }
+  [[nodiscard]] const void* index() const noexcept {
+    if (of_.keys.index != nullptr) return of_.keys.index;
+    return of_.keys.of;
+  }
+  [[nodiscard]] index_position at(const std::uint64_t* key, std::uint64_t slot) const noexcept {
+    index_position p;
+    std::copy_n(key, of_.words, p.key.begin());
+    if (of_.keys.index != nullptr) p.slot = slot;
+    return p;
+  }
+  [[nodiscard]] index_position begin() const noexcept {
+    return down() ? at(of_.keys.hi.data(), no_slot) : at(of_.keys.lo.data(), 0);
+  }
+  SPOLIA_NOINLINE void leave(const index_position& edge) const noexcept {
+    if (passed_ != nullptr) passed_->add({index(), down(), begin(), edge});
+  }
+
+  const index_range& of_;
+  passed_over* const passed_;
+  std::uint32_t count_ = 0;
+  bool shown_ = false;
+};
+
+namespace {
+
+void scan_from(const primary_index& entries, const index_position& from, const range_read& keys,
+               bool down, std::uint64_t time, const slot_visitor& visit) {
+  if (down) return entries.scan_down(keys.lo, from.key, time, visit);
+  entries.scan(from.key, keys.hi, time, visit);
+}
+void scan_from(const secondary_index& entries, const index_position& from, const range_read& keys,
+               bool down, std::uint64_t time, const slot_visitor& visit) {
+  if (down) return entries.scan_down_from(from.key, from.slot, keys.lo, time, visit);
+  entries.scan_from(from.key, from.slot, keys.hi, time, visit);
+}
+
+}  // namespace
+
 /// Shows the rows of the entries whose key is_of(row, key of the entry).
 template <class Entries, class IsOf>
 void reader::show_entries(const Entries& entries, const index_range& of, const row_visitor& f,
@@ -488,14 +557,18 @@ void reader::show_entries(const Entries& entries, const index_range& of, const r
   const table& t = *of.keys.of;
   scan_note noted(*this, of.keys, of.words, of.way);
   const scanning now(*this);
+  passing before(*session_, of);
   bool whole = true;
   const auto show = [&](std::uint64_t slot, const std::uint64_t* found) {
     const arena::mark here = session_->images.here();
     std::uint64_t* const image = room_for(t);
     const std::uint64_t shape = read_step(t, slot, of.columns, image, now.level());
     if (shape != 0 && is_of(image, found)) {
+      before.comes_to(found, slot);
       noted.reach(found);
       whole = f(row(t.form(), image, shape, of.columns.mask));
+    } else {
+      before.passes();
     }
     if (session_ == nullptr) return whole = false;  // f has ended the transaction
     session_->images.rewind(here);
@@ -507,13 +580,17 @@ void reader::show_entries(const Entries& entries, const index_range& of, const r
     fetch_versions(t, next);
   };
   const slot_visitor visit = is_old() ? slot_visitor(show, expect) : slot_visitor(show);
-  if (of.way == direction::down) {
+  if (const std::optional<index_position> first = before.known()) {
+    scan_from(entries, *first, of.keys, of.way == direction::down, timestamp(), visit);
+  } else if (of.way == direction::down) {
     entries.scan_down(of.keys.lo, of.keys.hi, timestamp(), visit);
   } else {
     entries.scan(of.keys.lo, of.keys.hi, timestamp(), visit);
   }
   must_go_on(!ended());  // else entries may have been missing
-  if (whole) noted.finish();
+  if (!whole) return;
+  before.comes_to_end();
+  noted.finish();
 }
 
 void reader::scan_primary(const table& t, const key_bound& from, const key_bound& to,

@@ -96,6 +96,7 @@ status transaction::rollback_to(const db::savepoint& to) {
         "made it, or it was made after one that was gone back to");
   }
   const work_account::unrefused whole(s.work);
+  s.passed.forget();
   const level_mark mark = s.savepoints[to.number_ - 1];
   s.savepoints.resize(to.number_);
   if (s.scan > mark.level) {

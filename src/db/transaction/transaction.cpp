@@ -255,6 +255,7 @@ outcome transaction::insert_row(table& t, new_row& row) {
   const schema& form = t.form();
   each_column(form.apart(), [&](std::uint32_t c) { make_apart(image + form.span_of(c).first); });
   const key_words key = form.key_of(form.key(), image);
+  if (!session_->passed.empty()) session_->passed.show_at(&t, {key});
   if (sees_buried(t, key)) return outcome::duplicate_key;
   for (;;) {
     std::uint64_t slot = no_slot;
@@ -811,6 +812,7 @@ outcome transaction::add_entries(std::uint32_t number, std::uint64_t changed) {
     if ((its.mask & changed) == 0) continue;
     w.fetch(its.mask);
     const key_words key = w.form().key_of(its.columns, w.image);
+    if (!session_->passed.empty()) session_->passed.show_at(i, {key, w.slot});
     // So that what the entries take is known when the next ones want room.
     if (session_->count_notes() && engine_.rows.limited()) w.of->count_indexes();
     const std::uint64_t before = session_->notes_made;
@@ -888,13 +890,6 @@ bool transaction::has_now(const secondary& i, std::uint64_t slot, const key_word
   return read_row(engine_.board, *engine_.old, place, now.timestamp(), key_only.in(t.form()),
                   image.words()) != 0 &&
          t.form().key_of(i.parts_->columns, image.words()) == key;
-}
-
-void transaction::refuse_in_query() {
-  throw std::invalid_argument(
-      "spolia::db: a transaction is changed or ended by what it has called: a condition of its "
-      "query, or on_slow_reader. Do it when that has returned, or in the function of a scan, or "
-      "use a transaction of its own");
 }
 
 }  // namespace db
