@@ -38,12 +38,12 @@
 #include <type_traits>
 #include <utility>
 
+#include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/face.hpp>
-#include <spolia/map/detail/fresh.hpp>
 #include <spolia/map/detail/list_chain.hpp>
+#include <spolia/map/detail/list_map.hpp>
 #include <spolia/map/detail/scan.hpp>
-#include <spolia/map/detail/size_counter.hpp>
 #include <spolia/map/keys.hpp>
 #include <spolia/reclaim/domain.hpp>
 
@@ -51,117 +51,49 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
 
 template <class Key, class Value, class Domain, class Compare>
-class list_core {
-  static_assert(
-      std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
-      "list: destructors of keys and values run where no caller can catch what they throw");
-
-  using chain = list_chain<Key, Value, Domain, Compare>;
-  using guard = typename Domain::guard;
+class list_core
+    : public list_map<list_core<Key, Value, Domain, Compare>, Key, Value, Domain, by_key<Compare>> {
+  using all = list_map<list_core, Key, Value, Domain, by_key<Compare>>;
+  using typename all::chain;
+  using typename all::counters;
+  using typename all::guard;
+  using typename all::link;
 
  public:
-  using key_type = Key;
-  using mapped_type = Value;
-  using domain_type = Domain;
   using key_compare = Compare;
-  using seen = seen_value<Value>;
 
-  list_core(Domain& home, Compare less) : chain_(home, std::move(less)) {}
-
-  Domain& home() const noexcept { return chain_.domain(); }
-
-  template <bool Assign, class K, class V, class... Seen>
-  bool put(K&& key, V&& value, const Seen&... was) {
-    constexpr bool only_for_seen = sizeof...(Seen) != 0;
-    auto& mine = size_.here();
-    auto fresh = chain_.no_node();
-    guard g = home().enter();
-    for (;;) {
-      const auto p = [&] {
-        if constexpr (!only_for_seen) {
-          if (fresh != nullptr) return chain_.search(g, fresh->key);  // the one given was moved
-        }
-        return chain_.search(g, key);
-      }();
-      if (p.found ? !Assign || !(p.cur->has(was) && ...) : only_for_seen) return false;
-      if (fresh == nullptr) {
-        with_key_there<only_for_seen>(
-            p.found ? std::addressof(p.cur->key) : nullptr, std::forward<K>(key), [&](auto&& k) {
-              chain_.make(fresh, std::forward<decltype(k)>(k), std::forward<V>(value),
-                          next_stamp<Value>(mine.stamped));
-            });
-      }
-      if (p.found) {
-        if (chain_.replace(g, p, fresh)) return only_for_seen;
-      } else if (!only_for_seen && chain_.publish(p, fresh)) {
-        mine.added.add(1);
-        return true;
-      }
-    }
-  }
-
-  template <class K, class... Seen>
-  bool erase(const K& key, const Seen&... was) {
-    auto& mine = size_.here();
-    guard g = home().enter();
-    for (;;) {
-      const auto p = chain_.search(g, key);
-      if (!p.found || !(p.cur->has(was) && ...)) return false;
-      if (!chain_.erase(g, p)) continue;
-      mine.removed.add(1);
-      return true;
-    }
-  }
-
-  template <class K>
-  bool contains(const K& key) const {
-    guard g = home().enter();
-    return chain_.locate(g, key) != nullptr;
-  }
-
-  template <class K, class F>
-  bool visit(const K& key, F&& f) const {
-    guard g = home().enter();
-    const auto* const n = chain_.locate(g, key);
-    if (n == nullptr) return false;
-    std::forward<F>(f)(n->value);
-    return true;
-  }
-
-  template <class K>
-  bool look(const K& key, seen& to) const {
-    guard g = home().enter();
-    const auto* const n = chain_.locate(g, key);
-    if (n != nullptr) to.look(n->value, n->which);
-    return n != nullptr;
-  }
+  list_core(Domain& home, Compare less) : all(home, by_key<Compare>(std::move(less))) {}
+  ~list_core() { this->chains().end(head_); }
 
   template <bool, class Within, class F>
   void scan(const Within& within, F& f) const {
     scan_in_batches<false, Key, Value>(
-        within, chain_.less(), chain::batch_size,
-        [&](const auto& rest, auto& batch) { return copy_some(rest, batch); }, f);
+        within, this->chains().order().less(), chain::batch_size,
+        [&](const auto& rest, auto& batch) { return this->copy_some(head_, rest, batch); }, f);
   }
   static constexpr bool is_linear = true;
   /// Of all, the first.
   template <bool>
-  auto outermost(const interval<Key>& all) const {
+  auto outermost(const interval<Key>& whole) const {
     one_pair<Key, Value> found;
-    copy_some(all, found);
+    this->copy_some(head_, whole, found);
     return found.taken();
   }
 
-  std::size_t size_approx() const noexcept { return size_.approx(); }
-
  private:
-  template <class Rest, class Batch>
-  bool copy_some(const Rest& rest, Batch& batch) const {
-    guard g = home().enter();
-    return chain_.gather(g, rest, batch);
-  }
+  friend all;
+  using way = way_by_key<typename chain::rank>;
 
-  detail::map::size_counter size_;
-  chain chain_;
+  template <class K>
+  static way way_to(const K&) noexcept {
+    return {};
+  }
+  atomic<link>& head_to_read(way) const noexcept { return head_; }
+  atomic<link>& head_to_put(guard&, way) const noexcept { return head_; }
+  static void note_added(const counters&) noexcept {}
+
+  // Lookups take deleted nodes out too, under some schemes.
+  alignas(cache_line) mutable atomic<link> head_;
 };
 
 }  // namespace detail::map

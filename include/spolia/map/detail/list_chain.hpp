@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// list_chain.hpp: the nodes of one sorted linked list and the atomic steps on them. list.hpp is the
-// map.
+// list_chain.hpp: the nodes of sorted linked lists and the atomic steps on them. list.hpp is the
+// map of one such list; michael_hash.hpp has one for each bucket, and split_ordered_hash.hpp goes
+// into one at many places.
 #pragma once
 
 #include <array>
@@ -24,107 +25,168 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
 
-/// A sorted chain of nodes. A mark in a node's own link says that the node is deleted; from then on
+/// What is linked. `Rank` is what its order goes by besides the key, if anything.
+template <class Domain, class Rank>
+struct list_joint : Domain::header, Rank {
+  explicit list_joint(Rank r) noexcept : Rank(r) {}
+  [[nodiscard]] const Rank& rank() const noexcept { return *this; }
+
+  atomic<marked_ptr<list_joint>> next;  // before the pair: a walk looks at both
+};
+
+/// A joint with a pair: all are, unless the order says otherwise.
+template <class Key, class Value, class Domain, class Rank>
+struct list_node : list_joint<Domain, Rank>, stamped_pair<Key, Value> {
+  using joint = list_joint<Domain, Rank>;
+
+  template <class K, class V>
+  list_node(Rank r, K&& k, V&& v, value_stamp<Value> s)
+      : joint(r), stamped_pair<Key, Value>(std::forward<K>(k), std::forward<V>(v), s) {}
+
+  static const list_node& of(const joint& j) noexcept { return static_cast<const list_node&>(j); }
+  static list_node* of(joint* j) noexcept { return static_cast<list_node*>(j); }
+};
+
+/// The order by keys alone.
+template <class Compare>
+class by_key {
+ public:
+  struct rank {};
+
+  explicit by_key(Compare less) : less_(std::move(less)) {}
+
+  [[nodiscard]] const Compare& less() const noexcept { return less_; }
+
+  template <class Node, class K>
+  [[nodiscard]] bool is_before(const typename Node::joint& j, const K& key) const {
+    return less_(Node::of(j).key, key);
+  }
+  template <class Node, class K>
+  [[nodiscard]] bool is_after(const typename Node::joint& j, const K& key) const {
+    return less_(key, Node::of(j).key);
+  }
+  static constexpr bool is_pair(rank) noexcept { return true; }
+  /// Told without a comparison, which might throw: nothing is.
+  static constexpr bool is_surely_after(rank, rank) noexcept { return false; }
+
+ private:
+  [[no_unique_address]] Compare less_;
+};
+
+/// Sorted chains of nodes. A mark in a node's own link says that the node is deleted; from then on
 /// that link is frozen. Every step takes place inside a guard of the domain, and what a step
 /// returns may be used until the same guard's next step.
-template <class Key, class Value, class Domain, class Compare>
+///
+/// A chain begins at a link, its head, which is never marked. That may lie in a joint of the same
+/// chain that is never deleted: then this is what comes after it.
+///
+/// `Order` says where something belongs that is sought: is_before() and is_after() of a joint, and
+/// less() of two keys, by which the pairs are sorted that no other joint stands between.
+template <class Key, class Value, class Domain, class Order>
 class list_chain {
   using scheme_type = typename Domain::scheme_type;
   using guard = typename Domain::guard;
   using numbered = reclaim::numbered;
 
  public:
-  struct node;
-  using link = marked_ptr<node>;
+  using rank = typename Order::rank;
+  using node = list_node<Key, Value, Domain, rank>;
+  using joint = list_joint<Domain, rank>;
+  using link = marked_ptr<joint>;
 
-  struct joint : Domain::header {
-    atomic<link> next;  // before the pair: a walk looks at both, and values may be large
-  };
-  struct node : joint, stamped_pair<Key, Value> {
-    using node::stamped_pair::stamped_pair;
-  };
-
-  /// A node that no other thread knows yet.
+  /// A node, or a joint without a pair, that no other thread knows yet.
   using fresh_node = fresh<node, Domain>;
+  using fresh_joint = fresh<joint, Domain>;
 
-  /// Where a walk stopped. `cur` was linked from `prev` (null: from the head), or is null at the
-  /// end. If `next` is marked, `cur` is deleted and has to be unlinked before anything else.
+  /// Where a walk from `head` stopped. `cur` was linked from `prev` (null: from the head), or is
+  /// null at the end. If `next` is marked, `cur` is deleted and has to be unlinked before anything
+  /// else.
   struct position {
-    node* prev;
-    node* cur;
+    atomic<link>* head;
+    joint* prev;
+    joint* cur;
     link next;
-    bool found;  // by search(): cur has the key
+    bool found;  // by search(): cur is what was sought
+
+    [[nodiscard]] const node& pair() const noexcept { return node::of(*cur); }
   };
 
-  list_chain(Domain& domain, Compare less) : domain_(domain), less_(std::move(less)) {}
+  list_chain(Domain& domain, Order order) : domain_(domain), order_(std::move(order)) {}
   list_chain(const list_chain&) = delete;
   list_chain& operator=(const list_chain&) = delete;
 
-  /// No other thread may be there any more. Nodes that were retired before are the domain's.
-  ~list_chain() {
-    node* at = head_.load_relaxed().get();
+  /// Ends what is linked there. No other thread may be there any more. Nodes that were retired
+  /// before are the domain's.
+  void end(const atomic<link>& head) const noexcept {
+    joint* at = head.load_relaxed().get();
     while (at != nullptr) {
-      node* const after = at->next.load_relaxed().get();
-      domain_.destroy(at);
+      joint* const after = at->next.load_relaxed().get();
+      if (order_.is_pair(at->rank())) {
+        domain_.destroy(node::of(at));
+      } else {
+        domain_.destroy(at);
+      }
       at = after;
     }
   }
 
   Domain& domain() const noexcept { return domain_; }
-  const Compare& less() const noexcept { return less_; }
+  const Order& order() const noexcept { return order_; }
 
   fresh_node no_node() const noexcept { return no_fresh<node>(domain_); }
   template <class K, class V>
-  void make(fresh_node& to, K&& key, V&& value, value_stamp<Value> stamp) const {
-    to = make_fresh<node>(domain_, std::forward<K>(key), std::forward<V>(value), stamp);
+  void make(fresh_node& to, rank at, K&& key, V&& value, value_stamp<Value> stamp) const {
+    to = make_fresh<node>(domain_, at, std::forward<K>(key), std::forward<V>(value), stamp);
   }
 
-  /// The first node that is not before `key`; unlinks deleted nodes on the way.
-  template <class K>
-  position search(guard& g, const K& key) const {
+  /// The first node that is not before what is sought; unlinks deleted nodes on the way.
+  template <class Sought>
+  position search(guard& g, atomic<link>& head, const Sought& sought) const {
     for (;;) {
-      position p = walk(g, [&](const node& n) { return !less_(n.key, key); });
+      position p = walk(
+          g, head, [&](const joint& j) { return !order_.template is_before<node>(j, sought); });
       if (!p.next.marked()) {
-        p.found = p.cur != nullptr && !less_(key, p.cur->key);
+        p.found = p.cur != nullptr && !order_.template is_after<node>(*p.cur, sought);
         return p;
       }
       unlink(g, p, p.next.get());
     }
   }
 
-  /// The node of `key`, or null, for reading.
-  template <class K>
-  const node* locate(guard& g, const K& key) const {
+  /// The node of the key sought, or null, for reading.
+  template <class Sought>
+  const node* locate(guard& g, atomic<link>& head, const Sought& sought) const {
     if constexpr (protects_optimistic_search<scheme_type>) {
       return g.read([&]() -> const node* {
-        node* at = numbered::protect(g, head_, 0).get();
+        joint* at = numbered::protect(g, head, 0).get();
         while (at != nullptr) {
           const link next = numbered::protect(g, at->next, 0);
           memory::note_access(at);
-          if (!less_(at->key, key)) {
-            if (less_(key, at->key)) return nullptr;
+          if (!order_.template is_before<node>(*at, sought)) {
+            if (order_.template is_after<node>(*at, sought)) return nullptr;
             // A deleted node of this key leads to its replacement, or past the key.
             if (!next.marked()) break;
           }
           at = next.follow();
         }
         numbered::keep(g, at, 0);
-        return at;
+        return node::of(at);
       });
     } else {
-      const position p = search(g, key);
-      return p.found ? p.cur : nullptr;
+      const position p = search(g, head, sought);
+      return p.found ? node::of(p.cur) : nullptr;
     }
   }
 
-  /// Links the fresh node between p.prev and p.cur, if they are still neighbours and p.prev is not
-  /// deleted. (That p.cur's address does not belong to another node by now is what the guard sees
-  /// to.)
-  bool publish(const position& p, fresh_node& fresh) const noexcept {
+  /// Links the fresh node or joint between p.prev and p.cur, if they are still neighbours and
+  /// p.prev is not deleted. (That p.cur's address does not belong to another node by now is what
+  /// the guard sees to.)
+  template <class Fresh>
+  bool publish(const position& p, Fresh& fresh) const noexcept {
     fresh->next.store_relaxed(link(p.cur));
     link expected(p.cur);
     // release → the acquires in protect(): a thread that reads the link sees the node constructed.
-    atomic<link>& place = link_behind(p.prev);
+    atomic<link>& place = link_behind(p);
     const bool linked = SPOLIA_FAULT("list.publish_relaxed")
                             ? place.cas_strong_relaxed(expected, link(fresh.get()))
                             : place.cas_strong_release(expected, link(fresh.get()));
@@ -149,29 +211,31 @@ class list_chain {
     return true;
   }
 
-  /// Copies the next pairs of the interval to `batch`, `batch_size` at most. False if there are
-  /// none.
+  /// Copies the next pairs of the interval to `batch`, `batch_size` at most, until a joint comes
+  /// that has none: that one, or null.
   template <class Rest, class Batch>
-  bool gather(guard& g, Rest rest, Batch& batch) const {
+  joint* gather(guard& g, atomic<link>& head, Rest rest, Batch& batch) const {
     if constexpr (protects_by_restart<scheme_type>) {
-      gather_kept(g, rest, batch);
-      return !batch.empty();
+      return gather_kept(g, head, rest, batch);
     } else {
+      const auto& less = order_.less();
       for (;;) {
-        const position p = walk(g, [&](const node& n) {
-          if (rest.is_after(n.key, less_)) return false;
-          if (rest.is_over_at(n.key, less_)) return true;
+        const position p = walk(g, head, [&](const joint& j) {
+          if (!order_.is_pair(j.rank())) return true;
+          const node& n = node::of(j);
+          if (rest.is_after(n.key, less)) return false;
+          if (rest.is_over_at(n.key, less)) return true;
           batch.emplace_back(n.key, n.value);
           return batch.size() == room_of<Batch, batch_size>;
         });
-        if (!p.next.marked()) return !batch.empty();
+        if (!p.next.marked()) return bare(p.cur);
         unlink(g, p, p.next.get());
         if (batch.empty()) continue;
         const auto others = rest.template beyond<false>(batch.back().first);
         if constexpr (std::is_same_v<Rest, std::remove_const_t<decltype(others)>>) {
           rest = others;
         } else {
-          return gather(g, others, batch);
+          return gather(g, head, others, batch);
         }
       }
     }
@@ -188,12 +252,12 @@ class list_chain {
   /// marked, nothing follows for `next`, and it is not followed. The three slots change roles
   /// instead of contents.
   template <class Stop>
-  position walk(guard& g, Stop stop) const {
+  position walk(guard& g, atomic<link>& head, Stop stop) const {
     return g.read([&] {
       unsigned prev_slot = 0;
       unsigned cur_slot = 1;
       unsigned next_slot = 2;
-      position p{nullptr, numbered::protect(g, head_, cur_slot).get(), link(), false};
+      position p{&head, nullptr, numbered::protect(g, head, cur_slot).get(), link(), false};
       while (p.cur != nullptr) {
         p.next = numbered::protect(g, p.cur->next, next_slot);
         if (p.next.marked() && !SPOLIA_FAULT("list.no_validate")) break;
@@ -223,23 +287,25 @@ class list_chain {
 
   /// Takes the deleted node p.cur out. False if it is not linked from p.prev any more, or p.prev is
   /// deleted too: then p.cur is out already, or still waits to be taken out.
-  bool unlink(guard& g, const position& p, node* successor) const noexcept {
+  bool unlink(guard& g, const position& p, joint* successor) const noexcept {
     link expected(p.cur);
-    if (SPOLIA_FAULT("list.retire_before_unlink")) g.retire(p.cur);
+    if (SPOLIA_FAULT("list.retire_before_unlink")) g.retire(node::of(p.cur));
     // release → the acquires in protect(): a thread that reads the link sees the successor
     // constructed, as we did when we read the frozen link (or made the successor).
-    if (!link_behind(p.prev).cas_strong_release(expected, link(successor))) return false;
-    if (!SPOLIA_FAULT("list.retire_before_unlink")) g.retire(p.cur);
+    if (!link_behind(p).cas_strong_release(expected, link(successor))) return false;
+    if (!SPOLIA_FAULT("list.retire_before_unlink")) g.retire(node::of(p.cur));
     return true;
   }
 
-  /// After p.cur was marked. If it takes a walk, then through the whole list and without a
-  /// comparison: the update has taken effect, and nothing may throw any more.
-  void take_out(guard& g, const position& marked, node* successor) const noexcept {
+  /// After marked.cur was. If it takes a walk, then as far as the node can be and without a
+  /// comparison of keys: the update has taken effect, and nothing may throw any more.
+  void take_out(guard& g, const position& marked, joint* successor) const noexcept {
+    const rank gone = marked.cur->rank();
     if (unlink(g, marked, successor)) return;
     for (;;) {
-      const position p = walk(g, [](const node&) { return false; });
-      if (p.cur == nullptr) return;  // no deleted node is left
+      const position p = walk(
+          g, *marked.head, [&](const joint& j) { return order_.is_surely_after(j.rank(), gone); });
+      if (!p.next.marked()) return;  // no deleted node is left there
       unlink(g, p, p.next.get());
     }
   }
@@ -247,37 +313,46 @@ class list_chain {
   /// Under a restartable scheme nothing is copied while reading: as many nodes as there are slots
   /// are kept first. Deleted ones are stepped over, as in locate().
   template <class Rest, class Batch>
-  void gather_kept(guard& g, const Rest& rest, Batch& batch) const {
+  joint* gather_kept(guard& g, atomic<link>& head, const Rest& rest, Batch& batch) const {
     struct handful {
       std::array<node*, guard_slots> at;
       unsigned count;
+      joint* end;
     };
+    const auto& less = order_.less();
     const handful kept = g.read([&] {
       handful h{};
-      node* at = numbered::protect(g, head_, 0).get();
+      joint* at = numbered::protect(g, head, 0).get();
       while (at != nullptr && h.count < room_of<Batch, guard_slots>) {
         const link next = numbered::protect(g, at->next, 0);
         memory::note_access(at);
-        if (rest.is_over_at(at->key, less_)) break;
-        if (!next.marked() && !rest.is_after(at->key, less_)) h.at[h.count++] = at;
+        if (!order_.is_pair(at->rank())) break;
+        node* const n = node::of(at);
+        if (rest.is_over_at(n->key, less)) break;
+        if (!next.marked() && !rest.is_after(n->key, less)) h.at[h.count++] = n;
         at = next.get();
       }
       for (unsigned i = 0; i < h.count; ++i) numbered::keep(g, h.at[i], i);
+      h.end = bare(at);
       return h;
     });
     for (unsigned i = 0; i < kept.count; ++i) {
       batch.emplace_back(kept.at[i]->key, kept.at[i]->value);
     }
+    return kept.end;
   }
 
-  atomic<link>& link_behind(node* prev) const noexcept {
-    return prev != nullptr ? prev->next : head_;
+  /// The joint if it has no pair.
+  joint* bare(joint* j) const noexcept {
+    return j != nullptr && !order_.is_pair(j->rank()) ? j : nullptr;
+  }
+
+  static atomic<link>& link_behind(const position& p) noexcept {
+    return p.prev != nullptr ? p.prev->next : *p.head;
   }
 
   Domain& domain_;
-  [[no_unique_address]] Compare less_;
-  // Lookups take deleted nodes out too, under some schemes.
-  alignas(cache_line) mutable atomic<link> head_;
+  [[no_unique_address]] Order order_;
 };
 
 }  // namespace detail::map

@@ -166,19 +166,18 @@ bool show(std::span<const std::pair<Key, Value>> batch, F& f) {
   }
 }
 
-/// Shows f every pair of the interval, if Down from the last to the first, until f returns false.
-/// `copy_some(rest, batch)` puts the first pairs of the interval `rest` on that way into the empty
-/// batch, `batch_size` at most and in that order, and says whether there were any.
+/// Shows f every pair of the interval, if Down from the last to the first, until f returns false;
+/// then this does, too. `copy_some(rest, batch)` puts the first pairs of the interval `rest` on
+/// that way into the empty batch, as many as there is room for and in that order, and says whether
+/// there were any.
 template <bool Down, class Key, class Value, class Within, class Compare, class CopySome, class F>
-void scan_in_batches(const Within& within, const Compare& less, std::size_t batch_size,
+bool scan_in_batches(pairs<Key, Value>& batch, const Within& within, const Compare& less,
                      CopySome copy_some, F& f) {
-  pairs<Key, Value> batch;
-  batch.reserve(batch_size);
   std::optional<Key> last;
   progress<Key> way;
-  const auto show_rest = [&](const auto& self, auto rest) -> void {
+  const auto show_rest = [&](const auto& self, auto rest) -> bool {
     while (copy_some(rest, batch) && way.template goes_on<Down>(batch.back().first, less)) {
-      if (!detail::map::show(std::span(std::as_const(batch)), f)) return;
+      if (!detail::map::show(std::span(std::as_const(batch)), f)) return false;
       const Key& at = last.emplace(std::move(batch.back().first));
       batch.clear();
       const auto next = rest.template beyond<Down>(at);
@@ -188,8 +187,17 @@ void scan_in_batches(const Within& within, const Compare& less, std::size_t batc
         return self(self, next);
       }
     }
+    batch.clear();
+    return true;
   };
-  show_rest(show_rest, within);
+  return show_rest(show_rest, within);
+}
+template <bool Down, class Key, class Value, class Within, class Compare, class CopySome, class F>
+void scan_in_batches(const Within& within, const Compare& less, std::size_t batch_size,
+                     CopySome copy_some, F& f) {
+  pairs<Key, Value> batch;
+  batch.reserve(batch_size);
+  scan_in_batches<Down>(batch, within, less, copy_some, f);
 }
 
 /// A batch that takes one pair.
