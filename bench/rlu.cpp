@@ -5,9 +5,11 @@
 #include <fmt/ranges.h>
 #include <spolia/map/external_bst.hpp>
 #include <spolia/map/list.hpp>
+#include <spolia/map/michael_hash.hpp>
 #include <spolia/map/rlu_bst.hpp>
 #include <spolia/map/rlu_hash.hpp>
 #include <spolia/map/rlu_list.hpp>
+#include <spolia/map/split_ordered_hash.hpp>
 #include <spolia/reclaim/hazard_pointers.hpp>
 #include <spolia/rlu/detector.hpp>
 
@@ -120,7 +122,16 @@ struct rlu_subject : subject_base<Map> {
 /// One of the library's lock-free containers.
 template <class Map>
 struct lock_free_subject : subject_base<Map> {
-  explicit lock_free_subject(const set_options&) { this->set = std::make_unique<Map>(); }
+  explicit lock_free_subject(const set_options& o) {
+    if constexpr (std::is_constructible_v<Map, std::size_t>) {
+      this->set = std::make_unique<Map>(static_cast<std::size_t>(ours(o).buckets));
+    } else if constexpr (std::is_constructible_v<Map, spolia::split_ordered_options>) {
+      // To begin with: it grows.
+      this->set = std::make_unique<Map>(spolia::split_ordered_options{.buckets = ours(o).buckets});
+    } else {
+      this->set = std::make_unique<Map>();
+    }
+  }
   template <class Park>
   void stall(Park&& park) {
     auto guard = this->set->domain().enter();
@@ -134,6 +145,11 @@ struct lock_free_subject : subject_base<Map> {
 using hardware = spolia::rlu::hardware_domain;
 using hazards = spolia::domain<spolia::hazard_pointers, spolia::amortized>;
 using epochs = spolia::domain<spolia::debra, spolia::amortized>;
+
+template <class Domain>
+using michael = spolia::michael_hash<key, key, Domain>;
+template <class Domain>
+using split_ordered = spolia::split_ordered_hash<key, key, Domain>;
 
 /// Of the library's own, and of the standard library.
 std::vector<rlu_way> own_ways() {
@@ -151,6 +167,10 @@ std::vector<rlu_way> own_ways() {
       {"hash", deferred, run_trial<rlu_subject<spolia::rlu_hash<key, key, rlu_single>>>},
       {"hash", "rcu", run_trial<plain_subject<rcu_chains>>},
       {"hash", "rwlock", run_trial<plain_subject<locked_chains>>},
+      {"hash", "michael-hp", run_trial<lock_free_subject<michael<hazards>>>},
+      {"hash", "michael", run_trial<lock_free_subject<michael<epochs>>>},
+      {"hash", "split-ordered-hp", run_trial<lock_free_subject<split_ordered<hazards>>>},
+      {"hash", "split-ordered", run_trial<lock_free_subject<split_ordered<epochs>>>},
       {"tree", "mvrlu", run_trial<rlu_subject<spolia::rlu_bst<key, key>>>},
       {"tree", "mvrlu-hardware", run_trial<rlu_subject<spolia::rlu_bst<key, key, hardware>>>},
       {"tree", "rlu", run_trial<rlu_subject<spolia::rlu_bst<key, key, rlu_single>>>},
