@@ -5,10 +5,10 @@
 //   db::database             open, transact, snapshot, checkpoint, backup (database.hpp)
 //   db::table, db::schema    typed columns, primary and secondary indexes (table.hpp, schema.hpp)
 //   db::transaction          snapshot isolation, serializable on request (transaction.hpp)
-//   db::reader               one moment of all tables, for as long as wished (transaction.hpp)
+//   db::reader               one moment of all tables, for as long as you like (transaction.hpp)
 //   db::query                filters, sums and groups, with several threads (query.hpp)
 //   db::store_status, json   what a running store does; rows as JSON
-//   db::salvage              a new store out of what is whole of a damaged one (salvage.hpp)
+//   db::salvage              a new store out of what is whole in a damaged one (salvage.hpp)
 //
 // The smallest example
 //     namespace db = spolia::db;
@@ -30,8 +30,8 @@
 // What is guaranteed
 //   Conflicts are results, not exceptions. A commit in a directory is durable when it returns, at
 //   the default level. Readers never wait for writers. With the default version storage a reader
-//   holds about what it sees, however old it is; docs/reference/store-version-storages.md says what
-//   each storage holds. Versions have a budget.
+//   keeps about as much as it sees, however old it is; docs/reference/store-version-storages.md
+//   says what each storage holds. Versions have a budget.
 //
 // Where to go on
 //   docs/db.md, the guide, and docs/reference/, its details; docs/durability.md, what survives

@@ -12,13 +12,13 @@
 ///     current.update([](config& c) { ++c.limit; }); // changes a copy and puts it in
 ///     auto watch = current.on_change([](const config& c) { log(c); });
 ///
-/// What waits. A value that was replaced ends when its last reader has let it go, at once: in the
-/// thread that lets it go, or, if no thread was reading it, in the thread that replaced it.
+/// What waits. A value that was replaced ends at once when its last reader lets it go, in the
+/// thread that does so. If no thread was reading it, it ends in the thread that replaced it.
 ///   in values:   at most one for each `reading` that is alive, and one for each thread that is
 ///                just replacing one or ending some; and the current one.
-///   in bytes:    so many times what a value takes, with all that it owns.
-///   in seconds:  none after the last reader, besides the destructor itself and the time for which
-///                the system sends the thread away that is about to run it.
+///   in bytes:    this number of values, each with all that it owns.
+///   in seconds:  none after the last reader has gone, but for the destructor's own time and for
+///                any time in which the system does not run the thread that is about to call it.
 /// A reader that sleeps holds the one value that it reads, and no other. waiting() counts what
 /// waits, and old_readings() says which threads hold it.
 ///
@@ -29,21 +29,21 @@
 /// Your code: destructors of values run outside of all locks, in store, emplace, update, read and
 /// where a reading ends. They may use the same live value, and must not throw.
 /// Errors: a change throws std::bad_alloc, or what making the value throws, and then nothing has
-/// changed. read() may throw std::bad_alloc: on a thread's first read of the process, and when it
-/// holds more readings (by eight) than ever before. A change that is made in the function of an
-/// update of the same value throws std::system_error (resource_deadlock_would_occur).
+/// changed. read() may throw std::bad_alloc on a thread's first read in the process, and each time
+/// the thread holds eight more readings than it ever held before. A change that the function of
+/// update() makes to the same value throws std::system_error (resource_deadlock_would_occur).
 /// Cost: read and end together take fewer instructions than a guard of domain<>: no
 /// read-modify-write, no store to what others write, and no fence where the kernel has membarrier.
-/// The end of a reading whose value was replaced meanwhile: a look at one cache line for each
-/// thread number, and perhaps the destructor. A change: the same and a membarrier, which takes some
+/// The end of a reading whose value was replaced meanwhile checks one cache line for each thread
+/// number, and may run the destructor. A change does the same, and a membarrier, which takes some
 /// microseconds.
-/// Memory: each value that exists and 24 bytes, and 80 bytes; 128 bytes for each thread, for all
-/// live values together.
-/// Fork: in the child, values that vanished threads were reading or replacing stay forever. Those
-/// that they were reading wait, and waiting() counts them once they were replaced; of those that
-/// they were just ending, or had in a list that is half-written, it counts none.
-/// Source: hazard pointers (Michael, IEEE TPDS 15(6), 2004) with asymmetric fences; that the reader
-/// which lets go last ends the value is ours.
+/// Memory: 80 bytes, and 24 bytes on top of each value that exists. All live values together take
+/// 128 bytes for each thread.
+/// Fork: in the child, values that vanished threads were reading or replacing stay forever.
+/// waiting() counts those that they were reading, once they are replaced. It does not count those
+/// that they were just ending, or had in a half-written list.
+/// Source: hazard pointers (Michael, IEEE TPDS 15(6), 2004) with asymmetric fences; that the last
+/// reader to let go ends the value is ours.
 #pragma once
 
 #include <algorithm>
@@ -66,7 +66,7 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-/// What a change of a live value has done.
+/// What a change did to a live value.
 struct live_change {
   bool changed;           ///< false: the function of update said so, or the version was another one
   std::uint64_t version;  ///< of the value that the change has put in, or has found
@@ -76,7 +76,7 @@ struct live_change {
 /// A reading of a value that was replaced meanwhile.
 struct old_reading {
   std::uint64_t version;                  ///< of the value that it holds
-  std::chrono::nanoseconds replaced_ago;  ///< since when that value is not the current one
+  std::chrono::nanoseconds replaced_ago;  ///< how long ago it stopped being the current one
   std::uint32_t thread;                   ///< number of the thread that began it (threads.hpp)
   long os_thread;                         ///< the system's number of it; 0 if it is not known
   std::string thread_name;                ///< the system's name of it; empty if it is not known
@@ -109,8 +109,8 @@ class live final : private detail::reclaim::live_core {
   /// No reading and no watch of it may be alive (checked build: reported).
   ~live() = default;
 
-  /// The current value, which stays as long as what is returned. Wait-free but for values that are
-  /// replaced in the midst of it: then it looks again.
+  /// The current value, which stays as long as the returned reading lives. Wait-free, but it starts
+  /// over when the value is replaced while it runs.
   [[nodiscard]] SPOLIA_ALWAYS_INLINE reading read() const SPOLIA_REFERRED_TO {
     return reading(*this);
   }
@@ -129,7 +129,7 @@ class live final : private detail::reclaim::live_core {
   {
     return emplace(std::move(value));
   }
-  /// The same for T(arguments...), which is made where it stays.
+  /// The same for T(arguments...), which is constructed in place.
   template <class... Arguments>
     requires std::constructible_from<T, Arguments...>
   live_change emplace(Arguments&&... arguments) {
@@ -137,7 +137,7 @@ class live final : private detail::reclaim::live_core {
     return put_in(made, [](std::uint64_t) { return true; });
   }
 
-  /// The same, if the current value still has that version: reading::version() tells it.
+  /// The same, but only if the current value still has this version, as reading::version() gave it.
   live_change store_if(std::uint64_t version, T value)
     requires std::move_constructible<T>
   {
@@ -146,23 +146,24 @@ class live final : private detail::reclaim::live_core {
   }
 
   /// Calls f(T&) once, on a copy of the current value, and puts the copy in; no other change comes
-  /// in between. f returns nothing, or bool: false leaves the value as it is. What the copy or f
-  /// throws goes on to the caller, and nothing has changed. f may read this value and change
+  /// in between. f returns nothing, or bool: false leaves the value as it is. An exception of the
+  /// copy or of f reaches the caller, and nothing has changed. f may read this value and change
   /// others; it must not change this one, nor wait for a thread that does.
   template <class F>
   live_change update(F&& f)
     requires(std::copy_constructible<T> && std::invocable<F&, T&>);
 
   /// Calls f(const T&), f(const T&, version) or f() after each change that begins after this
-  /// returns, until what is returned goes. Calls come one at a time, each for a later version than
-  /// the one before, functions in the order of their registration. If several changes come while
-  /// functions run, those are called for the last of them only. No lock is held and nothing is
-  /// protected meanwhile but the value that f is given: f may read and change this and other
-  /// values, register, and end its own or other watches.
-  /// The thread that makes a change calls, before its store or update returns; or, if another
-  /// thread is at it, that one does once it is through. What f throws does not keep the other
-  /// functions from being called; then the first exception is thrown from the change by the thread
-  /// that has called f. The value is changed all the same. Throws std::bad_alloc.
+  /// returns, for as long as the returned watch lives. Calls come one at a time, each for a later
+  /// version than the one before; functions are called in the order of their registration. If
+  /// several changes come while functions run, the functions are called only for the last of them.
+  /// While f runs, no lock is held, and only the value that f is given is protected: f may read and
+  /// change this and other values, register, and end its own or other watches.
+  /// The thread that makes a change calls the functions before its store or update returns. If
+  /// another thread is just calling them, that thread does it when it has finished. An exception of
+  /// f does not keep the other functions from being called. The change whose thread called f throws
+  /// the first such exception when all were called; the value is changed all the same. Throws
+  /// std::bad_alloc.
   template <class F>
   [[nodiscard]] watch on_change(F f) SPOLIA_REFERRED_TO;
 
@@ -172,8 +173,8 @@ class live final : private detail::reclaim::live_core {
   /// Values that were replaced and have not ended; approximate while others work.
   [[nodiscard]] std::uint64_t waiting() const noexcept { return live_core::waiting(); }
 
-  /// The readings of values that wait, the oldest first. Threads that let go of such a value
-  /// meanwhile leave it to this call to end it. Throws std::bad_alloc.
+  /// The readings of values that wait, the oldest first. If threads let go of such a value
+  /// meanwhile, this call ends it. Throws std::bad_alloc.
   [[nodiscard]] std::vector<old_reading> old_readings() const;
 
  private:
@@ -244,8 +245,8 @@ class live<T>::reading {
   live_core::hold hold_;
 };
 
-/// A registered function. Its end removes it, and returns when the function does not run any more;
-/// in the function itself at once.
+/// A registered function. The destructor removes it, and returns once the function does not run any
+/// more; called in the function itself, it returns at once.
 template <class T>
 class [[nodiscard]] live<T>::watch {
  public:

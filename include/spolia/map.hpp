@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// map.hpp: the containers. Include the one that you use, map/X.hpp: it compiles in a third of the
-// time.
+// map.hpp: the containers. Include only the one that you use, map/X.hpp: that compiles in a third
+// of the time.
 //
 // What is in it
 //   snapshot_hash, snapshot_tree         maps of which snapshots can be taken and held for hours
@@ -20,7 +20,7 @@
 //     for (const auto& [number, name] : stock.all(now)) letters += name.size();
 //
 // What is guaranteed
-//   Updates and look-ups are linearizable where the container's header says so, and that header
+//   Updates and look-ups are linearizable where the container's header says so. The header also
 //   says which scans see one instant. A snapshot keeps what it sees and nothing else.
 //
 // Where to go on

@@ -20,10 +20,10 @@
 // What is guaranteed
 //   An object ends after the last pointer to it has gone. Plain pointers end it at once; what an
 //   atomic location gives up ends later, and counted::drain() ends it now. A private_ptr holds the
-//   objects that it names, two at most. Locations are lock-free.
+//   objects that it names, at most two. Locations are lock-free.
 //
 // Where to go on
-//   docs/memory.md: how to come from std::shared_ptr, step by step; counted::holders() says which
+//   docs/memory.md: how to move from std::shared_ptr, step by step; counted::holders() says which
 //   thread holds what.
 #pragma once
 

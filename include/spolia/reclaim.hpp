@@ -26,7 +26,7 @@
 //     }
 //
 // What is guaranteed
-//   A block is not freed while a guard protects it. Beside a reader that sleeps at most
+//   A block is not freed while a guard protects it. While a reader sleeps, at most
 //   garbage_bound(threads) blocks of a domain<> wait, if make() has made them; pins() names the
 //   thread.
 //   Threads come and go without registration. When memory runs out, an operation throws

@@ -5,7 +5,7 @@
 // What is in it
 //   rlu::domain              the objects, the sections and the logs (domain.hpp)
 //   rlu::reader, rlu::writer what a section may do (section.hpp)
-//   rlu::ptr, view, copy     a pointer to an object, and looks at a version of it (pointers.hpp)
+//   rlu::ptr, view, copy     a pointer to an object, and views of a version of it (pointers.hpp)
 //   rlu::array               objects side by side (array.hpp)
 //   rlu::detector            a thread that collects, for programs that prefer one (detector.hpp)
 //

@@ -2,7 +2,7 @@
 // snapshot.hpp: objects with a history, and snapshots of any number of them at one instant.
 //
 // What is in it
-//   snapshot, lease          an instant that can be read for as long as wished, or until a deadline
+//   snapshot, lease          an instant, to be read for as long as you like, or until a deadline
 //   versioned<T, Collector>  an object whose earlier values snapshots read (versioned.hpp)
 //   collectors               find the versions that no snapshot sees: sl_rt (the default), dl_rt,
 //                            bbf, steam, epoch_collector

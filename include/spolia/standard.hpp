@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// Namespace spolia::standard: hazard pointers and RCU of the standard library where it has them,
-/// and Spolia's elsewhere. For code that is written once and shall move to std:: by itself.
+/// and Spolia's elsewhere. For code that is written once and moves to std:: when the standard
+/// library has them.
 ///
 ///     struct node : spolia::standard::hazard_pointer_obj_base<node> { ... };
 ///
 /// spolia::hazard_pointer and the others stay Spolia's, with every compiler: including a header or
 /// choosing another language level never changes what a name in namespace spolia means. In
-/// spolia::standard it does, and so does the layout of types made of it: all of a program that
-/// shares such types must be compiled alike. `hazard_pointers_are_std` and `rcu_is_std` tell what
-/// was chosen. What is an extension is not in there; the batch functions are, from the library
-/// version on that has them.
+/// spolia::standard it does change what a name means, and the layout of types made of it: all parts
+/// of a program that share such types must be compiled alike. `hazard_pointers_are_std` and
+/// `rcu_is_std` say what was chosen. Spolia's extensions are not in there; the batch functions are,
+/// from the version of the standard library on that has them.
 #pragma once
 
 #include <version>

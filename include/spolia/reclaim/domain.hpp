@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// domain.hpp: what a user holds: a scheme and a release policy joined, and the guards it gives out.
-// How both work stands in detail/domain_impl.hpp.
+// domain.hpp: what a user holds: a domain, which joins a scheme and a release policy, and the
+// guards that it gives out. How both work stands in detail/domain_impl.hpp.
 //
 //     spolia::domain<> nodes;                      // bounded token epochs, amortized release
 //     struct node : decltype(nodes)::header { ... };
 //     std::atomic<node*> head;
-//     node* fresh = nodes.make<node>(...);         // nodes.destroy(fresh) would undo it, so far
+//     node* fresh = nodes.make<node>(...);         // until it is published: nodes.destroy(fresh)
 //     {
 //       auto guard = nodes.enter();
 //       auto first = guard.protect(head);          // safe to read until it goes, or the guard
@@ -13,30 +13,33 @@
 //       if (n != nullptr && head.compare_exchange_strong(n, n->next)) guard.retire(n);
 //     }
 //
-// Default:     `domain<>` is token epochs that a stalled reader does not stop (robust_token.hpp):
-//              what waits stays below garbage_bound(), and what guards and deleters that are under
-//              way have retired themselves. It asks of a structure that each pointer be read by
-//              protect or step, and out of a block that was still linked then: a root, a link that
-//              is marked before its block goes, or step's look. A structure that follows pointers
-//              by plain loads, or through blocks that others have unlinked, takes `region_domain`.
-// Threads:     any number, without registration; a thread that ends leaves its waiting blocks to
-//              the others, in its destructors of thread-local objects too. One guard belongs to one
-//              thread; guards nest, and several domains may be in use at once. A thread that ends
-//              inside a guard leaves it behind (checked build: reported): what that guard protects
-//              stays, pins() names it, and the thread's number goes to no other thread meanwhile.
-// Copies:      a domain, and what is made of it, is for one copy of the library: where two plugins
-//              have static copies and share it, the second one's first use is reported in every
-//              build variant, and ends the process.
-// Errors:      a thread's first call of enter, make, drain or rest may throw std::bad_alloc. So may
-//              enter where more guards of the thread are alive at one time than ever before, under
-//              schemes with slots; and retire without `header`, which needs a small record: then
-//              nothing was retired.
+// Default:     `domain<>` uses token epochs that a stalled reader does not stop (robust_token.hpp).
+//              What waits stays below garbage_bound(), not counting what guards and deleters under
+//              way have retired themselves. A structure has to read each pointer by protect or
+//              step, and from a block that is still linked then: from a root, from a link that is
+//              marked before its block goes, or with step's check. A structure that follows
+//              pointers by plain loads, or through blocks that others have unlinked, takes
+//              `region_domain`.
+// Threads:     any number, without registration. A thread that ends leaves its waiting blocks to
+//              the others, also those that it retires in destructors of thread-local objects. One
+//              guard belongs to one thread; guards nest, and several domains may be in use at once.
+//              A thread that ends inside a guard leaves it behind (checked build: reported): what
+//              that guard protects stays, pins() names it, and the thread's number goes to no other
+//              thread meanwhile.
+// Copies:      a domain, and what is made with it, belongs to one copy of the library. Where two
+//              plugins have static copies and share a domain, every build variant reports the
+//              second one's first use, and ends the process.
+// Errors:      a thread's first call of enter, make, drain or rest may throw std::bad_alloc. Under
+//              schemes with slots so may enter, where more guards of the thread are alive at one
+//              time than ever before. So may retire without `header`, which needs a small record:
+//              then nothing was retired.
 // Cost:        see the scheme; the domain adds two plain stores and a few tests to a guard.
 // Destructor:  frees everything that waits. No guard may be alive (checked build: reported).
-// Fork:        in the child, what waited with threads that are gone is left behind as by threads
-//              that have ended. Only blocks whose lists the fork caught while a thread worked on
-//              them, or was inside a guard, are never freed: stats().lost_in_fork. They count as
-//              waiting no more; everything else goes on as before.
+// Fork:        in the child, blocks that waited with threads which are gone are taken over, as
+//              those of ended threads are. The exception are blocks whose thread was working on its
+//              lists, or was inside a guard, when the fork came: these are never freed,
+//              stats().lost_in_fork counts them, and they no longer count as waiting. Everything
+//              else goes on as before.
 #pragma once
 
 #include <algorithm>
@@ -120,26 +123,27 @@ class domain final : private threads::listener, private shared_budget::member {
     /// Where blocks come from and go to; null: operator new and delete. It must be thread-safe and
     /// outlive the domain. An allocator of another kind: allocator_resource.hpp.
     std::pmr::memory_resource* memory = nullptr;
-    /// When more bytes than this wait to be freed, `over_budget` is called; 0: never. Once, until
-    /// less than half of it waits. The thread that notices calls it, between two operations: it may
-    /// use the domain, and drain it, must not throw, and should not take long.
+    /// When more bytes than this wait to be freed, `over_budget` is called; 0: never. It is called
+    /// once, and again only after less than half of this number has waited. The thread that notices
+    /// calls it, between two operations. The function may use the domain, and drain it; it must not
+    /// throw, and should not take long.
     std::uint64_t budget_bytes = 0;
     std::function<void(const struct over_budget&)> over_budget{};
-    /// A budget that several domains have together (shared_budget.hpp), which outlives them; null:
-    /// none. And what its report calls this domain: the text must stay as it is.
+    /// A budget that several domains share (shared_budget.hpp), which must outlive them; null:
+    /// none. `label` is what its report calls this domain: the text must stay as it is.
     shared_budget* shared = nullptr;
     const char* label = nullptr;
-    /// What was retired is freed within so many milliseconds of the moment from which no guard
-    /// holds it up, by whichever thread uses the domain: one that only reads, too, and also what
-    /// sleeping and ended threads have left. There is no thread for it: where no thread does
-    /// anything it waits for the next one, or for drain(). A thread that does less than it did
-    /// before may be late by 256 operations; and each operation frees 1024 blocks at most, or as
-    /// many that own much as have 256 KiB, but one at least. 0: as long as the pace of scheme and
-    /// policy makes it.
+    /// A retired block is freed within so many milliseconds after the last guard that holds it up
+    /// has ended. Any thread that uses the domain does that, also one that only reads, and also for
+    /// blocks that sleeping and ended threads have left. The library has no thread for it: where no
+    /// thread uses the domain, the block waits for the next one that does, or for drain(). A thread
+    /// that does less than before may be late by 256 operations. Each operation frees at most 1024
+    /// blocks, and stops earlier once these own 256 KiB, but frees at least one. 0: blocks wait as
+    /// long as scheme and policy make them.
     std::uint32_t free_within_ms = 1000;
-    /// While threads that were interrupted inside of guards hold epochs up, each thread gives its
-    /// processor away after so many microseconds, between two operations; 0: never. Schemes whose
-    /// `ticks_regularly` is set. See courtesy.hpp.
+    /// While threads that were interrupted inside of guards hold epochs up, each thread yields its
+    /// processor after so many microseconds, between two operations; 0: never. Only with schemes
+    /// that set `courteous`. See courtesy.hpp.
     std::uint32_t turn_us = 300;
   };
 
@@ -241,7 +245,8 @@ class domain final : private threads::listener, private shared_budget::member {
   /// Begins protection for this thread; ends when the guard goes.
   [[nodiscard]] SPOLIA_ALWAYS_INLINE guard enter() { return guard(*this, my_cell()); }
 
-  /// The same for a guard that may live long; pins() shows the label, which must stay as it is.
+  /// The same for a guard that may live long. pins() shows the label, whose text must stay as it
+  /// is.
   [[nodiscard]] guard enter(const char* label);
 
   /// A new object of type T, which derives from `header`. Strong guarantee: throws std::bad_alloc
@@ -249,48 +254,48 @@ class domain final : private threads::listener, private shared_budget::member {
   template <class T, class... Arguments>
   [[nodiscard]] T* make(Arguments&&... arguments);
 
-  /// Ends an object from `make` that no other thread can see: since none has ever been able to, or
-  /// since none uses the domain any more.
+  /// Ends an object from `make` that no other thread can see: because no thread ever could, or
+  /// because none uses the domain any more.
   template <class T>
   void destroy(T* block) noexcept;
 
   /// Frees what can be freed now: adopts the blocks of threads that are gone or between operations,
-  /// and collects. Call it outside of guards. Returns true if nothing waits any more. Up to
-  /// `rounds` times, since what was retired late may need another; one does for what idle threads
-  /// have left. It waits for no guard of another thread; under neutralization until each thread
-  /// that reads has been interrupted.
+  /// and collects. Call it outside of guards. Returns true if nothing waits any more. It does so up
+  /// to `rounds` times, since what was retired late may need another round; one round does for what
+  /// idle threads have left. It waits for no guard of another thread, but under neutralization it
+  /// waits until each thread that reads has been interrupted.
   bool drain(int rounds = drain_rounds);
 
-  /// This thread will not be here for a while: until it is, no thread has to ask for it by a fence.
-  /// Does nothing inside a guard, and in schemes that do not park threads. May throw std::bad_alloc
-  /// if it is the thread's first call.
+  /// Says that this thread will not use the domain for a while. Until it does, no other thread
+  /// needs a fence to learn of it. Does nothing inside a guard, and under schemes that do not park
+  /// threads. May throw std::bad_alloc if it is the thread's first call.
   void rest();
 
   domain_statistics stats() const;
   /// The sums among them: without the histogram, which takes 4 KiB of the stack.
   detail::reclaim::cell_sums sums() const noexcept;
 
-  /// Blocks retired and not yet destroyed; while others work, as many as at one moment of the call,
-  /// or less. Cheap: for sampling.
+  /// How many blocks are retired and not yet destroyed. While other threads work, it is at most the
+  /// number at some moment of the call. Cheap: for sampling.
   std::uint64_t garbage() const noexcept;
 
-  /// The guards that are alive and were alive at an earlier look, the oldest first: they may hold
-  /// garbage up. This counts as a look, too. A guard whose thread has ended is named at once: it
-  /// counts as one of a thread that stalls, and its thread as one of those that garbage_bound() is
-  /// asked for, for as long as the domain lives or the guard does. Throws std::bad_alloc.
+  /// The guards that are alive and were so at an earlier check, the oldest first: they may hold
+  /// garbage up. This call is a check, too. A guard whose thread has ended is named at once. It
+  /// counts as one of a stalled thread, and its thread as one of the `threads` of garbage_bound(),
+  /// for as long as the guard and the domain live. Throws std::bad_alloc.
   std::vector<pin> pins();
 
   /// How many blocks can wait at most with `threads` threads at one time, whatever these do;
-  /// nothing if the scheme has no bound. With the options of both scheme and release policy: of the
-  /// latter only `at_least` adds to it, for each thread (release.hpp says why).
-  /// Besides, there may wait all that the outermost guards that are alive have retired themselves,
-  /// until they end; and all that deleters have retired in a thread's last step of freeing, until
-  /// the end of its next outermost guard: a guard, or a deleter, that retires a million blocks goes
-  /// a million beyond. And what ended threads have left: it is taken over when that is 1024 blocks,
-  /// see docs/schemes.md.
-  /// Under robust_token it is for blocks made by make(): from the first other block on that this
-  /// domain retires (`retire(new int)`, `retire(new node, deleter)`) there is no bound, and this is
-  /// nothing.
+  /// nothing if the scheme has no bound. It follows the options of the scheme and the release
+  /// policy: of the latter only `at_least` adds to it, for each thread (release.hpp says why).
+  /// Three things come on top. What an outermost guard that is alive has retired itself waits until
+  /// it ends. What deleters have retired in a thread's last step of freeing waits until the end of
+  /// its next outermost guard. So a guard, or a deleter, that retires a million blocks goes a
+  /// million beyond. What ended threads have left waits until it is 1024 blocks, and is then taken
+  /// over: see docs/schemes.md.
+  /// Under robust_token the bound holds for blocks made by make(). Once this domain has retired any
+  /// other block (`retire(new int)`, `retire(new node, deleter)`) there is no bound, and this
+  /// returns nothing.
   std::optional<std::uint64_t> garbage_bound(std::size_t threads) const;
 
   static constexpr const scheme_info& info() noexcept { return Scheme::info; }
@@ -454,8 +459,8 @@ class domain final : private threads::listener, private shared_budget::member {
   latest<bool> unborn_;  // a block that the scheme's bound does not hold for was retired
 };
 
-/// The protection of one thread for the length of a short operation. Structures are written against
-/// guards, once for all schemes that can protect them:
+/// The protection of one thread for the length of a short operation. A structure is written against
+/// guards, once for all schemes that can protect it:
 ///
 ///   guard.protect(src)        reads a pointer that may be followed, and gives it together with its
 ///                             protection (protected_ptr.hpp). Under a region scheme: a plain
@@ -508,7 +513,7 @@ class domain<Scheme, Release>::guard {
 
   SPOLIA_ALWAYS_INLINE ~guard() { finish(); }
 
-  /// The pointer in `source`, to be followed while the protection lives.
+  /// Reads the pointer in `source`, which may be followed while the protection lives.
   template <class Source>
   [[nodiscard]] SPOLIA_ALWAYS_INLINE protected_ptr<source_value<Source>> protect(
       const Source& source) noexcept(!protects_in_slots<Scheme>) {
@@ -526,8 +531,8 @@ class domain<Scheme, Release>::guard {
     }
   }
 
-  /// The form of before, where the caller says which of the guard's slots is used, and what was
-  /// named there is given up.
+  /// The older form, in which the caller says which of the guard's slots is used. What the slot
+  /// named before is given up.
   template <class Source>
   [[deprecated("protect(source) gives the pointer and its protection, and get() the pointer")]]
   source_value<Source> protect(const Source& source, unsigned) noexcept {
@@ -587,7 +592,7 @@ class domain<Scheme, Release>::guard {
     }
   }
 
-  /// Names p without a look at a source: see above.
+  /// Names p without reading a source: see above.
   template <class T>
   [[nodiscard]] protected_ptr<T*> announce(T* p) noexcept(!protects_in_slots<Scheme>) {
     if constexpr (protects_in_slots<Scheme>) {
@@ -601,7 +606,7 @@ class domain<Scheme, Release>::guard {
   }
 
   /// Retires a block that derives from the domain's header: never allocates, never fails.
-  /// It weighs what weight_of<T> says (base/weight.hpp), or what is said here.
+  /// Its weight is what weight_of<T> says (base/weight.hpp), or `owned` where that is given.
   template <class T>
     requires std::is_base_of_v<header, T>
   void retire(T* block) noexcept {
@@ -616,7 +621,7 @@ class domain<Scheme, Release>::guard {
     domain_->retire(*cell_, block);
   }
 
-  /// The same, ended by `Deleter{}(block)`. If the block is not one of make()'s, see
+  /// The same; `Deleter{}(block)` ends the block. If make() has not made it, see
   /// domain::garbage_bound().
   template <class T, class Deleter>
     requires std::is_base_of_v<header, T> && std::is_empty_v<Deleter>
@@ -633,7 +638,7 @@ class domain<Scheme, Release>::guard {
     domain_->retire(*cell_, block);
   }
 
-  /// Retires any object, to be ended by `deleter(object)`. Throws std::bad_alloc, or what moving
+  /// Retires any object, which `deleter(object)` will end. Throws std::bad_alloc, or what moving
   /// the deleter throws; then nothing was retired and the object is still the caller's. See
   /// domain::garbage_bound() for what waits.
   template <class T, class Deleter = std::default_delete<T>>

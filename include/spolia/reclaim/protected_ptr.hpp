@@ -12,13 +12,13 @@
 //
 // Under a scheme with slots (hazard pointers, hazard eras) the object owns the slot that names its
 // block, one of the guard's eight, until it ends or something is moved into it. Under the other
-// schemes what was read stays until the guard ends, and the object is a pointer and nothing else.
+// schemes what was read stays until the guard ends, and the object is just a pointer.
 //
-// There is no copy. A copy would name the block in a second slot. A thread that frees looks at one
-// slot after the other: it may look at the second before the copy is made, and at the first after
-// that was given up, and see the block named in neither. A move takes the slot along. Where two
-// protections are wanted, read the source twice: protect() looks again whether the block is still
-// linked. A function that only reads takes `const protected_ptr&`.
+// It cannot be copied. A copy would name the block in a second slot. A thread that frees reads one
+// slot after the other. It may read the second slot before the copy is made, and the first one
+// after that was given up, and so see the block named in neither. A move takes the slot along.
+// Where two protections are wanted, read the source twice: protect() checks again that the block is
+// still linked. A function that only reads takes `const protected_ptr&`.
 #pragma once
 
 #include <concepts>
@@ -56,7 +56,7 @@ concept leads_to_an_object = requires(const Pointer& p) {
 /// What guard.protect(source) gives: `Pointer` as it was read, and its protection. `Pointer` is a
 /// plain pointer, or a pointer with marks (base/source.hpp).
 ///
-/// Ends before its guard does, or with it: used later, it protects nothing (checked variant:
+/// It must end before its guard does, or with it: after that it protects nothing (checked variant:
 /// reported). Belongs to the guard's thread. Move-only (see above): a protection that has been
 /// moved from is null. A block that a protection has given up may stay until the guard ends.
 ///
@@ -79,13 +79,13 @@ class protected_ptr {
   }
 
   /// The pointer as it was read, with its marks. It may be followed as long as this object lives
-  /// and is not moved from; there is no conversion that would let that go unnoticed.
+  /// and is not moved from. There is no implicit conversion, which would hide that.
   [[nodiscard]] Pointer get() const noexcept {
     keeper_.expect_alive();
     return value_;
   }
 
-  /// Of pointers with marks that have get(): where that leads to.
+  /// For pointers with marks that have get(): what get() points to.
   auto operator->() const noexcept
     requires detail::reclaim::leads_to_an_object<Pointer>
   {
@@ -97,7 +97,7 @@ class protected_ptr {
     return *detail::reclaim::plain_pointer(get());
   }
 
-  /// Does it lead anywhere? Marks do not count.
+  /// True if the pointer is not null. Marks do not count.
   [[nodiscard]] explicit operator bool() const noexcept { return bare_address(value_) != nullptr; }
 
   friend bool operator==(const protected_ptr& a, const protected_ptr& b) noexcept {
@@ -106,7 +106,7 @@ class protected_ptr {
   friend bool operator==(const protected_ptr& a, std::nullptr_t) noexcept {
     return !static_cast<bool>(a);
   }
-  /// With what the pointer itself may be compared with.
+  /// Compares with whatever the pointer itself can be compared with.
   template <class Other>
     requires(!std::same_as<Other, protected_ptr> && !std::same_as<Other, std::nullptr_t> &&
              requires(const Pointer& a, const Other& b) {
