@@ -5,7 +5,8 @@
 // What is in it
 //   snapshot_hash, snapshot_tree         maps of which snapshots can be taken and held for hours
 //   changes                              several keys of several maps, changed at one instant
-//   abtree, external_bst, avl, list      maps and sets over any domain that can protect them
+//   abtree, external_bst, avl, list, michael_hash, split_ordered_hash
+//                                        maps and sets over any domain that can protect them
 //   counted_hash, counted_bst, counted_btree, counted_tree, counted_btree_locked
 //                                        over counted pointers
 //   rlu_list, rlu_hash, rlu_bst          over read-log-update
@@ -39,10 +40,12 @@
 #include <spolia/map/external_bst.hpp>
 #include <spolia/map/keys.hpp>
 #include <spolia/map/list.hpp>
+#include <spolia/map/michael_hash.hpp>
 #include <spolia/map/rlu_bst.hpp>
 #include <spolia/map/rlu_hash.hpp>
 #include <spolia/map/rlu_list.hpp>
 #include <spolia/map/snapshot_hash.hpp>
 #include <spolia/map/snapshot_tree.hpp>
+#include <spolia/map/split_ordered_hash.hpp>
 #include <spolia/map/transact.hpp>
 #include <spolia/map/weighed.hpp>

@@ -145,9 +145,11 @@ TYPED_TEST_P(map_errors, a_comparison_that_throws_changes_nothing) {
     EXPECT_TRUE(m.contains(key));
     EXPECT_GE(this->fails_everywhere(m, comparisons, [&] { m.insert_or_assign(key, value); }), 4);
     EXPECT_GE(this->fails_everywhere(m, comparisons, [&] { (void)m.contains(key); }), 4);
-    EXPECT_GE(this->fails_everywhere(m, comparisons,
-                                     [&] { m.range(touchy(2), key, [](auto&, auto&) {}); }),
-              4);
+    if constexpr (is_ordered<typename TestFixture::map>) {
+      EXPECT_GE(this->fails_everywhere(m, comparisons,
+                                       [&] { m.range(touchy(2), key, [](auto&, auto&) {}); }),
+                4);
+    }
     EXPECT_GE(this->fails_everywhere(m, comparisons, [&] { m.erase(key); }), 4);
     EXPECT_FALSE(m.contains(key));
     m.domain().drain();

@@ -49,6 +49,12 @@ template <class Key, class Value>
 struct plain_rlu_hash : rlu_hash<Key, Value> {
   plain_rlu_hash() : rlu_hash<Key, Value>(16) {}
 };
+template <class Key, class Value>
+struct plain_michael_hash : michael_hash<Key, Value> {
+  plain_michael_hash() : michael_hash<Key, Value>(16) {}
+};
+template <class Key, class Value>
+using plain_split_ordered_hash = split_ordered_hash<Key, Value>;
 
 using every_map =
     testing::Types<plain_map<plain_abtree>, plain_map<plain_avl>, plain_map<plain_external_bst>,
@@ -56,7 +62,8 @@ using every_map =
                    plain_map<plain_snapshot_tree>, plain_map<plain_counted_hash>,
                    plain_map<plain_counted_bst>, plain_map<plain_counted_btree>,
                    plain_map<plain_rlu_list>, plain_map<plain_rlu_bst>, plain_map<plain_rlu_hash>,
-                   plain_map<plain_counted_tree>, plain_map<plain_counted_btree_locked>>;
+                   plain_map<plain_counted_tree>, plain_map<plain_counted_btree_locked>,
+                   plain_map<plain_michael_hash>, plain_map<plain_split_ordered_hash>>;
 
 template <class Map, class... Maps>
 constexpr std::size_t place_among(testing::Types<Maps...>) {
@@ -75,7 +82,8 @@ struct every_map_name {
                                      "counted_hash",  "counted_bst",
                                      "counted_btree", "rlu_list",
                                      "rlu_bst",       "rlu_hash",
-                                     "counted_tree",  "counted_btree_locked"};
+                                     "counted_tree",  "counted_btree_locked",
+                                     "michael_hash",  "split_ordered_hash"};
     return names[place_among<Map>(every_map{})];
   }
 };

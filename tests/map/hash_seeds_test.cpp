@@ -17,8 +17,10 @@
 
 #include <spolia/map/counted_hash.hpp>
 #include <spolia/map/hash_seeds.hpp>
+#include <spolia/map/michael_hash.hpp>
 #include <spolia/map/rlu_hash.hpp>
 #include <spolia/map/snapshot_hash.hpp>
+#include <spolia/map/split_ordered_hash.hpp>
 
 #include "support/sanitized.hpp"
 
@@ -89,6 +91,23 @@ struct of_rlu {
   }
 };
 
+struct of_michael : of_rlu {
+  static constexpr const char* name = "michael_hash";
+  using map = michael_hash<key, int, domain<>, as_it_is, std::less<>>;
+  static std::unique_ptr<map> make(std::uint64_t seed, std::size_t keys) {
+    return std::make_unique<map>(std::max<std::size_t>(keys / 4, 1), seed);
+  }
+  static std::unique_ptr<map> make() { return std::make_unique<map>(usual); }
+};
+/// Of which keys are hardly compared, but by the mixed hashes.
+struct of_split_order {
+  using map = split_ordered_hash<key, int, domain<>, as_it_is, std::less<>>;
+  static std::unique_ptr<map> make(std::uint64_t seed, std::size_t) {
+    return std::make_unique<map>(split_ordered_options{.seed = seed});
+  }
+  static std::unique_ptr<map> make() { return std::make_unique<map>(); }
+};
+
 /// Of insertions of all keys, and of looks at all: comparisons, and what each takes besides, which
 /// is as much as some two of them.
 template <class Of>
@@ -102,7 +121,7 @@ std::uint64_t work(const numbers& keys, std::uint64_t seed, std::size_t room) {
 
 template <class Of>
 class hash_seeds : public testing::Test {};
-using all_maps = testing::Types<of_snapshots, counted, of_rlu>;
+using all_maps = testing::Types<of_snapshots, counted, of_rlu, of_michael>;
 TYPED_TEST_SUITE(hash_seeds, all_maps);
 
 using rule = std::uint64_t (*)(std::uint64_t);
@@ -181,7 +200,7 @@ class seeds_of_maps : public testing::Test {
  protected:
   ~seeds_of_maps() override { draw_hash_seeds(); }
 };
-using maps_with_loops = testing::Types<of_snapshots, of_rlu>;
+using maps_with_loops = testing::Types<of_snapshots, of_rlu, of_michael, of_split_order>;
 TYPED_TEST_SUITE(seeds_of_maps, maps_with_loops);
 
 TYPED_TEST(seeds_of_maps, are_drawn_or_fixed_for_all_or_given) {

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -33,9 +34,11 @@ class map_of_one_thread : public testing::Test {
   static pairs everything(const numbers& m) {
     pairs all;
     m.for_each([&](std::uint64_t k, std::uint64_t v) { all.emplace_back(k, v); });
+    if (!is_ordered<numbers>) std::sort(all.begin(), all.end());
     return all;
   }
-  static pairs between(const numbers& m, std::uint64_t lo, std::uint64_t hi) {
+  template <class Map>
+  static pairs between(const Map& m, std::uint64_t lo, std::uint64_t hi) {
     pairs all;
     m.range(lo, hi, [&](std::uint64_t k, std::uint64_t v) { all.emplace_back(k, v); });
     return all;
@@ -95,23 +98,27 @@ TYPED_TEST_P(map_of_one_thread, ranges_are_half_open_and_cross_batches) {
   typename TestFixture::domain_type d;
   typename TestFixture::numbers m(d);
   EXPECT_TRUE(this->everything(m).empty());
-  EXPECT_TRUE(this->between(m, 0, ~std::uint64_t{0}).empty());
   for (std::uint64_t k = 10; k <= 3000; k += 10) m.insert(k, k + 1);
-  for (const auto& [lo, hi] : {std::pair<std::uint64_t, std::uint64_t>{0, 5000},
-                               {10, 3000},
-                               {11, 2999},
-                               {640, 1280},
-                               {645, 645},
-                               {650, 650},
-                               {3000, 4000},
-                               {3001, 4000},
-                               {0, 9},
-                               {700, 600}}) {
-    typename TestFixture::pairs expected;
-    for (std::uint64_t k = 10; k <= 3000; k += 10) {
-      if (lo <= k && k < hi) expected.emplace_back(k, k + 1);
+  EXPECT_EQ(this->everything(m).size(), 300U);
+  if constexpr (is_ordered<typename TestFixture::numbers>) {
+    const typename TestFixture::numbers none;
+    EXPECT_TRUE(this->between(none, 0, ~std::uint64_t{0}).empty());
+    for (const auto& [lo, hi] : {std::pair<std::uint64_t, std::uint64_t>{0, 5000},
+                                 {10, 3000},
+                                 {11, 2999},
+                                 {640, 1280},
+                                 {645, 645},
+                                 {650, 650},
+                                 {3000, 4000},
+                                 {3001, 4000},
+                                 {0, 9},
+                                 {700, 600}}) {
+      typename TestFixture::pairs expected;
+      for (std::uint64_t k = 10; k <= 3000; k += 10) {
+        if (lo <= k && k < hi) expected.emplace_back(k, k + 1);
+      }
+      EXPECT_EQ(this->between(m, lo, hi), expected) << lo << " to " << hi;
     }
-    EXPECT_EQ(this->between(m, lo, hi), expected) << lo << " to " << hi;
   }
 }
 
@@ -122,7 +129,7 @@ TYPED_TEST_P(map_of_one_thread, a_range_can_be_stopped_and_may_change_the_map) {
   std::uint64_t calls = 0;
   m.for_each([&](std::uint64_t k, std::uint64_t) {
     ++calls;
-    return k < 100;
+    return is_ordered<typename TestFixture::numbers> ? k < 100 : calls < 100;
   });
   EXPECT_EQ(calls, 100U);
   // No guard is held: what the function does may be freed while the range goes on.
@@ -140,14 +147,18 @@ TYPED_TEST_P(map_of_one_thread, a_range_can_be_stopped_and_may_change_the_map) {
 }
 
 TYPED_TEST_P(map_of_one_thread, the_order_is_the_comparators) {
-  typename TestFixture::template map_of<std::string, int, std::greater<>> m;
+  using map = typename TestFixture::template map_of<std::string, int, std::greater<>>;
+  map m;
   for (const char* word : {"token", "epoch", "limbo", "bag"}) m.insert(word, 1);
-  std::string order;
-  m.for_each([&](const std::string& k, int) { order += k + " "; });
-  EXPECT_EQ(order, "token limbo epoch bag ");
-  order.clear();
-  m.range("limbo", "epoch", [&](const std::string& k, int) { order += k + " "; });
-  EXPECT_EQ(order, "limbo ");
+  EXPECT_TRUE(m.contains(std::string("epoch")));
+  if constexpr (is_ordered<map>) {
+    std::string order;
+    m.for_each([&](const std::string& k, int) { order += k + " "; });
+    EXPECT_EQ(order, "token limbo epoch bag ");
+    order.clear();
+    m.range("limbo", "epoch", [&](const std::string& k, int) { order += k + " "; });
+    EXPECT_EQ(order, "limbo ");
+  }
 }
 
 TYPED_TEST_P(map_of_one_thread, strings_are_keys_and_values) {

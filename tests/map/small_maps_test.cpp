@@ -21,6 +21,11 @@ namespace {
 
 using namespace spolia;
 
+template <class Key, class Value>
+struct michael_hash_of_16 : michael_hash<Key, Value> {
+  michael_hash_of_16() : michael_hash<Key, Value>(16) {}
+};
+
 template <class Map>
 std::uint64_t bytes_for_each_small_map() {
   constexpr std::uint64_t maps = 2000;
@@ -38,6 +43,8 @@ TEST(small_maps, take_little) {
   if (test::sanitized) GTEST_SKIP() << "a sanitizer's heap takes more";
   EXPECT_LE((bytes_for_each_small_map<list<int, int>>()), 8192U);
   EXPECT_LE((bytes_for_each_small_map<abtree<int, int>>()), 8192U);
+  EXPECT_LE((bytes_for_each_small_map<michael_hash_of_16<int, int>>()), 8192U);
+  EXPECT_LE((bytes_for_each_small_map<split_ordered_hash<int, int>>()), 8192U);
   EXPECT_LE((bytes_for_each_small_map<snapshot_tree<int, int>>()), 12'288U);
   EXPECT_LE((bytes_for_each_small_map<snapshot_hash<int, int>>()), 14'336U);
 }

@@ -56,6 +56,46 @@ struct avls {
   static constexpr bool protectable = protects_regions<Scheme>;
 };
 
+/// A hash of all keys that suites have. Those that count comparisons meet in one place.
+struct any_hash {
+  template <class K>
+  std::size_t operator()(const K& key) const {
+    if constexpr (requires { std::hash<K>()(key); }) {
+      return std::hash<K>()(key);
+    } else if constexpr (requires { key.read(); }) {
+      return static_cast<std::size_t>(key.read());
+    } else {
+      return 7;
+    }
+  }
+};
+
+/// With few buckets, so that some keys meet.
+struct michael_hashes {
+  static constexpr std::size_t third = 1;
+  template <class Key, class Value, class Domain, class Compare>
+  struct of : michael_hash<Key, Value, Domain, any_hash, Compare> {
+    using base = michael_hash<Key, Value, Domain, any_hash, Compare>;
+    of() : base(8) {}
+    explicit of(Domain& shared) : base(shared, 8) {}
+  };
+  template <class Scheme>
+  static constexpr bool protectable = scheme<Scheme>;
+};
+
+/// They grow early.
+struct split_ordered_hashes {
+  static constexpr std::size_t third = 2;
+  template <class Key, class Value, class Domain, class Compare>
+  struct of : split_ordered_hash<Key, Value, Domain, any_hash, Compare> {
+    using base = split_ordered_hash<Key, Value, Domain, any_hash, Compare>;
+    of() : base({.buckets = 1, .load = 1}) {}
+    explicit of(Domain& shared) : base(shared, {.buckets = 1, .load = 1}) {}
+  };
+  template <class Scheme>
+  static constexpr bool protectable = scheme<Scheme>;
+};
+
 /// One kind of container over one domain.
 template <class Kind, class Domain>
 struct subject {
@@ -122,6 +162,12 @@ struct subject_names {
   static std::string GetName(int i) {
     return domain_names::GetName<typename Subject::domain_type>(i);
   }
+};
+
+/// Whether keys come in order.
+template <class Map>
+inline constexpr bool is_ordered = requires(const Map& m, const typename Map::key_type& key) {
+  m.range(key, key, [](const auto&, const auto&) {});
 };
 
 /// To be called when no thread uses the map: if it can look itself over, it is sound.

@@ -41,7 +41,8 @@ using maps =
           plain_map<plain_list>, plain_map<plain_snapshot_tree>, plain_map<plain_rlu_hash>,
           plain_map<plain_avl>, plain_map<plain_external_bst>, plain_map<plain_snapshot_hash>,
           plain_map<plain_counted_bst>, plain_map<plain_counted_btree>, plain_map<plain_rlu_bst>,
-          plain_map<plain_counted_tree>, plain_map<plain_counted_btree_locked>>;
+          plain_map<plain_counted_tree>, plain_map<plain_counted_btree_locked>,
+          plain_map<plain_michael_hash>, plain_map<plain_split_ordered_hash>>;
 TYPED_TEST_SUITE(updates_by_value, maps, every_map_name);
 
 TYPED_TEST(updates_by_value, answer_like_std_map) {

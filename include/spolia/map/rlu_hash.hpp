@@ -26,6 +26,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/hash_spread.hpp>
+#include <spolia/map/detail/other_keys.hpp>
 #include <spolia/map/detail/rlu_chain.hpp>
 #include <spolia/map/detail/rlu_scan.hpp>
 #include <spolia/map/detail/scan.hpp>
@@ -58,14 +59,7 @@ class rlu_hash_core {
   using mapped_type = Value;
   using domain_type = Domain;
   using key_compare = rlu_bucketing<Hash, Compare>;
-  struct found_by : by_order<Key, Compare> {
-    template <class K>
-    static constexpr bool takes =
-        by_order<Key, Compare>::template takes<K> && is_transparent<Hash> &&
-        std::is_invocable_v<const Hash&, const K&>;
-    template <class K>
-    static constexpr bool makes_a_key = false;
-  };
+  using found_by = by_hash_and_order<Key, Hash, Compare>;
   using seen = seen_value<Value>;
 
   rlu_hash_core(Domain& home, key_compare how)

@@ -44,6 +44,16 @@ struct by_hash {
   static constexpr bool makes_a_key = false;
 };
 
+/// And one that goes by a hash and a comparison.
+template <class Key, class Hash, class Compare>
+struct by_hash_and_order {
+  template <class K>
+  static constexpr bool takes = by_order<Key, Compare>::template takes<K> && is_transparent<Hash> &&
+                                std::is_invocable_v<const Hash&, const K&>;
+  template <class K>
+  static constexpr bool makes_a_key = false;
+};
+
 template <class K, class Key>
 concept one_of_its_keys = std::same_as<K, Key> || std::derived_from<K, Key>;
 
