@@ -8,9 +8,11 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from click.testing import CliRunner
 
 from lab import quick, report
-from lab.tests.conftest import trial
+from lab.cli import cli
+from lab.tests.conftest import FAKE, trial
 
 EXTRAS = {"schemes": [], "guards": []}
 
@@ -165,11 +167,16 @@ def test_nested_records_read_as_flat_ones(tmp_path, nested):
     assert "1\N{NO-BREAK SPACE}M/s" in (tmp_path / "page.html").read_text()
 
 
-def test_the_quick_look_keeps_its_budget_and_says_where_the_page_is(lab, tmp_path):
+def test_the_quick_look_keeps_its_budget_and_says_where_the_page_is(tmp_path, monkeypatch):
     out = tmp_path / "quick"
-    # All trials would take longer than that, on the fastest machine.
-    done = lab("quick", "--budget", "20", "--out", out, FAKE_BENCH_SLEEP="0.08")
-    assert done.returncode == 0, done.stderr
+    monkeypatch.setenv("FAKE_BENCH_SLEEP", "0.08")
+    monkeypatch.setenv("COLUMNS", "200")
+    # Few enough for the first round on a busy machine; all trials would take longer than that on
+    # the fastest one.
+    monkeypatch.setattr(quick, "LINES", [("none", "batch"), ("token", "amortized")])
+    done = CliRunner().invoke(cli, ["quick", "--budget", "16", "--out", str(out),
+                                    "--bench", str(FAKE)])  # fmt: skip
+    assert done.exit_code == 0, done.output
     assert "trials left out: no time for them" in done.stdout
     page = out / "report.html"
     assert page.resolve().as_uri() in done.stdout
