@@ -70,8 +70,9 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
     return made;
   }
   /// What is there after a loss of power. Of what was not synced some writes are there, whole or
-  /// torn, in any combination. Of names that were not synced, half of the time those are there up
-  /// to some moment, and else any: no file system has to keep their order.
+  /// torn, in any combination, and so are changes of length: a file that was cut may be as long as
+  /// it was, with what it had there. Of names that were not synced, half of the time those are
+  /// there up to some moment, and else any: no file system has to keep their order.
   std::shared_ptr<memory_files> after_power_loss(std::mt19937_64& random) {
     const std::lock_guard hold(lock_);
     auto names = durable_;
@@ -86,6 +87,10 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
       for (const auto& w : of->pending) {
         const std::uint64_t fate = random() % 3;
         if (fate == 0) continue;
+        if (w.cuts) {
+          content.resize(w.offset);
+          continue;
+        }
         const std::size_t part = fate == 1 ? w.data.size() : random() % (w.data.size() + 1);
         write_to(content, w.offset, std::span(w.data).first(part));
       }
@@ -134,6 +139,7 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
   struct write {
     std::uint64_t offset;
     bytes data;
+    bool cuts = false;  // the file ends at the offset
   };
   struct inode {
     bytes now;
@@ -152,7 +158,13 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
       if (std::exchange(differs, false)) {
         synced = now;
       } else {
-        for (const write& w : pending) write_to(synced, w.offset, w.data);
+        for (const write& w : pending) {
+          if (w.cuts) {
+            synced.resize(w.offset);
+          } else {
+            write_to(synced, w.offset, w.data);
+          }
+        }
         synced.resize(now.size());
       }
       pending.clear();
@@ -160,9 +172,7 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
     void truncate(std::uint64_t size) {
       now.resize(size);
       reserved = size;
-      synced.resize(std::min<std::size_t>(synced.size(), size));
-      std::erase_if(pending, [&](const write& w) { return w.offset >= size; });
-      for (write& w : pending) w.data.resize(std::min<std::size_t>(w.data.size(), size - w.offset));
+      pending.push_back({size, {}, true});
     }
   };
   struct naming {
@@ -247,8 +257,8 @@ class memory_files : public db::storage_files, public std::enable_shared_from_th
       of_->step(name_);
       if (of_->sync_fails_at == of_->syncs) {
         // As Linux does it: what was to be written is taken for written from now on, and no later
-        // sync writes it.
-        node_->pending.clear();
+        // sync writes it. A length is written with the names, by what a later sync does.
+        std::erase_if(node_->pending, [](const auto& w) { return !w.cuts; });
         fail(name_, EIO);
       }
       if (of_->lies) return;
@@ -368,10 +378,7 @@ inline std::unique_ptr<db::storage_file> memory_files::open_file_at(const std::s
     names_.push_back({{}, name, made});
   } else if (how == db::file_mode::fresh) {
     step(name);
-    found->second->now.clear();
-    found->second->reserved = 0;
-    found->second->synced.clear();
-    found->second->pending.clear();
+    found->second->truncate(0);
   }
   return std::make_unique<open_file>(shared_from_this(), name, found->second);
 }
