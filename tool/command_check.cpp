@@ -106,9 +106,14 @@ void run_check(const check_request& r, const common& c) {
     rows += count;
   }
   if (!found.notes.empty()) {
-    const std::string notes = fmt::format("{}", fmt::join(found.notes, "; "));
-    if (notes_say_nothing(found.notes)) throw could_not_look(notes);
-    throw failure(notes);
+    std::string words;
+    bool nothing = true;
+    for (const db::recovery_note& n : found.notes) {
+      words += (words.empty() ? "" : "; ") + n.text;
+      nothing = nothing && says_nothing(n.reason, n.fault);
+    }
+    if (nothing) throw could_not_look(words);
+    throw failure(words);
   }
   if (found.cut_bytes != 0) {
     throw torn_end(fmt::format("{}. {} tables, {} rows, up to change {}",

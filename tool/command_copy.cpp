@@ -125,7 +125,7 @@ auto of_stream(F&& f, const std::uint64_t& read) {
       throw failure(
           "standard input is empty: it should have a copy, as spolia backup STORE - writes it");
     }
-    const bool more = e.problem().starts_with("there is more after the end");
+    const bool more = e.fault() == db::storage_fault::longer;
     throw failure(fmt::format("standard input at {}: {}", e.offset(),
                               more ? "there is more after the end of the copy" : e.problem()));
   }

@@ -58,7 +58,9 @@ void print_text(const std::filesystem::path& store, const db::recovery_report& f
     fmt::print("torn end     {} bytes at {} of {}: {}\n", found.cut_bytes, found.cut_offset,
                printable(found.cut_file.string()), found.cut_why);
   }
-  for (const std::string& n : found.notes) fmt::print("note         {}\n", n);
+  for (const db::recovery_note& n : found.notes) {
+    fmt::print("note         {}\n", printable(n.text));
+  }
   fmt::print("opened in    {:.3f} s\n", std::chrono::duration<double>(found.took).count());
   for (const table_info& t : tables) print_table(t, hash);
 }
@@ -72,8 +74,9 @@ void print_json(const std::filesystem::path& store, const db::recovery_report& f
               {"log_records", found.log_records},
               {"log_bytes", found.log_bytes},
               {"cut_bytes", found.cut_bytes},
-              {"notes", found.notes},
+              {"notes", json::array()},
               {"tables", json::array()}};
+  for (const db::recovery_note& n : found.notes) all["notes"].push_back(n.text);
   for (const table_info& t : tables) {
     json one = {{"name", t.spec.name}, {"rows", t.rows.rows}, {"table_bytes", t.bytes}};
     if (hash) one["hash"] = fmt::format("{:016x}", t.rows.hash);

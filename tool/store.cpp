@@ -4,11 +4,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <string>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "errors.hpp"
 #include "text.hpp"
@@ -21,7 +19,7 @@ namespace fs = std::filesystem;
 /// A user who dumps or copies a store has to know what is not in it.
 void tell_what_is_left_out(const db::recovery_report& found) {
   if (found.left_out_rows == 0) return;
-  for (const std::string& note : found.notes) say(note + "\n");
+  for (const db::recovery_note& note : found.notes) say(note.text + "\n");
 }
 
 /// It is about what is in a file, or is missing; not about the system, or another process.
@@ -78,60 +76,25 @@ bool has_data(const fs::path& directory) {
 
 }  // namespace
 
-bool says_nothing(const db::storage_error& e) {
-  if (e.reason()) return is_denied(e.reason().value());
-  // As said by a look into a store whose program goes on faster.
-  return e.problem().find("a format that this version does not know") != std::string::npos ||
-         e.problem().find(": try again") != std::string::npos;
+bool says_nothing(std::error_code reason, db::storage_fault fault) {
+  if (reason) return is_denied(reason.value());
+  return fault == db::storage_fault::unknown_format || fault == db::storage_fault::changes;
 }
 
-bool notes_say_nothing(const std::vector<std::string>& notes) {
-  constexpr int most_reasons = 200;  // of any system
-  return std::all_of(notes.begin(), notes.end(), [](const std::string& note) {
-    for (int reason = 1; reason < most_reasons; ++reason) {
-      if (is_denied(reason) && note.ends_with(": " + std::system_category().message(reason))) {
-        return true;
-      }
-    }
-    return false;
-  });
-}
+bool says_nothing(const db::storage_error& e) { return says_nothing(e.reason(), e.fault()); }
 
 void refuse_no_store(const fs::path& directory) {
   if (directory.empty()) throw usage_error("a store needs a name: '' is not the folder of one");
   throw usage_error(directory.string() + " is not the folder of a store");
 }
 
-namespace {
-
-/// Where a path leads, as far as it is there.
-fs::path leads_to(const fs::path& path) {
-  std::error_code ignored;
-  const fs::path known = fs::weakly_canonical(fs::absolute(path, ignored), ignored);
-  return known.has_filename() ? known : known.parent_path();  // folder/
-}
-
-bool lies_in(fs::path path, const fs::path& folder) {
-  std::error_code ignored;
-  while (path != folder && !fs::equivalent(path, folder, ignored)) {
-    if (path == path.parent_path()) return false;
-    path = path.parent_path();
-  }
-  return true;
-}
-
-}  // namespace
-
 // As database::backup() does, before the store is opened.
 void refuse_within(const fs::path& store, const fs::path& to) {
-  const fs::path here = leads_to(store);
-  const fs::path there = leads_to(to);
-  const bool in = lies_in(there, here);
-  const bool above = lies_in(here, there);
-  if (!in && !above) return;
-  const char* const how = !above ? "is in the folder of the store"
-                          : !in  ? "has the folder of the store in it"
-                                 : "is the folder of the store";
+  const db::path_place where = db::place_of(to, store);
+  if (where == db::path_place::elsewhere) return;
+  const char* const how = where == db::path_place::within  ? "is in the folder of the store"
+                          : where == db::path_place::above ? "has the folder of the store in it"
+                                                           : "is the folder of the store";
   throw usage_error(fmt::format("{} {}; choose another place", to.string(), how));
 }
 

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 #include <string>
-#include <vector>
+#include <system_error>
 
 #include <spolia/db.hpp>
 
@@ -31,8 +31,8 @@ db::database open_to_write(const std::filesystem::path& directory, db::options o
 /// Whether an error says nothing about what is in the files: this process may not read them, or has
 /// not the means; or they are of a format that it does not know.
 bool says_nothing(const db::storage_error& e);
-/// The same of what an opening has noted, which is only there as words.
-bool notes_say_nothing(const std::vector<std::string>& notes);
+/// The same of what an opening has noted about such an error.
+bool says_nothing(std::error_code reason, db::storage_fault fault);
 /// Of a path at which there is no store.
 [[noreturn]] void refuse_no_store(const std::filesystem::path& directory);
 /// What is made of a store goes to a folder that is not the store's, nor in it, nor above it: it

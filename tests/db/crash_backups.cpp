@@ -197,7 +197,7 @@ db::options to_attach() {
     const numbers before = acknowledged(record);
     try {
       db::database base = db::database::open(at.store, o);
-      for (const std::string& note : base.recovered().notes) wrong("attached, and told: " + note);
+      for (const auto& note : base.recovered().notes) wrong("attached, and told: " + note.text);
       back_up(base, at, record, before, true);
       record.from_outside.fetch_add_relaxed(1);
     } catch (const db::storage_error& e) {
@@ -236,7 +236,7 @@ bool check_copy(const place& at, shared_record& record) {
   try {
     const world w(opened, {});
     const db::recovery_report& found = w.base.recovered();
-    for (const std::string& note : found.notes) wrong("the copy opened, and told: " + note);
+    for (const auto& note : found.notes) wrong("the copy opened, and told: " + note.text);
     if (found.cut_bytes != 0) wrong("the copy has a torn end: " + found.cut_why);
     if (w.bank == nullptr && !must_open) return false;  // the directory was empty
     if (w.bank == nullptr) wrong("the copy has lost its tables");

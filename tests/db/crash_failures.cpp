@@ -331,7 +331,7 @@ void attach_once(const place& at, shared_record& record) {
     }
     record.seen.attaches.fetch_add_relaxed(1);
     if (!w.base.recovered().notes.empty()) {
-      wrong("attached, and told: " + w.base.recovered().notes.front());
+      wrong("attached, and told: " + w.base.recovered().notes.front().text);
     }
     const db::reader now = w.base.snapshot();
     if (w.bank == nullptr || !check_bank(w, now)) {
@@ -393,7 +393,7 @@ void check(const place& at, shared_record& record, std::uint64_t seed) {
     const world w(at.disk.base(), o);
     record.settled_syncs.store_relaxed(failed);
     const db::recovery_report found = w.base.recovered();
-    for (const std::string& note : found.notes) wrong("opened, and told: " + note);
+    for (const auto& note : found.notes) wrong("opened, and told: " + note.text);
     check_salvaged(w, record);
     const db::reader now = w.base.snapshot();
     if (w.bank == nullptr || !check_bank(w, now)) {

@@ -408,7 +408,7 @@ TEST_P(old_stores, keep_the_first_of_each_and_write_down_the_others) {
       EXPECT_TRUE(files->has(name.string()));
       EXPECT_TRUE(std::any_of(
           base.recovered().notes.begin(), base.recovered().notes.end(),
-          [&](const std::string& note) { return note.find(name.string()) != std::string::npos; }));
+          [&](const auto& note) { return note.text.find(name.string()) != std::string::npos; }));
     }
     EXPECT_EQ(left_out_lines(*files), expected_lines);
     expect_the_first(base);

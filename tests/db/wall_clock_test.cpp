@@ -225,7 +225,7 @@ TEST_F(wall_clock, is_in_no_file_and_no_name) {
       set_clock(to * (i == 1 ? -1 : 1));
       db::database base = db::database::open(where, small_segments());
       EXPECT_EQ(commits_in(base), i * 20);
-      EXPECT_EQ(base.recovered().notes, std::vector<std::string>{});
+      EXPECT_TRUE(base.recovered().notes.empty());
       commit(base, i * 20 + 1, i * 20 + 20);
       if (i == 1) base.checkpoint();
       base.backup(where.string() + "-copy");

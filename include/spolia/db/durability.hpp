@@ -11,10 +11,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
+#include <spolia/db/files.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -42,6 +44,14 @@ enum class directory_guard : std::uint8_t {
   nothing     ///< nor can those be made: options::allow_without_lock
 };
 
+/// Something about an opening that a user should know.
+struct recovery_note {
+  std::string text;
+  // As those of the storage_error that it is about.
+  std::error_code reason{};
+  storage_fault fault = storage_fault::other;
+};
+
 /// What opening a directory has found.
 struct recovery_report {
   std::uint64_t epoch = 0;     ///< of this opening: one more each time
@@ -67,7 +77,7 @@ struct recovery_report {
   /// Where they are, one file for a table, a row on each line as `spolia dump` writes it. With
   /// read_only nothing is written: there are none.
   std::vector<std::filesystem::path> left_out_files;
-  std::vector<std::string> notes;  ///< such as a checkpoint that was not used, and why
+  std::vector<recovery_note> notes;  ///< such as a checkpoint that was not used, and why
   std::chrono::nanoseconds took{0};
 };
 

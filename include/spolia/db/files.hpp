@@ -36,13 +36,21 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
+/// What is wrong, where a program may have to decide by it.
+enum class storage_fault : std::uint8_t {
+  other,           ///< only problem() says what, and reason()
+  unknown_format,  ///< this version does not know it: that is no damage
+  changes,         ///< another process changes the files faster than they are read: try again
+  longer           ///< the file is whole, and more follows after its end
+};
+
 /// Something is wrong with the files of a database.
 class SPOLIA_EXPORT storage_error : public std::runtime_error {
  public:
   static constexpr std::uint64_t nowhere = ~std::uint64_t{0};
 
   storage_error(std::filesystem::path file, std::uint64_t offset, std::string what,
-                std::error_code reason = {});
+                std::error_code reason = {}, storage_fault fault = storage_fault::other);
 
   [[nodiscard]] const std::filesystem::path& file() const noexcept { return file_; }
   /// In bytes; nowhere: it is about the whole file.
@@ -50,12 +58,14 @@ class SPOLIA_EXPORT storage_error : public std::runtime_error {
   [[nodiscard]] const std::string& problem() const noexcept { return problem_; }
   /// The system's reason, if it had one.
   [[nodiscard]] std::error_code reason() const noexcept { return reason_; }
+  [[nodiscard]] storage_fault fault() const noexcept { return fault_; }
 
  private:
   std::filesystem::path file_;
   std::uint64_t offset_;
   std::string problem_;
   std::error_code reason_;
+  storage_fault fault_;
 };
 
 enum class file_mode : std::uint8_t {
@@ -196,6 +206,18 @@ class storage_files {
     return {};
   }
 };
+
+/// How a path lies to a directory, as far as they are there: links are followed.
+enum class path_place : std::uint8_t {
+  elsewhere,
+  same,    ///< it leads to the directory
+  within,  ///< in it, or in one that is in it
+  above    ///< the directory is within it
+};
+/// What a program makes of a database goes elsewhere: backup() refuses the other three. Of the
+/// system's files, also where a database has others. Throws std::bad_alloc.
+SPOLIA_EXPORT path_place place_of(const std::filesystem::path& path,
+                                  const std::filesystem::path& directory);
 
 /// The system's own.
 SPOLIA_EXPORT std::shared_ptr<storage_files> real_files();

@@ -65,7 +65,8 @@ class attached_directory final : public storage_directory {
       if (tries == most_tries) {
         throw storage_error(path(), storage_error::nowhere,
                             "the process that has the database makes checkpoints faster than they "
-                            "can be opened: try again later");
+                            "can be opened: try again later",
+                            {}, storage_fault::changes);
       }
       std::this_thread::sleep_for(between_tries);
     }
@@ -83,7 +84,8 @@ class attached_directory final : public storage_directory {
     throw storage_error(path() / name, storage_error::nowhere,
                         "the process that has the database has removed it before it was read, as "
                         "there are not descriptors enough to keep all files open: try again, or "
-                        "with a higher limit (ulimit -n)");
+                        "with a higher limit (ulimit -n)",
+                        {}, storage_fault::changes);
   }
   std::vector<std::string> list() override { return names_; }
   void rename(const std::string& from, const std::string& /*to*/) override { refuse(from); }

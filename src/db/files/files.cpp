@@ -504,12 +504,45 @@ class posix_files final : public storage_files {
 }  // namespace
 
 storage_error::storage_error(std::filesystem::path file, std::uint64_t offset, std::string what,
-                             std::error_code reason)
+                             std::error_code reason, storage_fault fault)
     : std::runtime_error(sentence(file, offset, what, reason)),
       file_(std::move(file)),
       offset_(offset),
       problem_(std::move(what)),
-      reason_(reason) {}
+      reason_(reason),
+      fault_(fault) {}
+
+namespace {
+
+/// Where a path leads, as far as it is there.
+std::filesystem::path leads_to(const std::filesystem::path& path) {
+  std::error_code none;
+  const std::filesystem::path whole = std::filesystem::absolute(path, none);
+  std::filesystem::path known = std::filesystem::weakly_canonical(whole, none);
+  if (none) known = whole.lexically_normal();
+  return known.has_filename() ? known : known.parent_path();  // directory/
+}
+
+/// Whether what leads_to() has returned lies in another directory, or is that.
+bool lies_in(std::filesystem::path path, const std::filesystem::path& directory) {
+  std::error_code none;
+  while (path != directory && !std::filesystem::equivalent(path, directory, none)) {
+    std::filesystem::path above = path.parent_path();
+    if (above == path) return false;
+    path = std::move(above);
+  }
+  return true;
+}
+
+}  // namespace
+
+path_place place_of(const std::filesystem::path& path, const std::filesystem::path& directory) {
+  const std::filesystem::path here = leads_to(directory);
+  const std::filesystem::path there = leads_to(path);
+  const bool above = lies_in(here, there);
+  if (lies_in(there, here)) return above ? path_place::same : path_place::within;
+  return above ? path_place::above : path_place::elsewhere;
+}
 
 std::shared_ptr<storage_files> real_files() { return std::make_shared<posix_files>(); }
 

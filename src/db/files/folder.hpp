@@ -62,7 +62,8 @@ class unknown_format : public storage_error {
                       "it has a format that this version does not know, " + format +
                           (newer ? ", which is newer" : "") + ": it knows " +
                           std::to_string(oldest_format) + " to " + std::to_string(storage_format) +
-                          ". Use the version that wrote it, or a newer one"),
+                          ". Use the version that wrote it, or a newer one",
+                      {}, storage_fault::unknown_format),
         newer_(newer) {}
   [[nodiscard]] bool newer() const noexcept { return newer_; }
 

@@ -125,8 +125,9 @@ void storage::make_what_was_read_durable() {
     folder_.sync();
   } catch (const storage_error& e) {
     report_.notes.push_back(
-        std::string("what another process has written last may be lost with the power: ") +
-        e.what());
+        {std::string("what another process has written last may be lost with the power: ") +
+             e.what(),
+         e.reason(), e.fault()});
   }
 }
 
@@ -285,10 +286,10 @@ void storage::note_left_out(const nan_rows& nans) {
 
 void storage::note_left_out(const nan_rows::left_out& out, const std::string& where) {
   report_.left_out_rows += out.rows;
-  report_.notes.push_back(std::to_string(out.rows) + " rows of table " + out.of->name() +
-                          " differ from others only in which not-a-number is their key, or their "
-                          "value of a unique index, and there is one now: " +
-                          where);
+  report_.notes.push_back({std::to_string(out.rows) + " rows of table " + out.of->name() +
+                           " differ from others only in which not-a-number is their key, or their "
+                           "value of a unique index, and there is one now: " +
+                           where});
 }
 
 /// A file of the directory that is there whole, and durable, or not at all.

@@ -54,26 +54,6 @@ std::size_t read_all_of(const byte_source& from, std::span<std::byte> to,
   return done;
 }
 
-/// Where a path leads, as far as it is there.
-std::filesystem::path leads_to(const std::filesystem::path& path) {
-  std::error_code none;
-  const std::filesystem::path whole = std::filesystem::absolute(path, none);
-  std::filesystem::path known = std::filesystem::weakly_canonical(whole, none);
-  if (none) known = whole.lexically_normal();
-  return known.has_filename() ? known : known.parent_path();  // directory/
-}
-
-/// Where what leads_to() has returned lies in another directory, or is that.
-bool lies_in(std::filesystem::path path, const std::filesystem::path& directory) {
-  std::error_code none;
-  while (path != directory && !std::filesystem::equivalent(path, directory, none)) {
-    std::filesystem::path above = path.parent_path();
-    if (above == path) return false;
-    path = std::move(above);
-  }
-  return true;
-}
-
 [[noreturn]] void refuse_place(const std::filesystem::path& to, const std::string& where) {
   throw storage_error(to, storage_error::nowhere,
                       where +
@@ -83,13 +63,18 @@ bool lies_in(std::filesystem::path path, const std::filesystem::path& directory)
 
 /// A copy there would be removed with the database, or copied with it, or be taken for it.
 void refuse_own_place(const std::filesystem::path& ours, const std::filesystem::path& to) {
-  const std::filesystem::path here = leads_to(ours);
-  const std::filesystem::path there = leads_to(to);
-  const bool in = lies_in(there, here);
-  const bool above = lies_in(here, there);
-  if (in && above) refuse_place(to, "this is the directory of the database itself");
-  if (in) refuse_place(to, "it lies in the directory of the database, " + here.string());
-  if (above) refuse_place(to, "the directory of the database lies in it, " + here.string());
+  std::error_code none;
+  const auto here = [&] { return std::filesystem::weakly_canonical(ours, none).string(); };
+  switch (place_of(to, ours)) {
+    case path_place::elsewhere:
+      return;
+    case path_place::same:
+      refuse_place(to, "this is the directory of the database itself");
+    case path_place::within:
+      refuse_place(to, "it lies in the directory of the database, " + here());
+    case path_place::above:
+      refuse_place(to, "the directory of the database lies in it, " + here());
+  }
 }
 
 constexpr const char* does_not_fit =
@@ -231,7 +216,7 @@ copy_end storage::end_of_backup(folder& copy, const folder_content& has) {
   try {
     return find_end(copy, has);
   } catch (const storage_error& e) {
-    if (e.reason() || e.problem().find(unknown_header_format) != std::string::npos) throw;
+    if (e.reason() || e.fault() == storage_fault::unknown_format) throw;
     refuse_damaged(e.file(), e.offset(), e.problem());
   }
 }

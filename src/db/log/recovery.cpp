@@ -115,7 +115,7 @@ std::uint64_t recovery::begin_with(const folder_content& has, std::exception_ptr
       break;
     } catch (const storage_error& e) {
       if (failed == nullptr) failed = std::current_exception();
-      report_.notes.emplace_back(std::string("not used: ") + e.what());
+      report_.notes.push_back({std::string("not used: ") + e.what(), e.reason(), e.fault()});
     }
     start_anew();
   }
@@ -199,7 +199,10 @@ void recovery::load_blocks(const std::shared_ptr<storage_file>& file,
       if (h.rows != rows || !all || header.tables > most_tables) {
         refuse(name, b.at, "a checkpoint ends where it should not");
       }
-      if (at != size) refuse(name, at, "there is more after the end of the checkpoint");
+      if (at != size) {
+        throw storage_error(name, at, "there is more after the end of the checkpoint", {},
+                            storage_fault::longer);
+      }
       read_past(b, header.sequence);
       numbered_.resize(header.tables);  // the last ones are gone
       report_.checkpoint_rows = rows;
