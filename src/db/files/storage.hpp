@@ -56,7 +56,7 @@ struct copy_end {
   std::uint32_t chain = 0;
   std::uint64_t origin = 0;
   // Of its last segment, where bytes follow that are no record, as in a copy that was itself copied
-  // and the copying was stopped.
+  // and the copying was stopped. At 0: it has no header.
   std::string torn{};
   std::uint64_t torn_at = 0;
   std::string torn_why{};

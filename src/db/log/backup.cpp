@@ -103,10 +103,15 @@ std::pair<log_end, const char*> pass_records(file_stream& from, log_end end, std
   return {end, nullptr};
 }
 
+bytes_view without_zeros(bytes_view all) {
+  while (!all.empty() && all.back() == std::byte{0}) all = all.first(all.size() - 1);
+  return all;
+}
+
 /// The beginning of one record and nothing else, which zeros may follow: what is left where the
 /// copying of a file was cut short. It is no change, and none follows it.
 bool is_begun(bytes_view rest) {
-  while (!rest.empty() && rest.back() == std::byte{0}) rest = rest.first(rest.size() - 1);
+  rest = without_zeros(rest);
   if (rest.size() < record_header::bytes) return true;
   return rest.size() < record_header::bytes + std::size_t{parse_record(rest).length};
 }
@@ -119,12 +124,56 @@ bool is_begun(bytes_view rest) {
 }
 
 /// As an opening does that writes: what is added goes on after the last whole record. Durable
-/// before that, for a segment with a torn end may only be the last one.
+/// before that, for a segment with a torn end may only be the last one. One without a header goes:
+/// what is added has its name, and takes its place where a loss of power brings it back.
 void cut_torn(folder& copy, const copy_end& end) {
   if (end.torn.empty()) return;
+  if (end.torn_at == 0) return copy.remove(end.torn);
   const auto file = copy.open(end.torn, file_mode::write);
   file->truncate(end.torn_at);
   file->sync();
+}
+
+[[noreturn]] void refuse_missing(const folder& copy, std::uint64_t first) {
+  throw storage_error(copy.path_of(file_name(file_kind::log, first)), storage_error::nowhere,
+                      "this part of the log is missing");
+}
+
+/// Of a segment that has the beginning of its header and nothing else, as is_begun(): what is wrong
+/// with it. Null: its header may be whole, damaged, or of another format.
+const char* header_is_begun(folder& copy, std::uint64_t number) {
+  read_buffers buffers;
+  const auto file = copy.open(file_name(file_kind::log, number), file_mode::read);
+  file_stream from(buffers, *file);
+  file_header none;
+  const char* const why = read_header(file_kind::log, from.look(file_header::bytes), none);
+  if (why == nullptr || why == unknown_header_format) return nullptr;
+  return without_zeros(from.look(from.left())).size() < file_header::bytes ? why : nullptr;
+}
+
+/// Where a copy ends whose last segment it is. `epoch`: of what is before it.
+copy_end end_of_segment(folder& copy, std::uint64_t number, std::uint32_t epoch) {
+  read_buffers buffers;
+  const std::string name = file_name(file_kind::log, number);
+  const auto file = copy.open(name, file_mode::read);
+  file_stream from(buffers, *file);
+  const file_header header = copy.own_header(file_kind::log, number, from.look(file_header::bytes));
+  from.pass(file_header::bytes);
+  const log_end before{header.epoch, header.sequence - 1, header.chain};
+  const auto [last, why] = pass_records(from, before, recovery::whole_log);
+  copy_end end = {.epoch = std::max(epoch, last.epoch),
+                  .sequence = last.sequence,
+                  .chain = last.chain,
+                  .origin = last.sequence == before.sequence ? 0 : header.origin};
+  if (why == nullptr) return end;
+  const bytes_view rest = from.look(from.left());
+  if (!is_begun(rest) || proves_durable(rest, header.epoch, last.sequence + 1)) {
+    throw storage_error(copy.path_of(name), from.at(), why);
+  }
+  end.torn = name;
+  end.torn_at = from.at();
+  end.torn_why = why;
+  return end;
 }
 
 /// Marks a directory that a copy is written into. If that comes to nothing, and nothing was there
@@ -184,31 +233,20 @@ copy_end storage::find_end(folder& copy, const folder_content& has) {
            .origin = header.origin};
   }
   const auto first = std::lower_bound(has.segments.begin(), has.segments.end(), end.sequence + 1);
-  if (first != has.segments.end() && *first != end.sequence + 1) {
-    throw storage_error(copy.path_of(file_name(file_kind::log, end.sequence + 1)),
-                        storage_error::nowhere, "this part of the log is missing");
-  }
   if (first == has.segments.end()) return end;
-  const std::string name = file_name(file_kind::log, has.segments.back());
-  const auto file = copy.open(name, file_mode::read);
-  file_stream from(buffers, *file);
-  const file_header header =
-      copy.own_header(file_kind::log, has.segments.back(), from.look(file_header::bytes));
-  from.pass(file_header::bytes);
-  const log_end before{header.epoch, header.sequence - 1, header.chain};
-  const auto [last, why] = pass_records(from, before, recovery::whole_log);
-  end = {.epoch = std::max(end.epoch, last.epoch),
-         .sequence = last.sequence,
-         .chain = last.chain,
-         .origin = last.sequence == before.sequence ? 0 : header.origin};
-  if (why == nullptr) return end;
-  const bytes_view rest = from.look(from.left());
-  if (!is_begun(rest) || proves_durable(rest, header.epoch, last.sequence + 1)) {
-    throw storage_error(copy.path_of(name), from.at(), why);
+  if (*first != end.sequence + 1) refuse_missing(copy, end.sequence + 1);
+  auto last = has.segments.end() - 1;
+  const char* const begun = header_is_begun(copy, *last);
+  if (begun == nullptr) return end_of_segment(copy, *last, end.epoch);
+  const std::uint64_t torn = *last;
+  if (last != first) {
+    end = end_of_segment(copy, *--last, end.epoch);
+    if (!end.torn.empty()) throw storage_error(copy.path_of(end.torn), end.torn_at, end.torn_why);
+    if (torn != end.sequence + 1) refuse_missing(copy, end.sequence + 1);
   }
-  end.torn = name;
-  end.torn_at = from.at();
-  end.torn_why = why;
+  end.torn = file_name(file_kind::log, torn);
+  end.torn_at = 0;
+  end.torn_why = begun;
   return end;
 }
 
