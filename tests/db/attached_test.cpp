@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +18,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -147,6 +150,48 @@ TEST_F(attached, has_more_files_than_the_process_may_have_open) {
     database there = database::open("bank", o);
     EXPECT_EQ(commits_in(there), 8000);
     for (const int fd : taken) ::close(fd);
+  }
+}
+
+constexpr std::int64_t few_commits = 1000;
+
+/// How an opening ends in a process that may have so many descriptors besides its first three.
+int opened_with(rlim_t left, const options& o) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (int fd = 3; fd < 1024; ++fd) ::close(fd);
+    const struct rlimit most{.rlim_cur = 3 + left, .rlim_max = 3 + left};
+    if (::setrlimit(RLIMIT_NOFILE, &most) != 0) ::_exit(4);
+    try {
+      database there = database::open("bank", o);
+      ::_exit(commits_in(there).value_or(-1) == few_commits ? 0 : 1);
+    } catch (const storage_error& e) {
+      ::_exit(e.reason() == std::errc::too_many_files_open ? 2 : 3);
+    }
+  }
+  int how = 0;
+  EXPECT_EQ(::waitpid(child, &how, 0), child);
+  return WIFEXITED(how) ? WEXITSTATUS(how) : -1;
+}
+
+TEST_F(attached, opens_with_more_descriptors_where_it_does_with_few) {
+  // A sanitizer's own threads and files are not there in the child.
+  if (spolia::test::sanitized) GTEST_SKIP() << "SKIPPED descriptors are the sanitizer's, too";
+  options o = small_segments();
+  {
+    database bank = database::open("bank", o);
+    commit(bank, 1, few_commits);
+  }
+  EXPECT_GE(data_files("bank"), 30U);
+  o.read_only = o.attach = true;
+  bool opens = false;
+  for (rlim_t left = 1; left <= 48; ++left) {
+    const int how = opened_with(left, o);
+    EXPECT_EQ(how, opens || how == 0 ? 0 : 2) << left;
+    opens = opens || how == 0;
+    if (left >= 4) {
+      EXPECT_EQ(how, 0) << left;
+    }
   }
 }
 

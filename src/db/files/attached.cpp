@@ -155,12 +155,27 @@ class attached_directory final : public storage_directory {
     return all;
   }
 
-  /// Where there are no descriptors left, some are given back for what is to be read.
-  void keep_no_more(std::vector<std::string>& kept) {
+  /// Descriptors for what is read with, which others may take only when no more files are to be
+  /// kept open: openings of one file, which go with this. Where there are fewer, no file is kept
+  /// open. Without them a process that may have a few more than it needs to read one file after the
+  /// other would keep so many open that it cannot read.
+  std::vector<std::unique_ptr<storage_file>> set_aside(const std::string& name) {
     constexpr std::size_t to_read_with = 16;
-    for (std::size_t i = 0; i < to_read_with && !kept.empty(); ++i) {
-      found_.at(kept.back()).file.reset();
-      kept.pop_back();
+    std::vector<std::unique_ptr<storage_file>> aside;
+    while (aside.size() < to_read_with) {
+      auto one = open_now(name);
+      if (one == nullptr) return {};
+      aside.push_back(std::move(one));
+    }
+    return aside;
+  }
+  /// Null: there is no descriptor left, or the file is gone.
+  std::unique_ptr<storage_file> open_now(const std::string& name) {
+    try {
+      return to_.open(name, file_mode::read);
+    } catch (const storage_error& e) {
+      if (means_no_descriptors(e) || !to_.identity(name)) return nullptr;
+      throw;
     }
   }
 
@@ -169,24 +184,26 @@ class attached_directory final : public storage_directory {
     found_.clear();
     names_ = to_.list();
     const std::uint64_t newest = newest_checkpoint(names_);
-    std::size_t most = most_kept_open();
-    std::vector<std::string> kept;
-    for (const std::string& name : wanted(newest)) {
+    const std::vector<std::string> all = wanted(newest);
+    if (all.empty()) return newest_checkpoint(to_.list()) == newest;
+    auto aside = set_aside(all.front());
+    std::size_t left = aside.empty() ? 0 : most_kept_open();
+    for (const std::string& name : all) {
       const auto identity = to_.identity(name);
       if (!identity) return false;
       found_file& one =
           found_.insert_or_assign(name, found_file{.identity = *identity}).first->second;
-      if (kept.size() >= most) continue;
+      if (left == 0) continue;
       try {
         one.file = open_again(name, *identity);
         if (one.file == nullptr) return false;
-        kept.push_back(name);
+        --left;
       } catch (const storage_error& e) {
-        if (!means_no_descriptors(e) || kept.empty()) throw;
-        most = 0;
-        keep_no_more(kept);
+        if (!means_no_descriptors(e)) throw;
+        left = 0;
       }
     }
+    aside.clear();
     return newest_checkpoint(to_.list()) == newest;
   }
 

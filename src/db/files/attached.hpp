@@ -7,9 +7,10 @@
 // it is listed again, and all begins anew unless the newest checkpoint is the same. Segments only
 // grow, and what is in front of their ends does not change.
 //
-// Descriptors: half of what the process may have, at most. Files beyond that are opened when they
-//              are read, the oldest segments first; where one was removed before that, or another
-//              file has its name, reading fails.
+// Descriptors: half of what the process may have, at most, and only while there are a few left to
+//              read with. Files beyond that are opened when they are read, the oldest segments
+//              first; where one was removed before that, or another file has its name, reading
+//              fails.
 #pragma once
 
 #include <memory>
