@@ -195,6 +195,23 @@ TEST_F(attached, opens_with_more_descriptors_where_it_does_with_few) {
   }
 }
 
+/// Each record says what was durable before it.
+TEST_F(attached, syncs_no_segment_that_is_known_to_be_durable) {
+  base_ = database::open();
+  options o = over(files_);
+  o.segment_bytes = 4096;
+  for (std::int64_t last = 0; last < 900; last += 300) {
+    base_ = database::open();
+    base_ = database::open(place, o);
+    for (std::int64_t n = last + 1; n <= last + 300; ++n) {
+      ASSERT_TRUE(write_down(base_, base_.find_table("ledger"), n));
+    }
+    const std::uint64_t before = files_->syncs;
+    EXPECT_EQ(seen(files_), last + 300);
+    EXPECT_EQ(files_->syncs, before + 1) << "the last one alone may have more";
+  }
+}
+
 TEST_F(attached, says_which_file_went_that_it_could_not_keep_open) {
   base_ = database::open();
   base_ = database::open(place, [&] {

@@ -98,6 +98,8 @@ class attached_directory final : public storage_directory {
   }
   bool sync() override {
     for (const auto& [name, one] : found_) {
+      std::uint64_t sequence = 0;
+      if (parse_name(name, file_kind::log, sequence) && sequence < durable_before_) continue;
       if (one.file != nullptr) {
         one.file->sync();
       } else if (const auto file = open_again(name, one.identity)) {
@@ -107,6 +109,7 @@ class attached_directory final : public storage_directory {
     return to_.sync();
   }
   bool sync_own_name() override { return to_.sync_own_name(); }
+  void are_durable_before(std::uint64_t segment) noexcept { durable_before_ = segment; }
 
  private:
   /// As it was when the directory was listed.
@@ -211,6 +214,7 @@ class attached_directory final : public storage_directory {
   storage_directory& to_;
   std::vector<std::string> names_;
   std::map<std::string, found_file> found_;
+  std::uint64_t durable_before_ = 0;
 };
 
 }  // namespace
@@ -226,6 +230,10 @@ std::unique_ptr<storage_directory> attach(std::unique_ptr<storage_directory> to)
 
 std::unique_ptr<storage_directory> attach(storage_directory& to) {
   return std::make_unique<attached_directory>(to, nullptr);
+}
+
+void are_durable_before(storage_directory& attached, std::uint64_t segment) noexcept {
+  static_cast<attached_directory&>(attached).are_durable_before(segment);
 }
 
 }  // namespace db

@@ -13,6 +13,7 @@
 //              fails.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include <spolia/base/config.hpp>
@@ -27,6 +28,9 @@ bool means_no_descriptors(const storage_error& e) noexcept;
 std::unique_ptr<storage_directory> attach(std::unique_ptr<storage_directory> to);
 /// The same of a directory that this process has. That must be there as long.
 std::unique_ptr<storage_directory> attach(storage_directory& to);
+/// Of what attach() has returned: segments before that one are durable, and its sync() leaves them
+/// out.
+void are_durable_before(storage_directory& attached, std::uint64_t segment) noexcept;
 
 }  // namespace db
 }  // namespace spolia::inline SPOLIA_FLAVOUR

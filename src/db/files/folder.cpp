@@ -388,6 +388,11 @@ void folder::sync() {
   if (!at_->sync()) durable_names_.store_relaxed(false);
 }
 
+void folder::sync_from(std::uint64_t segment) {
+  are_durable_before(*at_, segment);
+  sync();
+}
+
 void folder::still_ours() const {
   const std::optional<file_identity> there = at_->identity(identity_name);
   if (there && *there == locked_->identity()) return;

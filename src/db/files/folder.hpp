@@ -139,6 +139,8 @@ class folder {
   void rename(const std::string& from, const std::string& to);
   void remove(const std::string& name);
   void sync();
+  /// The same of one that attaches, whose segments before that one are durable.
+  void sync_from(std::uint64_t segment);
   [[nodiscard]] folder_content look() const;
   /// The same directory with the files that it has now, to be read whatever becomes of them:
   /// attached.hpp. This one must be there as long.

@@ -102,7 +102,7 @@ storage::storage(engine& of, const std::filesystem::path& directory, const optio
   report_.epoch = end_.epoch;
   last_.store_relaxed(end_.sequence);
   if (o.read_only) {
-    if (o.attach) make_what_was_read_durable();
+    if (o.attach) make_what_was_read_durable(found.unproven_segment());
     note_left_out(nans);
   } else {
     begin(has, nans);
@@ -119,10 +119,11 @@ storage::~storage() {
 }
 
 /// What the process that has the directory has written without a sync yet must not go again when it
-/// has been shown.
-void storage::make_what_was_read_durable() {
+/// has been shown. Segments before `unproven` are left out: a record there says that it was written
+/// when all before it was on the disk.
+void storage::make_what_was_read_durable(std::uint64_t unproven) {
   try {
-    folder_.sync();
+    folder_.sync_from(unproven);
   } catch (const storage_error& e) {
     report_.notes.push_back(
         {std::string("what another process has written last may be lost with the power: ") +

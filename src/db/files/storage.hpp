@@ -93,7 +93,7 @@ class storage {
   class copy_to_compare;
   class comparison;
   void refuse_lost(const folder_content& has) const;
-  void make_what_was_read_durable();
+  void make_what_was_read_durable(std::uint64_t unproven);
   void begin(const folder_content& has, const nan_rows& nans);
   void change_directory(const folder_content& has, const nan_rows& nans);
   void take_back(const folder_content& has, const nan_rows& nans) noexcept;

@@ -128,6 +128,7 @@ void recovery::start_anew() {
   numbered_.clear();
   end_ = {};
   past_ = {};
+  unproven_segment_ = 0;
   log_follows_ = false;
   claim_each_ = false;
   many_nans_ = false;
@@ -300,7 +301,10 @@ void recovery::replay_segment(std::uint64_t first, bool last, std::uint64_t end)
       }
       break;
     }
-    if (h.durable == end_.sequence) unproven_from_ = from.at();
+    if (h.durable == end_.sequence) {
+      unproven_from_ = from.at();
+      unproven_segment_ = first;
+    }
     end_.sequence = h.sequence;
     end_.chain = h.crc;
     const std::size_t bytes = record_header::bytes + h.length;

@@ -287,6 +287,8 @@ class recovery {
   /// Where the records of the last segment begin that nothing proves to be on the disk. Each group
   /// of records says that all before it was durable when it was written.
   [[nodiscard]] std::uint64_t unproven_from() const noexcept { return unproven_from_; }
+  /// The same of the whole log: the segments before that one are on the disk. 0: nothing proves it.
+  [[nodiscard]] std::uint64_t unproven_segment() const noexcept { return unproven_segment_; }
 
  private:
   std::uint64_t begin_with(const folder_content& has, std::exception_ptr& failed);
@@ -340,6 +342,7 @@ class recovery {
   std::vector<table*> numbered_;  // by their numbers; null: gone
   std::filesystem::path name_;    // of the segment that is read
   std::uint64_t unproven_from_ = 0;
+  std::uint64_t unproven_segment_ = 0;
 };
 
 }  // namespace db
