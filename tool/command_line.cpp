@@ -21,7 +21,7 @@ namespace {
 struct line_options {
   std::optional<std::filesystem::path> config;
   std::string progress = "auto";
-  int nice = 10;
+  int nice = 0;
   std::optional<std::string> durability;
   std::optional<std::string> conflict;
   std::optional<std::uint64_t> batch;
@@ -85,6 +85,7 @@ class command {
   /// Its store may be one that a program has open.
   void looks_at_store(std::filesystem::path& to) {
     store(to);
+    line->nice = 10;
     app.add_option("--nice", line->nice,
                    "how far to lower the priority, so that the store's program goes first: 0 to 19")
         ->check(CLI::Range(0, 19))

@@ -17,7 +17,7 @@ namespace db = spolia::db;
 /// How a store is looked at that a program may have open.
 struct looking {
   progress_mode show = progress_mode::automatic;
-  int nice = 10;  ///< 0 to 19: by how much this process steps back behind the program
+  int nice = 0;  ///< 0 to 19: by how much this process steps back behind the program
 };
 
 /// To be read: nothing in the directory changes. Throws usage_error if there is no store there.
