@@ -10,10 +10,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "reclaim/contract.hpp"
+#include "support/forks_at_steps.hpp"
 #include "support/parked_thread.hpp"
 #include "support/sanitized.hpp"
 #include "support/stress.hpp"
@@ -236,6 +239,13 @@ TYPED_TEST(contract_threads, a_forked_child_goes_on_alone) {
   book.expect_empty();
 }
 
+/// Neither the race detector nor the emulator does.
+#if SPOLIA_TSAN || defined(SPOLIA_TEST_EMULATED)
+constexpr bool begins_threads_when_forked = false;
+#else
+constexpr bool begins_threads_when_forked = true;
+#endif
+
 template <class Domain>
 class contract_forks : public testing::Test {};
 TYPED_TEST_SUITE(contract_forks, few_domains, domain_names);
@@ -257,6 +267,119 @@ TYPED_TEST(contract_forks, leave_what_threads_between_operations_had_retired) {
             }),
             0);
   idle.release();
+}
+
+TYPED_TEST(contract_forks, free_what_lost_readers_held) {
+  if (!TypeParam::info().reclaims) return;
+  ledger book;
+  TypeParam d(eager<TypeParam>());
+  atomic<block<TypeParam>*> source(d.template make<block<TypeParam>>(book));
+  parked_thread reader([&](parking_spot& spot) {
+    auto guard = d.enter();
+    [[maybe_unused]] const auto seen = hold(guard, source);
+    spot.park();
+  });
+  const auto at_first = d.garbage_bound(2);
+  {
+    auto guard = d.enter();
+    retire_tracked(guard, source.exchange_relaxed(nullptr));
+  }
+  retire_fresh(d, book, 100);
+  EXPECT_FALSE(drain_all(d));
+  EXPECT_GT(book.live(), 0);
+  const auto held_up = d.garbage_bound(2);
+  const auto goes_on = [&] {
+    std::optional<parked_thread> next;  // has the number of the one that was lost
+    if (begins_threads_when_forked && !needs_every_thread<TypeParam>) {
+      next.emplace([&](parking_spot& spot) {
+        retire_fresh(d, book, 1);
+        spot.park();
+      });
+    }
+    EXPECT_TRUE(drain_all(d));
+    if (std::is_same_v<typename TypeParam::scheme_type, robust_token> && held_up > at_first) {
+      EXPECT_LT(d.garbage_bound(2), held_up);
+    }
+    expect_told_apart(d);
+    EXPECT_EQ(d.stats().lost_in_fork, 0U) << "the reader had retired nothing";
+    EXPECT_EQ(book.live(), 0);
+    EXPECT_TRUE(d.pins().empty());
+    retire_fresh(d, book, 1000);
+    EXPECT_LE(d.garbage(), 500U) << "without a drain";
+  };
+  EXPECT_EQ(status_of_child([&] {
+              EXPECT_EQ(status_of_child(goes_on), 0) << "the second fork";
+              goes_on();
+            }),
+            0);
+  reader.release();
+  EXPECT_TRUE(drain_all(d));
+}
+
+TYPED_TEST(contract_forks, may_catch_an_operation_anywhere) {
+  if (const char* const why_not = no_forks_at_steps()) GTEST_SKIP() << why_not;
+  if (!TypeParam::info().reclaims) return;
+  ledger book;
+  {
+    TypeParam d(eager<TypeParam>());
+    atomic<block<TypeParam>*> source(d.template make<block<TypeParam>>(book));
+    fork_at_steps(
+        [&] {
+          for (int i = 0; i < 2; ++i) {
+            auto* const fresh = d.template make<block<TypeParam>>(book);
+            auto guard = d.enter();
+            [[maybe_unused]] const auto seen = hold(guard, source);
+            retire_tracked(guard, source.exchange_relaxed(fresh));
+          }
+        },
+        [&] { auto guard = d.enter(); },
+        [&] {
+          ledger own;
+          const auto others = [&] {
+            retire_fresh(d, own, 20);
+            EXPECT_TRUE(drain_all(d));
+          };
+          others();
+          if (!needs_every_thread<TypeParam>) {
+            on_another_thread(others);  // has the number of the one that was lost
+            others();
+          }
+          expect_told_apart(d);
+          EXPECT_LE(d.stats().lost_in_fork, 2U);
+          return own.live() == 0;
+        },
+        1499);
+    d.destroy(source.load_relaxed());
+    drain_all(d);
+  }
+  book.expect_empty();
+}
+
+TYPED_TEST(contract_forks, leave_the_guard_of_the_thread_that_forks) {
+  if (!TypeParam::info().reclaims) return;
+  ledger book;
+  TypeParam d(eager<TypeParam>());
+  atomic<block<TypeParam>*> source(d.template make<block<TypeParam>>(book));
+  const parked_thread lost([&](parking_spot& spot) {
+    auto guard = d.enter();
+    spot.park();
+  });
+  std::optional guard(d.enter());
+  auto seen = hold(*guard, source);
+  const auto goes_on = [&] {
+    retire_tracked(*guard, source.exchange_relaxed(nullptr));
+    drain_all(d);
+    EXPECT_EQ(book.live(), 1) << "it is held";
+    seen = {};
+    guard.reset();
+    EXPECT_TRUE(drain_all(d));
+    EXPECT_EQ(book.live(), 0);
+    expect_told_apart(d);
+  };
+  EXPECT_EQ(status_of_child(goes_on), 0);
+  seen = {};
+  retire_tracked(*guard, source.exchange_relaxed(nullptr));
+  guard.reset();
 }
 
 template <class Domain>
@@ -313,9 +436,7 @@ TYPED_TEST(contract_forks, may_come_in_a_deleter) {
 }
 
 TYPED_TEST(contract_threads, a_fork_may_catch_a_thread_that_frees) {
-#if SPOLIA_TSAN || defined(SPOLIA_TEST_EMULATED)
-  GTEST_SKIP() << "neither the race detector nor the emulator begins threads after such a fork";
-#endif
+  if (!begins_threads_when_forked) GTEST_SKIP() << "no threads after such a fork";
   if (!TypeParam::info().reclaims) return;
   TypeParam d;
   const parked_thread lost(lost_while_it_frees(d));
