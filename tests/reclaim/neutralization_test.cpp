@@ -406,6 +406,22 @@ TYPED_TEST(neutralizing, the_thread_that_survives_a_fork_answers) {
             }));
 }
 
+#if !SPOLIA_TSAN  // which forbids new threads in a forked child
+/// Whether a thread is in a phase shows in one bit of a count, which the next one goes on with.
+TYPED_TEST(neutralizing, the_next_after_a_thread_that_was_lost_in_a_phase_answers) {
+  typename TestFixture::domain_type d(this->marks(16, 32));
+  const parked_thread lost([&](parking_spot& spot) {
+    auto guard = d.enter();
+    guard.read([&] { spot.park(); });
+  });
+  EXPECT_EQ(0, status_of_child([&] {
+              stubborn_reader next(d);
+              this->retire_many(d, 200);
+              EXPECT_TRUE(next.has_begun(2));
+            }));
+}
+#endif
+
 TYPED_TEST(neutralizing, options_are_checked) {
   using domain_of = typename TestFixture::domain_type;
   EXPECT_THROW(domain_of d(this->marks(0, 10)), std::invalid_argument);
