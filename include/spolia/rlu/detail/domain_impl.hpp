@@ -504,7 +504,7 @@ void basic_domain<Clock, Blocks>::thread_lost(std::uint32_t n) noexcept {
   if (s == nullptr) return;
   const bool used = s->used.load_relaxed();
   s->forget(clock_);
-  detail::log_after_fork(s->written).count_again();
+  detail::log_after_fork(s->written).leave();
   if (used) leaves_log(*s);
 }
 

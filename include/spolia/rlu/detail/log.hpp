@@ -308,8 +308,10 @@ class log {
   void left(piece& s) noexcept {
     if (&s == survivors_) survivors_ = nullptr;
     if (&s == graves_) graves_ = nullptr;
-    retired_.add(s);
-    bytes_.fetch_sub_relaxed(s.bytes());
+    if (s.charged) {
+      retired_.add(s);
+      bytes_.fetch_sub_relaxed(s.bytes());
+    }
     if (s.buried_bytes != 0) held_bytes_.fetch_sub_relaxed(s.buried_bytes);
   }
 

@@ -47,23 +47,32 @@ class log_after_fork {
     log_.end_collect();
   }
 
-  /// What the log takes, of which its lost owner had said one thing and not yet the other.
-  void count_again() noexcept {
-    std::size_t bytes = 0;
-    std::size_t held = 0;
-    for_each_piece([&](piece& s) {
-      bytes += s.bytes();
-      held += weigh_freed(s);
-    });
-    log_.bytes_.store_relaxed(bytes);
-    log_.held_bytes_.store_relaxed(held);
-    log_.waiting_.set(bytes == 0 ? 0 : 1);  // more or less
+  /// Of one whose owner was lost: what is in it is for others to collect, and takes nothing of the
+  /// next owner's cap.
+  void leave() noexcept {
+    for_each_piece([](piece& s) { s.charged = false; });
+    count_again();
   }
 
  private:
   void adopt(object* half_done) noexcept {
     for_each_piece([&](piece& s) { adopt(s, half_done); });
     count_again();
+  }
+
+  /// What the log takes, of which its lost owner may have said one thing and not yet the other.
+  void count_again() noexcept {
+    std::size_t bytes = 0;
+    std::size_t held = 0;
+    bool any = false;
+    for_each_piece([&](piece& s) {
+      if (s.charged) bytes += s.bytes();
+      held += weigh_freed(s);
+      any = true;
+    });
+    log_.bytes_.store_relaxed(bytes);
+    log_.held_bytes_.store_relaxed(held);
+    log_.waiting_.set(any ? 1 : 0);  // more or less
   }
 
   template <class F>

@@ -171,6 +171,7 @@ struct alignas(record) segment : Header {
   std::uint64_t held_by = 0;
   bool detached = false;          // has copies that no section finds since this pass
   std::uint64_t detached_at = 0;  // and when that was, or a later one
+  bool charged = true;            // takes of its log's cap: not so what a lost thread has left
   bool buries = false;            // objects end with it
   std::size_t buried_bytes = 0;   // of those that are weighed
   graveyard<segment>* grave = nullptr;
