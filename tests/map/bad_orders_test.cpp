@@ -244,6 +244,13 @@ void hammer_all(const std::string& name, Of of, const std::function<std::unique_
   if constexpr (requires { shared->domain().drain(); }) shared->domain().drain();
 }
 
+struct all_meet {
+  template <class Key>
+  std::size_t operator()(const Key&) const noexcept {
+    return 1;
+  }
+};
+
 template <class Order>
 struct bad_order : testing::Test {
   template <class M>
@@ -270,6 +277,10 @@ TYPED_TEST(bad_order, ends_in_lock_free_maps) {
   this->template expect_end<abtree<key, int, domain<>, TypeParam, 4>>("abtree of degree 4");
   this->template expect_end<external_bst<key, int, domain<>, TypeParam>>("external_bst");
   this->template expect_end<list<key, int, domain<>, TypeParam>>("list");
+  using one_hash = michael_hash<key, int, domain<>, all_meet, TypeParam>;
+  this->template expect_end<one_hash>("michael_hash");
+  using split = split_ordered_hash<key, int, domain<>, all_meet, TypeParam>;
+  this->template expect_end<split>("split_ordered_hash");
 }
 TYPED_TEST(bad_order, ends_in_maps_with_locks) {
   using key = typename TypeParam::key;
@@ -310,6 +321,8 @@ TEST(bad_hashes, end) {
   using unequal = snapshot_hash<int, int, sl_rt<>, std::hash<int>, never_equal>;
   hammer_all<unequal>("snapshot_hash without equality", of,
                       [] { return std::make_unique<unequal>(); });
+  using split = split_ordered_hash<int, int, domain<>, any_hash>;
+  hammer_all<split>("split_ordered_hash", of, [] { return std::make_unique<split>(); });
   using counted = counted_hash<int, int, thin_family, any_hash>;
   hammer_all<counted>("counted_hash", of, [] { return std::make_unique<counted>(); });
 }

@@ -101,6 +101,8 @@ TEST(other_keys, are_found_erased_and_stood_beside) {
   finds_them(avl<name, n, region_domain, name_order>());
   finds_them(external_bst<name, n, domain<>, name_order>());
   finds_them(list<name, n, domain<>, name_order>());
+  finds_them(michael_hash<name, n, domain<>, name_hash, name_order>(8));
+  finds_them(split_ordered_hash<name, n, domain<>, name_hash, name_order>());
   finds_them(counted_hash<name, n, thin_family, name_hash>());
   finds_them(counted_bst<name, n, thin_family, name_order>());
   finds_them(counted_btree<name, n, thin_family, name_order>());
@@ -180,6 +182,8 @@ TEST(other_keys, are_made_into_keys_only_where_they_are_absent) {
   makes_keys_where_they_are_absent(avl<k, n, region_domain, less>(), 0);
   makes_keys_where_they_are_absent(external_bst<k, n, domain<>, less>(), 1);
   makes_keys_where_they_are_absent(list<k, n, domain<>, less>(), 1);
+  makes_keys_where_they_are_absent(michael_hash<k, n, domain<>, counting_hash, less>(8), 1);
+  makes_keys_where_they_are_absent(split_ordered_hash<k, n, domain<>, counting_hash, less>(), 1);
   makes_keys_where_they_are_absent(counted_hash<k, n, thin_family, counting_hash>(), 1);
   makes_keys_where_they_are_absent(counted_bst<k, n, thin_family, less>(), 1);
   makes_keys_where_they_are_absent(counted_btree<k, n, thin_family, less>(), 4);

@@ -180,7 +180,7 @@ void expect_usable(Map& m, int place) {
 template <class Map>
 struct unwinding : testing::Test {};
 using maps = spolia::test::few_or_all<
-    14, abtree<fragile, int, domain<>, less, 4>, external_bst<fragile, int, domain<>, less>,
+    16, abtree<fragile, int, domain<>, less, 4>, external_bst<fragile, int, domain<>, less>,
     avl<fragile, int, region_domain, less>, list<fragile, int, domain<>, less>,
     snapshot_tree<fragile, int, sl_rt<>, less, 2>,
     snapshot_hash<fragile, int, sl_rt<>, hash_of_fragile>,
@@ -189,7 +189,9 @@ using maps = spolia::test::few_or_all<
     counted_btree_locked<fragile, int, thin_family, less>,
     counted_hash<fragile, int, thin_family, few_hashes>, rlu_bst<fragile, int, rlu::domain, less>,
     rlu_list<fragile, int, rlu::domain, less>,
-    rlu_hash<fragile, int, rlu::domain, hash_of_fragile, less>>;
+    rlu_hash<fragile, int, rlu::domain, hash_of_fragile, less>,
+    michael_hash<fragile, int, domain<>, few_hashes, less>,
+    split_ordered_hash<fragile, int, domain<>, few_hashes, less>>;
 TYPED_TEST_SUITE(unwinding, maps);
 
 TYPED_TEST(unwinding, leaves_the_map_usable_wherever_it_begins) {

@@ -41,6 +41,8 @@ template class spolia::abtree<std::uint64_t, int>;
 template class spolia::avl<double, std::string>;
 template class spolia::external_bst<std::string, int>;
 template class spolia::list<int, std::string>;
+template class spolia::michael_hash<int, std::string>;
+template class spolia::split_ordered_hash<std::string, int>;
 template class spolia::snapshot_hash<int, std::string>;
 template class spolia::snapshot_tree<std::string, std::uint64_t>;
 template class spolia::counted_hash<int, std::string>;
@@ -114,6 +116,8 @@ void maps() {
   a_map<spolia::avl<double, std::string>>("avl", half, text);
   a_map<spolia::external_bst<std::string, int>>("external_bst", text, number);
   a_map<spolia::list<int, std::string>>("list", number, text);
+  a_map<spolia::michael_hash<int, std::string>>("michael_hash", number, text, std::size_t{64});
+  a_map<spolia::split_ordered_hash<std::string, int>>("split_ordered_hash", text, number);
   a_map<spolia::snapshot_hash<int, std::string>>("snapshot_hash", number, text);
   a_map<spolia::snapshot_tree<std::string, std::uint64_t>>("snapshot_tree", text, large);
   a_map<spolia::counted_hash<int, std::string>>("counted_hash", number, text);

@@ -120,6 +120,17 @@ TEST(hostile_types, list) {
   key moved(3);
   EXPECT_TRUE(m.insert(std::move(moved), value(4)));
 }
+TEST(hostile_types, hashes_of_lists) {
+  const auto use = [](auto&& m) {
+    fill_up(m);
+    walk_through(m);
+    take_all_out(m);
+    key moved(3);
+    EXPECT_TRUE(m.insert(std::move(moved), value(4)));
+  };
+  use(spolia::michael_hash<key, value, spolia::domain<>, hostile::hash, hostile::below>(16));
+  use(spolia::split_ordered_hash<key, value, spolia::domain<>, hostile::hash, hostile::below>());
+}
 TEST(hostile_types, rlu_maps) {
   spolia::rlu_list<key, value, spolia::rlu::domain, hostile::below> l;
   use_ordered(l);

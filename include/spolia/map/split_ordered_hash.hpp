@@ -182,12 +182,12 @@ class by_split_order {
   template <class Node, class K>
   [[nodiscard]] bool is_before(const typename Node::joint& j, const sought<K>& s) const {
     if (j.so_key != s.so_key) return j.so_key < s.so_key;
-    return how_.less(Node::of(j).key, s.key);
+    return static_cast<bool>(how_.less(Node::of(j).key, s.key));
   }
   template <class Node, class K>
   [[nodiscard]] bool is_after(const typename Node::joint& j, const sought<K>& s) const {
     if (j.so_key != s.so_key) return j.so_key > s.so_key;
-    return how_.less(s.key, Node::of(j).key);
+    return static_cast<bool>(how_.less(s.key, Node::of(j).key));
   }
   template <class Node>
   [[nodiscard]] bool is_before(const typename Node::joint& j, rank s) const noexcept {

@@ -59,11 +59,11 @@ class by_key {
 
   template <class Node, class K>
   [[nodiscard]] bool is_before(const typename Node::joint& j, const K& key) const {
-    return less_(Node::of(j).key, key);
+    return static_cast<bool>(less_(Node::of(j).key, key));
   }
   template <class Node, class K>
   [[nodiscard]] bool is_after(const typename Node::joint& j, const K& key) const {
-    return less_(key, Node::of(j).key);
+    return static_cast<bool>(less_(key, Node::of(j).key));
   }
   static constexpr bool is_pair(rank) noexcept { return true; }
   /// Told without a comparison, which might throw: nothing is.
