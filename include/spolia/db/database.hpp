@@ -12,11 +12,11 @@
 //       return from->set(balance, from->get(balance) - 10);
 //     });
 //
-// Threads:     everything may be called by any thread at any time, also create_table while
-//              transactions run. Transactions and readers must end before the database does; they
-//              go on when it is moved. A database object that was moved from can only be assigned
-//              to, or destroyed. The checked build variant reports both mistakes, and the native
-//              one the first, which ends the process.
+// Threads:     any thread may call everything at any time, also create_table while transactions
+//              run. Transactions and readers must end before the database does; they go on when it
+//              is moved. A database object that was moved from can only be assigned to, or
+//              destroyed. The checked build variant reports both mistakes. The native one reports
+//              the first, and ends the process.
 // Errors:      result.hpp.
 #pragma once
 
@@ -54,8 +54,8 @@ struct slow_reader {
   std::uint64_t behind = 0;  ///< commits since it began
   std::string label{};       ///< as given; empty: none
   std::chrono::nanoseconds age{0};
-  /// Of all that is kept for snapshots: old versions, out-of-line values that only these have,
-  /// deleted rows, index entries.
+  /// Bytes of all that is kept for snapshots: old versions, out-of-line values that only these
+  /// have, deleted rows, index entries.
   std::uint64_t version_bytes = 0;
   std::uint64_t held = 0;  ///< deleted rows and index entries that wait for this one
   /// Which are of version_bytes; and all that tables and indexes have that were dropped.
@@ -66,11 +66,11 @@ enum class slow_reader_action : std::uint8_t {
   end  ///< its next operation is outcome::ended_by_policy
 };
 
-/// Whether database::open() of a directory makes a database. Where it may not do what is asked for,
-/// it throws a storage_error that names the directory, and nothing in it has changed.
+/// Whether database::open() of a directory makes a database. If it must not do what it would have
+/// to, it throws a storage_error that names the directory, and nothing in it has changed.
 enum class open_mode : std::uint8_t {
   create_if_missing,  ///< opens the one that is there, or makes one, and the directory
-  must_exist,         ///< makes none: a name that was mistyped does not become an empty database
+  must_exist,         ///< makes none: so a mistyped name does not become an empty database
   must_be_new         ///< opens none that is there
 };
 
@@ -79,56 +79,55 @@ struct options {
   /// Makes a version storage of your own, which is used instead of `versions`: delta.hpp says what
   /// it must do. It is destroyed before the board.
   std::function<std::unique_ptr<delta>(commit_board&)> own_versions{};
-  /// Versions have the columns that were changed, not the whole row: less to write and to keep,
-  /// more to do for a reader of an old one. Not with storages that keep whole rows, as the default
-  /// does: keeps_whole_rows().
+  /// Versions hold the columns that were changed, not the whole row: there is less to write and to
+  /// keep, and more to do for a reader of an old one. Not for storages that keep whole rows, as the
+  /// default does: keeps_whole_rows().
   bool changes_only = false;
   /// Bytes of what is kept for snapshots: old versions, replaced out-of-line values, deleted rows
-  /// and index entries that wait (statistics::cleaning_bytes); 0: no limit. A commit whose versions
-  /// do not fit, after everything was collected that can be, is refused with outcome::limit. Reads
-  /// and insertions go on. So do commits that only delete rows, from a reserve beyond it that is
-  /// theirs alone: a quarter of it, and at least 512 KiB.
+  /// and index entries that wait (statistics::cleaning_bytes); 0: no limit. If the versions of a
+  /// commit do not fit even after everything that can be was collected, the commit is refused with
+  /// outcome::limit. Reads and insertions go on. So do commits that only delete rows: they have a
+  /// reserve of their own beyond the budget, a quarter of it, and at least 512 KiB.
   std::uint64_t version_budget = 0;
   /// Bytes of rows, variable texts, blobs, indexes, what is kept for snapshots, and what
   /// transactions work with; 0: no limit. An insertion that needs more room for rows is refused
-  /// with outcome::limit, and so is a variable text or blob that does not fit, and a call for which
-  /// a transaction needs more to work with than fits (of a serializable one also find(), and a scan
-  /// throws a no_result); the transaction goes on. Deleted rows make room. Before a refusal,
-  /// readers whose time is over are ended, on_slow_reader is asked, and what can be is collected:
-  /// every 10 ms at most, and when the time of a reader is over. Of this budget, version_budget is
-  /// set aside, at most half: so rows can be changed when there is no room for
-  /// more. With a version_budget of half or less, resident memory grows at most to this budget plus
-  /// a tenth of it plus 16 MB.
+  /// with outcome::limit. So is a variable text or blob that does not fit, and a call for which the
+  /// transaction needs more memory to work with than there is. (In a serializable one that may also
+  /// be find(); a scan throws a no_result.) The transaction goes on. Deleted rows make room. Before
+  /// a refusal, readers whose time is over are ended, on_slow_reader is asked, and all that can be
+  /// is collected: at most every 10 ms, and whenever the time of a reader is over. version_budget,
+  /// but at most half of this budget, is set aside: so rows can be changed when there is no room
+  /// for more of them. With a version_budget of half or less, resident memory grows at most to this
+  /// budget plus a tenth of it plus 16 MB.
   std::uint64_t budget = 0;
-  /// Asked by commits, on their threads, about the oldest reader or transaction but their own. That
-  /// is when a commit's versions do not fit, and, unless slow_after is 0, about each that has lived
-  /// for `slow_after`, and again after as long. Also asked by insertions and changes for which
-  /// `budget` has no room, and by commits while it is used up and a sixteenth of it is kept for
-  /// snapshots. For want of room, whichever budget that is of, it is asked every 10 ms at most by
-  /// all threads together, and again at once when it has said `end`; what is refused in between is
-  /// refused without asking. It must not use the reader or transaction that asks.
-  /// create_index, drop_index, drop_table, rename_table, checkpoint, backup, resume and verify out
-  /// of it are refused with std::invalid_argument: they may wait for the commit that asks. What it
-  /// throws comes out of commit(), which has not happened, or out of the change, and the
-  /// transaction goes on.
+  /// Commits ask it, on their threads, about the oldest reader or transaction but their own, when
+  /// their versions do not fit. Unless slow_after is 0, they also ask about each one that has lived
+  /// for `slow_after`, and again after as long. Insertions and changes ask it when `budget` has no
+  /// room for them, and commits while that is used up and a sixteenth of it is kept for snapshots.
+  /// For want of room in either budget, all threads together ask it at most every 10 ms, and again
+  /// at once when it has said `end`; what is refused in between is refused without asking. It must
+  /// not use the reader or transaction that asks. If it calls create_index, drop_index, drop_table,
+  /// rename_table, checkpoint, backup, resume or verify, these throw std::invalid_argument: they
+  /// may wait for the commit that asks. What it throws comes out of commit(), which then has not
+  /// happened, or out of the change; the transaction goes on.
   std::function<slow_reader_action(const slow_reader&)> on_slow_reader{};
   std::chrono::nanoseconds slow_after{0};
-  /// One-shot: how many transactions share a partition, and when it is full; with a version_budget
-  /// at the latest when it has a 128th of that, or 128 KiB.
+  /// One-shot: how many transactions share a partition, and when it is full. With a version_budget
+  /// it is full at the latest when it has a 128th of that, or 128 KiB.
   std::uint32_t partition_transactions = 1024;
   std::uint64_t partition_bytes = 4U << 20U;
   /// One-shot: while few partitions are in use, allocation periods are so short that the partitions
-  /// which a processor writes again and again have as much together: about its second cache, where
-  /// they stay then.
+  /// which a processor writes again and again take so many bytes together. About the size of its
+  /// second cache is good: then they stay there.
   std::uint64_t partition_cache_bytes = 1U << 20U;
   /// One-shot: partitions at most, from 2 to 256.
   std::uint32_t most_partitions = 256;
-  /// All hash indexes. It is in no file: each opening may say another one.
+  /// The kind of all hash indexes. It is in no file: each opening may choose another one.
   hash_kind hash_indexes = hash_kind::probing;
 
   // Of a database in a directory:
 
-  /// With read_only none is made in any case; must_be_new does not go with it.
+  /// With read_only no database is made in any case, and must_be_new is refused.
   open_mode open = open_mode::create_if_missing;
   durability_level durability = durability_level::sync;
   /// transaction_options::durable_reads for all transactions.
@@ -136,12 +135,13 @@ struct options {
   /// durability_level::async: what was acknowledged is on its way to the disk after so long. A
   /// millisecond at least; more than 24 hours count as 24.
   std::chrono::milliseconds loss_window{10};
-  /// The log is in segments of about this size.
+  /// The size of the log's segments, about.
   std::uint64_t segment_bytes = 64U << 20U;
-  /// So much log starts a checkpoint, on a thread that lives as long as this takes; 0: never.
+  /// So many bytes of log start a checkpoint, on a thread that lives for as long as the checkpoint
+  /// takes; 0: never.
   std::uint64_t checkpoint_log_bytes = 256U << 20U;
-  /// How much of one processor a checkpoint or a backup may take while others commit and their
-  /// versions take no more than half of what they may; in per cent.
+  /// How much of one processor a checkpoint or a backup may take, in per cent, while others commit
+  /// and their versions take at most half of their budget.
   std::uint32_t checkpoint_share = 15;
   /// Nothing is changed, neither rows nor files: transactions may change rows for themselves, and
   /// their commit() returns outcome::read_only. In memory: std::invalid_argument.
@@ -157,30 +157,31 @@ struct options {
   std::uint32_t recovery_threads = 0;
   /// Called while it is opened, by the thread that does so.
   recovery_listener on_recovery{};
-  /// Null: the system's.
+  /// The files that it uses; null: the system's.
   std::shared_ptr<storage_files> files{};
-  /// Where the file system has no locks, and nothing else can tell whether another process has the
-  /// directory, it is opened all the same, instead of being refused. Two processes that have it at
-  /// one time destroy it: the caller sees to it that there is one.
+  /// True: the directory is opened even where the file system has no locks, and nothing else can
+  /// tell whether another process has it. Two processes that have it at one time destroy it, so the
+  /// caller must make sure that there is only one.
   bool allow_without_lock = false;
-  /// Other processes can see what the database does: store_status.hpp. Not if it is read_only, nor
+  /// Lets other processes see what the database does: store_status.hpp. Not if it is read_only, nor
   /// if it is in memory.
   bool publish_status = false;
 };
 
-/// For transact(): how often to try, how long to wait in between, at most, and what to begin.
+/// For transact(): how often to try, how long to wait in between at most, and what kind of
+/// transaction to begin.
 ///
-/// Pauses are random, and at most twice as long each time; so how long a transaction waits is in
-/// proportion to how long it had to wait already. The longest matters where hundreds of threads
-/// want one row: where all that wait try again more often than the processors can, the thread that
-/// has the row hardly runs.
+/// Pauses are random, and each is at most twice as long as the one before. So a transaction waits
+/// in proportion to how long it has waited already. The longest pause matters where hundreds of
+/// threads want one row: if all of them try again more often than the processors can serve, the
+/// thread that has the row hardly runs.
 struct retries {
   std::uint32_t tries = 1000;
   std::chrono::microseconds longest_pause{100000};
   transaction_options begin{};
-  /// Null, or where transact() writes the time of its commit, as of transaction::commit_time(),
-  /// when it returns: 0 if there was none. So a program knows which one is in doubt. If it throws
-  /// that is 0.
+  /// Null, or where transact() writes the time of its commit when it returns, as
+  /// transaction::commit_time() has it; 0 if there was no commit, or if it throws. So a program
+  /// knows which commit is in doubt.
   std::uint64_t* commit_time = nullptr;
 };
 
@@ -189,8 +190,8 @@ struct statistics {
   std::uint64_t commits = 0;          ///< of transactions that changed something
   std::uint64_t conflicts = 0;        ///< transactions that gave up
   std::uint64_t ended_by_policy = 0;  ///< readers and transactions
-  /// Commits that ended in outcome::limit, whatever had no room; and insertions and other changes
-  /// that were refused with it, where the transaction went on. Not look-ups, scans, create_index.
+  /// Commits that ended in outcome::limit, whatever had no room, and insertions and other changes
+  /// that were refused with it while the transaction went on. Not look-ups, scans, create_index.
   std::uint64_t limits = 0;
   std::uint64_t table_bytes = 0;
   std::uint64_t value_bytes = 0;          ///< of variable texts and blobs
@@ -214,17 +215,17 @@ struct reader_info {
   std::string label{};       ///< as given; empty: none
   std::uint32_t thread = 0;  ///< Spolia's number of the thread that began it
   std::chrono::nanoseconds age{0};
-  /// Deleted rows and index entries that wait for it, and tables and indexes that were dropped;
-  /// what several need is told of one of them.
+  /// Deleted rows and index entries that wait for it, and tables and indexes that were dropped.
+  /// What several of them need is counted for one.
   std::uint64_t held = 0;
   std::uint64_t held_bytes = 0;
   /// Old versions that were moved out of partitions for it (version_storage::one_shot_evacuated;
-  /// the other storages do not know). Of versions that several snapshots see one has all.
+  /// the other storages do not know). Versions that several snapshots see count for one of them.
   std::uint64_t held_versions = 0;
   std::uint64_t held_version_bytes = 0;
-  /// What it works with: rows that it has locked, with what they are to be, and what savepoints
-  /// need of them; its index entries' clean-up records; as serializable, notes of what it has read.
-  /// With room that it has found there, of a transaction that has ended.
+  /// Bytes that it works with: rows that it has locked, with their new values, and what savepoints
+  /// need of them; the clean-up records of its index entries; if it is serializable, notes of what
+  /// it has read. Room that an ended transaction has left to it counts, too.
   std::uint64_t work_bytes = 0;
 };
 
@@ -261,8 +262,8 @@ class SPOLIA_EXPORT database {
   /// An empty database in memory. Throws std::invalid_argument, also for open_mode::must_exist;
   /// std::bad_alloc.
   static database open(const options& o = {});
-  /// The database in a directory, which is made if it does not exist, unless options::open says
-  /// otherwise: what was committed to it is there. No other process, and no other database object,
+  /// Opens the database in a directory, with all that was committed to it. Makes it if it does not
+  /// exist, unless options::open says otherwise. No other process, and no other database object,
   /// can open it meanwhile, unless all open it read_only. Throws storage_error,
   /// std::invalid_argument, std::bad_alloc.
   static database open(const std::filesystem::path& directory, const options& o = {});
@@ -273,28 +274,28 @@ class SPOLIA_EXPORT database {
   /// Throws std::invalid_argument if the name is taken or the columns make no sense; in a
   /// directory, storage_error if the log fails: then there is no table.
   table& create_table(const table_spec& spec);
-  // These go on beside transactions; docs/reference/store-catalogue.md says what those see.
+  // These run beside transactions; docs/reference/store-catalogue.md says what transactions see.
   // outcome::dropped: the table was dropped before. In a directory they are durable when they
   // return ok, also with durability_level::async; with none the next checkpoint() has them.
   // storage_failed: the log has failed or has no room, and nothing was changed.
   // std::invalid_argument: the database was opened to be read, the table is another database's, or
   // it is on_slow_reader that calls.
 
-  /// Builds an index over what is in the table. duplicate_key: it was to be unique, and two rows
-  /// have the same key; limit: options::budget has no room for it; then there is no index. Throws
-  /// std::invalid_argument if the name is taken or the columns make no sense.
+  /// Builds an index over what is in the table. duplicate_key: the index was to be unique, and two
+  /// rows have the same key; limit: options::budget has no room for it. In both cases there is no
+  /// index. Throws std::invalid_argument if the name is taken or the columns make no sense.
   status create_index(table& t, const index_spec& spec);
-  /// What scans it throws outcome::dropped from then on, unless its snapshot is older. Throws
+  /// From then on a scan of it throws outcome::dropped, unless its snapshot is older. Throws
   /// std::invalid_argument if there is none.
   status drop_index(table& t, std::string_view name);
-  /// Its name can be taken again. Snapshots that are older see its rows; when the last of them has
-  /// ended, these go. The table& stays good to be asked for its name.
+  /// Drops the table; its name can be taken again. Older snapshots see its rows, which go when the
+  /// last of them has ended. The table& stays good to ask for its name.
   status drop_table(table& t);
   /// Gives the table another name; the table& stays good, and so do columns, readers and
   /// transactions that use it, which need not be tried again. find_table() finds it by the new name
-  /// when this returns ok, and then another table can have the old one. If it has the name already,
-  /// nothing is done. Throws std::invalid_argument if another table has it, or if it is empty or
-  /// longer than 65535 bytes: nothing has changed. Nothing of the old name stays.
+  /// when this returns ok, and then another table can have the old one. If the table has the name
+  /// already, nothing is done. Throws std::invalid_argument if another table has it, or if it is
+  /// empty or longer than 65535 bytes: nothing has changed. Nothing of the old name stays.
   status rename_table(table& t, std::string_view name);
   /// The same; throws std::invalid_argument if there is no table with the old name.
   status rename_table(std::string_view old_name, std::string_view new_name);
@@ -318,21 +319,21 @@ class SPOLIA_EXPORT database {
   /// pauses. f returns a status, or nothing; then so does this. Or it returns a T, or a result<T>:
   /// then this returns a result<T>, which has f's T if that was committed. If what f returns is not
   /// ok, nothing is committed: refused() is for reasons of the program's own, and is not tried
-  /// again. What f throws comes out, after a rollback; but a no_result after a conflict, as of a
-  /// scan that f begins then, or one that says conflict or schema_changed itself, does not: it is
-  /// as if f had returned that outcome, which is tried again. If f itself ends the transaction, by
-  /// commit() or rollback(), and returns ok, the result is outcome::ended: what was done is what f
-  /// has done.
-  /// A T that shows what is gone with the transaction, as rows, editors and views of texts do, does
-  /// not compile. Within another type, as an optional or a vector, or as a const char*, it does,
-  /// and must not be looked at.
+  /// again. What f throws comes out, after a rollback. One exception does not: a no_result that
+  /// says conflict or schema_changed, or that comes after a conflict, as from a scan that f begins
+  /// then. It is as if f had returned that outcome, which is tried again. If f itself ends the
+  /// transaction, by commit() or rollback(), and returns ok, the result is outcome::ended; what f
+  /// has done stays done.
+  /// A T that refers to the ended transaction, as rows, editors and views of texts do, does not
+  /// compile. Inside another type, such as an optional or a vector, or as a const char*, it
+  /// compiles, and must not be used.
   template <std::invocable<transaction&> F>
   transacted<F> transact(F&& f, const retries& how = {});
 
-  /// Lets go of all versions, rows and index entries that no snapshot needs now. Commits do so
+  /// Lets go of all versions, rows and index entries that no snapshot needs now. Commits do that
   /// anyway, a little at a time.
-  /// Has the allocator give what it does not use back to the system, too: glibc's, or a shared
-  /// library of jemalloc, tcmalloc or mimalloc. That may walk over all memory of the process, and
+  /// Also makes the allocator give unused memory back to the system: glibc's, or a shared library
+  /// of jemalloc, tcmalloc or mimalloc. That may walk over all memory of the process, and
   /// allocations of other threads wait now and then.
   /// Also ends readers whose time is over. Throws what on_slow_reader throws.
   void collect();

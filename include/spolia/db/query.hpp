@@ -23,9 +23,8 @@
 //              together at the end.
 // Nulls:       no comparison is true of a null; sums, min, max, avg and count(column) pass it over,
 //              and are null (count: 0) where nothing is left. Nulls make one group.
-// Integers:    a sum has 128 bits inside, which no table fills. One that does not fit into 64 is
-//              std::overflow_error if the program asks for an integer, and a double if it asks for
-//              that.
+// Integers:    a sum has 128 bits inside, which no table fills. If it does not fit into 64, asking
+//              for an integer throws std::overflow_error, and asking for a double gives one.
 //              Results are the same however many threads there are.
 //              So are sums of decimals, which have the digits of their column.
 // Doubles:     sums carry what was lost by rounding (Neumaier), so how many threads there were
@@ -92,7 +91,7 @@ class query_column {
   std::uint32_t table_ = 0;  // schema::tag()
 };
 
-/// Something to be made of many rows: what count() and its like return.
+/// A value that is computed from many rows: what count() and its like return.
 struct measure {
   enum class kind : std::uint8_t { rows, present, sum, min, max, avg };
   kind what = kind::rows;
@@ -112,26 +111,26 @@ inline measure(min)(query_column of) { return {measure::kind::min, std::move(of)
 inline measure(max)(query_column of) { return {measure::kind::max, std::move(of)}; }
 
 struct query_options {
-  /// That work, the caller's included; 0: as many as there are processors, or fewer for a small
-  /// table. If one cannot be started, the others do its work.
+  /// Threads that work, the caller's included; 0: as many as there are processors, or fewer for a
+  /// small table. If one cannot be started, the others do its work.
   std::uint32_t threads = 0;
-  /// Called for each thread besides the caller's, instead of starting one: to hand the work, which
-  /// it is given, to a thread of the program. That may happen late, or never. What it throws means
-  /// that there are no more threads.
+  /// Called for each further thread, instead of starting one: it is given the work, and hands it to
+  /// a thread of the program. That thread may run it late, or never. If it throws, there are no
+  /// more threads.
   std::function<void(std::function<void()>)> lend{};
   /// After so long the answer is outcome::stopped; 0: never.
   std::chrono::nanoseconds longest{0};
-  /// Ends the query in the same way: the token of a stop_source, or a std::stop_token.
+  /// The token of a stop_source, or a std::stop_token, which ends the query in the same way.
   stop_token stop{};
   /// Rows that a thread takes at a time.
   std::uint32_t morsel = 16384;
 };
 
-/// What it took.
+/// What the query took.
 struct query_figures {
-  std::uint64_t looked_at = 0;  ///< places of rows that were looked at
+  std::uint64_t looked_at = 0;  ///< positions of rows that were read
   std::uint64_t rows = 0;       ///< rows that all conditions hold for
-  std::uint64_t old = 0;        ///< places that were read one by one, by way of their versions
+  std::uint64_t old = 0;        ///< positions that were read one by one, by way of their versions
   std::uint32_t threads = 0;    ///< that had some of the work
 };
 
@@ -139,8 +138,8 @@ struct query_plan;
 class query_groups;
 
 /// Rows of results: the columns of group_by(), then those of aggregate(), each in the order in
-/// which they were asked for. Groups ascend by their columns, nulls first. One that was moved from
-/// has no rows and no columns. It needs neither its query nor its reader any more.
+/// which they were asked for. Groups ascend by their columns, nulls first. An answer that was moved
+/// from has no rows and no columns. It needs neither its query nor its reader any more.
 class SPOLIA_EXPORT answer {
  public:
   answer(answer&&) noexcept;
@@ -188,11 +187,11 @@ class SPOLIA_EXPORT answer {
   query_figures figures_;
 };
 
-/// A question about one table. May be run any number of times while the reader lives, wherever that
-/// is moved to; in a transaction it sees the transaction's own changes, too. When the reader or the
-/// transaction has ended, run() returns how: of a transaction that had ended when the question was
-/// made, as transaction::state() says, and else the outcome alone. Precondition of all members: the
-/// database is there.
+/// A question about one table. It may be run any number of times while the reader lives, wherever
+/// the reader is moved to. In a transaction it sees the transaction's own changes, too. When the
+/// reader or the transaction has ended, run() returns how: for a transaction that had ended when
+/// the question was made, as transaction::state() says, and else the outcome without a reason.
+/// Precondition of all members: the database is there.
 class SPOLIA_EXPORT query {
  public:
   query(const reader& at, const table& of);
@@ -200,8 +199,8 @@ class SPOLIA_EXPORT query {
   query& operator=(const query&) = delete;
   ~query();
 
-  /// Only rows for which this holds, and all other conditions. A comparison with null is
-  /// std::invalid_argument: ask where_null().
+  /// Takes only rows for which this and all other conditions hold. A comparison with null throws
+  /// std::invalid_argument: use where_null().
   query& where(const query_column& c, comparison how, const value& v);
   query& where_null(const query_column& c);
   query& where_not_null(const query_column& c);

@@ -11,12 +11,13 @@
 //     });
 //     if (done == db::outcome::refused) say(done.reason());
 //
-// Reasons:     each outcome but ok has one, in status::reason(): what it is about, and what to do.
+// Reasons:     each outcome but ok has a reason, in status::reason(): what it is about, and what to
+// do.
 // Cost:        a status is one word: the outcome with its cause, or the address of an outcome with
 //              words of its own, which copies share. The words of a cause are the library's, and
 //              are not allocated. duplicate_key and limit share their words from call to call: a
-//              key or a budget has them for as long as it is there, from the first call that it has
-//              refused. Those that name a table are made once by a thread that is refused again.
+//              key or a budget keeps them from the first call that it has refused. A thread that is
+//              refused again makes words that name a table only once.
 #pragma once
 
 #include <concepts>
@@ -49,11 +50,11 @@ enum class outcome : std::uint8_t {
   storage_failed,   ///< the log has no room, or has failed: see transaction::commit_time()
   schema_changed,   ///< a table or its indexes were changed since the transaction began: try again
   dropped,          ///< the table, or the index, does not exist any more
-  refused,          ///< the program's own, or the transact() around this one has what it wants
+  refused,          ///< the program has a reason, or the transact() around this one what it wants
   too_long          ///< a value has more bytes than its column takes; reason() says which
 };
 
-/// Of an outcome that several things lead to, which of them it was. Internal.
+/// Which of several causes has led to an outcome. Internal.
 enum class cause : std::uint8_t {
   usual,
   deadline,       ///< of ended_by_policy
@@ -161,7 +162,7 @@ constexpr std::string_view usual_reason(outcome o, cause c) noexcept {
   return "";
 }
 
-/// True if it went well. Two are equal if their outcomes are.
+/// True if the operation went well. Two are equal if their outcomes are.
 class [[nodiscard]] status {
  public:
   constexpr status() noexcept = default;
@@ -203,9 +204,9 @@ class [[nodiscard]] status {
   ///                    in doubt;
   ///   ended_by_policy, ended, stopped    which of the things that lead to it;
   ///   read_only        the option.
-  /// Without memory for such words, of a status that the program makes of an outcome, and of an
-  /// editor whose transaction has ended, it is what can be said of the outcome in general. It lives
-  /// as long as a copy of the status does.
+  /// It is what can be said of the outcome in general if there is no memory for such words, if the
+  /// program makes the status from an outcome, or if an editor's transaction has ended. It lives as
+  /// long as a copy of the status does.
   [[nodiscard]] std::string_view reason() const& noexcept {
     if (has_reason()) return text();
     return usual_reason(code(), static_cast<cause>(word_ >> 8U));
@@ -231,8 +232,8 @@ class [[nodiscard]] status {
   std::uintptr_t word_ = 0;  // an outcome, or the address of what was told
 };
 
-/// How a function of the program ends a transaction without committing it, for reasons of its own:
-/// database::transact() returns this, and does not try again.
+/// What a program's function returns to end a transaction without committing it, for a reason of
+/// its own: database::transact() returns this, and does not try again.
 [[nodiscard]] inline status refused(std::string_view reason = {}) {
   return {outcome::refused, reason};
 }
@@ -258,13 +259,14 @@ class [[nodiscard]] result {
   result(const T& value)                           // NOLINT
     requires std::copy_constructible<T>
       : value_(value) {}
-  /// What a T can be made of, where that is a class: "a text" is a result<std::string>.
+  /// From anything of which a class T can be made: "a text" is a result<std::string>.
   template <class From>
     requires(std::is_class_v<T> && !std::same_as<std::remove_cvref_t<From>, T> &&
              !std::same_as<std::remove_cvref_t<From>, result> &&
              !std::convertible_to<From, status> && std::convertible_to<From, T>)
   result(From&& value) : value_(std::forward<From>(value)) {}  // NOLINT
-  /// A reason is a result, too. Throws std::invalid_argument if that is ok: there is no T.
+  /// A reason is a result, too. Throws std::invalid_argument if the reason is ok, as there is no T
+  /// then.
   result(outcome why) : result(status(why)) {}  // NOLINT
   result(status why) : why_(std::move(why)) {   // NOLINT
     if (why_) [[unlikely]]

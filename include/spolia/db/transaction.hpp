@@ -2,41 +2,44 @@
 // transaction.hpp: snapshots of a database, and transactions that change it.
 //
 // Isolation:   snapshot isolation, unless a transaction asks for more. It sees what was committed
-//              when it began, and its own changes. Of two that change the same row at the same
-//              time, the first to lock it wins; one that would change a row which was committed
-//              after its snapshot gives up. Write skew is possible, as snapshot isolation allows:
-//              lock() the rows that were only read. A reader never gives up, never waits, and makes
-//              no other thread wait.
-// Serializable: a transaction that is begun so gives up at commit if anything that it has read, or
-//              looked for in vain, or found by a scan, was changed since its snapshot. Those that
-//              are begun so happened as if one after the other, in the order of their commits, and
-//              what any snapshot sees is a moment between two of them: so one that changes nothing
-//              is a snapshot, and never gives up. Others, which ask for snapshot isolation, are
-//              seen whole, but may decide on what a serializable one has changed meanwhile.
-// Locks:       taken by the first change of a row, held until the end. A transaction that meets one
-//              gives up at once (no-wait), or, if it was begun so, waits for those that are younger
-//              (row_lock.hpp): there are no deadlocks. One that had to wait for the first thing it
-//              asked for gets its snapshot after the wait, so that the wait was not in vain.
+//              when it began, and its own changes. Of two transactions that change the same row at
+//              the same time, the first to lock it wins. A transaction gives up if it would change
+//              a row that was committed after its snapshot. Write skew is possible, as snapshot
+//              isolation allows it: call lock() for rows that are only read. A reader never gives
+//              up, never waits, and makes no other thread wait.
+// Serializable: a serializable transaction gives up at commit if anything was changed since its
+//              snapshot that it has read, looked for without success, or found by a scan.
+//              Serializable transactions happen as if one after the other, in the order of their
+//              commits, and each snapshot sees a moment between two of them. So one that changes
+//              nothing is a snapshot, and never gives up. Transactions under snapshot isolation are
+//              seen whole, but may rest on what a serializable one has changed meanwhile.
+// Locks:       a row is locked by its first change, until the transaction ends. A transaction that
+//              meets a lock gives up at once (no-wait), or, if it was begun so, waits for younger
+//              transactions (row_lock.hpp): there are no deadlocks. One that had to wait for the
+//              first thing it asked for takes its snapshot after the wait, so that it did not wait
+//              for nothing.
 // Changes:     lie in the transaction until commit, and are then put in place: see row.hpp and
 //              commit.hpp. A snapshot begun after commit() has returned sees them.
 // Guards:      each lookup takes one for as long as it runs in an index. None is held while the
 //              program's code runs. What holds versions is the announced timestamp alone.
-// Scans:       show what was there when they began, each row once. They show the transaction's own
-//              changes made before, and none that the function makes or undoes. find() in the
-//              function sees the newest state, and so does a scan that the function begins.
-// Rows:        what find() and lock() return has memory of its own, as wide as the columns from
-//              the first one that was asked for to the last one, and stays as long as it or a copy
-//              of it does. Its texts and blobs of no stated size stay until the transaction ends,
-//              or with the row where others may end the transaction. Of a row that goes with the
-//              expression, texts and blobs are copies: owned.hpp. What edit() returns stays until
-//              the transaction ends; what a scan shows, until its function returns.
-// Memory:      of what find() and lock() have returned, at most three times as much as those rows
-//              have that are there yet, and four rows.
-// Threads:     one at a time; may be moved on to another with a happens-before edge. The checked
-//              build variant names two threads that are in one at the same time.
-// Moves:       a reader or transaction may be moved; editors and queries stay with it, wherever its
-//              object is. One that was moved from is as one that has ended. While a scan, a query
-//              or on_slow_reader runs that it has called, it is neither moved nor assigned to: the
+// Scans:       a scan shows what was there when it began, each row once. It shows changes that the
+//              transaction made before, and none that the scan's function makes or undoes. In that
+//              function find(), and a scan that begins there, see the newest state.
+// Rows:        a row that find() or lock() returns has its own memory, as wide as the columns from
+//              the first to the last that was asked for, and stays as long as it or a copy of it
+//              lives. Its texts and blobs without a stated size stay until the transaction ends;
+//              where others may end the transaction, they stay as long as the row. From a row that
+//              is gone with its expression, texts and blobs are copied: owned.hpp. What edit()
+//              returns stays until the transaction ends; what a scan shows, until its function
+//              returns.
+// Memory:      the rows that find() and lock() have returned take at most three times the memory of
+//              those that are still alive, and four rows more.
+// Threads:     one thread at a time uses a transaction; it may be handed to another with a
+//              happens-before edge. The checked build variant names two threads that are in one at
+//              the same time.
+// Moves:       a reader or transaction may be moved; its editors and queries stay with it, wherever
+//              the object is. One that was moved from is as if it had ended. Do not move it or
+//              assign to it while a scan, a query or on_slow_reader that it has called runs: the
 //              checked build variant names the mistake, and nothing happens.
 // Errors:      result.hpp. std::bad_alloc out of a change or out of commit() has rolled the
 //              transaction back.
@@ -91,11 +94,11 @@ class savepoint {
   std::uint64_t id_ = 0;
 };
 
-/// A consistent view of the whole database, for as long as one likes.
+/// A consistent view of the whole database, for as long as you like.
 class SPOLIA_EXPORT reader {
  public:
   reader(reader&& from) noexcept;
-  /// The one that is assigned to ends.
+  /// Ends the reader that is assigned to.
   reader& operator=(reader&& from) noexcept;
   reader(const reader&) = delete;
   reader& operator=(const reader&) = delete;
@@ -105,12 +108,12 @@ class SPOLIA_EXPORT reader {
   ~reader();
 
   [[nodiscard]] std::uint64_t timestamp() const noexcept { return ticket_.timestamp(); }
-  /// Whether its time was over, or the program has ended it: find() then gives
-  /// outcome::ended_by_policy, and scans throw a no_result with that; what they showed before was
-  /// right, but not all.
+  /// Whether its time is over, or the program has ended it. Then find() gives
+  /// outcome::ended_by_policy, and scans throw a no_result with that; what they have shown before
+  /// is right, but not all.
   [[nodiscard]] bool ended() const noexcept;
 
-  // With a selection (table::select) only those columns are read, here and in scans; a row shows
+  // With a selection (table::select), here and in scans, only its columns are read, and a row shows
   // no others.
 
   /// The row with this primary key.
@@ -125,22 +128,23 @@ class SPOLIA_EXPORT reader {
     return find(t, {key}, only);
   }
   /// All rows, in no particular order. `f` returns nothing, or false to stop. What it throws ends
-  /// the scan, and the transaction goes on. In a transaction it may change rows, also of this
-  /// table, and lead back to a savepoint: what is shown is what was there when the scan began, here
-  /// and in scans. It may end the transaction, which ends the scan, and the row that is shown; the
-  /// transaction itself must stay until the scan returns. A serializable one has read what was
-  /// shown, where it ends early, and else all. In a transaction that has ended, this and all scans
-  /// throw a no_result with what transaction::state() says.
+  /// the scan, and the transaction goes on. In a transaction f may change rows, also of this table,
+  /// and lead back to a savepoint: this and all scans show what was there when they began. f may
+  /// end the transaction, which ends the scan and the row that is shown; the transaction object
+  /// must stay until the scan returns. A serializable transaction counts as having read what was
+  /// shown if f stops the scan, and else all rows. In a transaction that has ended, this and all
+  /// scans throw a no_result with what transaction::state() says.
   template <class F>
   void for_each(const table& t, F&& f, const selection& only = {}) const {
     scan_table(t, visitor(f), only);
   }
   /// The rows whose key is from `from` to `to`, both included, in ascending order of keys. Either
-  /// may give fewer columns than the key has: then all rows that begin so are included; none: no
-  /// limit. With key_after(...) as `from`, or key_before(...) as `to`, all that begin so are left
-  /// out. Needs an ordered primary key, or a secondary index; of a hash index, both are one whole
-  /// key, and its rows come in no particular order. Throws std::invalid_argument where the index
-  /// cannot do that, and where key_after() is an end, or key_before() a begin.
+  /// may have fewer columns than the key: then all rows whose key begins with them are included.
+  /// With no columns it sets no limit. With key_after(...) as `from`, or key_before(...) as `to`,
+  /// all that begin so are left out. Needs an ordered primary key, or a secondary index; of a hash
+  /// index, both are one whole key, and its rows come in no particular order. Throws
+  /// std::invalid_argument where the index cannot do that, and where key_after() is an end, or
+  /// key_before() a begin.
   template <class F>
   void scan(const table& t, const key_bound& from, const key_bound& to, F&& f,
             const selection& only = {}) const {
@@ -281,14 +285,14 @@ struct assignment {
   value to;
 };
 
-/// A row that the transaction changes, wherever that is moved to. Precondition of all members: the
-/// database is there. When the transaction has ended, set() returns how, or outcome::ended if
-/// another one has had its place since; and get() and null() must not be called: the checked build
-/// variant names the mistake, and they say that the row has nothing.
+/// A row that the transaction changes, wherever the transaction is moved to. Precondition of all
+/// members: the database is there. When the transaction has ended, set() returns how it ended, or
+/// outcome::ended if another one has taken its place since. get() and null() must not be called
+/// then: the checked build variant names the mistake, and they say that the row has nothing.
 class SPOLIA_EXPORT editor {
  public:
-  /// Of texts and blobs a copy, an owned_text or owned_blob, since set() overwrites what is there.
-  /// Of these it throws std::bad_alloc.
+  /// The value. For texts and blobs it is a copy, an owned_text or owned_blob, since set()
+  /// overwrites what is there; making it may throw std::bad_alloc.
   template <class T>
   [[nodiscard]] typename owned<T>::type get(column<T> c) const noexcept(in_one_word<T>) {
     if (is_over()) return {};
@@ -300,9 +304,9 @@ class SPOLIA_EXPORT editor {
       return typename owned<T>::type(shown(c));
     }
   }
-  /// Calls f with what get() would copy: of texts and blobs a view, which is good until f returns.
-  /// Returns what f returns; the view itself does not compile. f must not change the row, which
-  /// would overwrite what the view shows: the checked build variant names the mistake.
+  /// Calls f with what get() would copy: for texts and blobs a view, which is good until f returns.
+  /// Returns what f returns, but to return the view itself does not compile. f must not change the
+  /// row, which would overwrite what the view shows: the checked build variant names the mistake.
   template <class T, std::invocable<T> F>
   decltype(auto) visit(column<T> c, F&& f) const {
     static_assert(
@@ -340,9 +344,9 @@ class SPOLIA_EXPORT editor {
     return now(std::uint64_t{1} << c.number).get(c);
   }
   status set(const column_layout& c, const argument& v) { return set_column(c.number, c.of, v); }
-  /// Several columns as one change, as transaction::update() makes it: what a unique index over
-  /// them has is checked for the row as it is after the last one. set() of one after the other
-  /// passes through rows that may not be there. If it fails nothing has changed. Throws as update()
+  /// Sets several columns as one change, as transaction::update() does: a unique index over them is
+  /// checked only for the row with all of them set. Several calls of set() check each row in
+  /// between, too, which the index may refuse. If it fails, nothing has changed. Throws as update()
   /// does.
   status set(std::span<const assignment> changes);
   status set(std::initializer_list<assignment> changes) {
@@ -423,7 +427,7 @@ class [[nodiscard]] put_status : public status {
 class SPOLIA_EXPORT transaction : public reader {
  public:
   transaction(transaction&& from) noexcept;
-  /// The one that is assigned to is rolled back, unless it has ended.
+  /// Rolls back the transaction that is assigned to, unless it has ended.
   transaction& operator=(transaction&& from) noexcept;
   /// Rolls back what was not committed.
   ~transaction();
@@ -433,9 +437,9 @@ class SPOLIA_EXPORT transaction : public reader {
     return insert(t, values(v.begin(), v.size()));
   }
   status insert(table& t, values v);
-  /// Inserts the row; or, where there is one with its key, sets all other columns of that. Which of
-  /// the two it was, put_status::inserted() says. So duplicate_key is about a unique index: then
-  /// nothing has changed. Throws as insert does.
+  /// Inserts the row; or, if there is a row with its key, sets all other columns of that one.
+  /// put_status::inserted() says which of the two it did. So duplicate_key is about a unique index,
+  /// and then nothing has changed. Throws as insert does.
   put_status put(table& t, std::initializer_list<argument> v) {
     return put(t, values(v.begin(), v.size()));
   }
@@ -479,8 +483,8 @@ class SPOLIA_EXPORT transaction : public reader {
   status erase(table& t, const V& key) {
     return erase(t, {key});
   }
-  /// Reads the row, and makes sure that no other transaction changes it before this one ends: what
-  /// was decided on it still holds when the decision is committed.
+  /// Reads the row, and makes sure that no other transaction changes it before this one ends. So a
+  /// decision that rests on the row still holds when it is committed.
   result<row> lock(table& t, std::initializer_list<argument> key) {
     return lock(t, values(key.begin(), key.size()));
   }
@@ -490,37 +494,38 @@ class SPOLIA_EXPORT transaction : public reader {
     return lock(t, {key});
   }
 
-  /// A moment that rollback_to() leads back to, any number of times. Where nothing was changed
-  /// since the last one, both are one. std::bad_alloc out of it has changed nothing.
+  /// A moment that rollback_to() leads back to, any number of times. If nothing was changed since
+  /// the last savepoint, this is the same one. If it throws std::bad_alloc, nothing has changed.
   db::savepoint savepoint();
-  /// Takes back all changes since. Locks of rows that are there stay, and so does what a
-  /// serializable transaction has read. Savepoints made since are gone: throws
-  /// std::invalid_argument for one that is, and for one of another transaction, an earlier try of
-  /// the same among them. Out of the function of a scan that began after the savepoint it may throw
-  /// std::bad_alloc, and has rolled the transaction back then.
+  /// Undoes all changes since the savepoint. Locks of rows that are there stay, and so does what a
+  /// serializable transaction has read. Savepoints made since are gone. Throws
+  /// std::invalid_argument for a savepoint that is gone, and for one of another transaction, or of
+  /// an earlier try of this one. Called by the function of a scan that began after the savepoint,
+  /// it may throw std::bad_alloc, and has rolled the transaction back then.
   status rollback_to(const db::savepoint& to);
 
-  /// Makes the changes permanent and visible, together. If it fails, there were none, unless it
-  /// ends in storage_failed with a commit_time(), which the reason says: then the commit is visible
-  /// and in doubt. With transaction_options::durable_reads it returns ok only when all that the
-  /// transaction can have seen is durable, too; storage_failed: the log has failed, and that may be
-  /// lost.
+  /// Makes the changes permanent and visible, together. If it fails, nothing was changed, with one
+  /// exception: storage_failed with a commit_time(), which the reason names. Then the commit is
+  /// visible, and in doubt. With transaction_options::durable_reads it returns ok only when all
+  /// that the transaction can have seen is durable, too; then storage_failed means that the log has
+  /// failed, and what was seen may be lost.
   status commit();
-  /// When its changes became visible, as timestamps of readers count. 0: they did not, as they have
-  /// not been committed, or there were none. After storage_failed, 0 says that nothing has
-  /// happened, and any other time that the commit is in doubt until database::resume() names it.
+  /// When its changes became visible, in the timestamps of readers. 0: they did not, because they
+  /// were not committed, or there were none. After storage_failed, 0 says that nothing has
+  /// happened; any other time says that the commit is in doubt until database::resume() names it.
   [[nodiscard]] std::uint64_t commit_time() const noexcept { return commit_time_; }
   /// Throws std::invalid_argument out of a condition of its query and out of an on_slow_reader that
   /// is asked for it, as changes do; the transaction goes on then.
   void rollback();
-  /// ok while it can go on. Then how it has ended: conflict, schema_changed, limit, storage_failed
-  /// or the like, of a call that has ended it, with that call's reason; ended, if it was committed,
-  /// rolled back or moved from. Each later call of any member returns the same, scans throw a
-  /// no_result with it, and a query's answer has it: so a conflict stays a conflict. (An editor
-  /// knows the outcome alone, and of a transaction whose place another one has taken, ended.)
+  /// ok while the transaction can go on; after that, how it has ended. It is conflict,
+  /// schema_changed, limit, storage_failed or the like if a call has ended it, with that call's
+  /// reason; ended if it was committed, rolled back or moved from. Each later call of any member
+  /// returns the same, scans throw a no_result with it, and a query's answer has it: so a conflict
+  /// stays a conflict. (An editor knows the outcome without its reason; if another transaction has
+  /// taken the place of its own, it says ended.)
   [[nodiscard]] status state() const noexcept { return state_; }
-  /// Its rank among those that wait for locks: the smaller, the older. For the next try, if this
-  /// one ends in a conflict.
+  /// Its rank among transactions that wait for locks: the smaller, the older. Give it to the next
+  /// try if this one ends in a conflict.
   [[nodiscard]] std::uint64_t age() const noexcept { return age_; }
 
  private:
