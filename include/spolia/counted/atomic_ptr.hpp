@@ -8,10 +8,10 @@
 ///   * Operations that change the location may throw std::bad_alloc (on the thread's first use, for
 ///     a log that grows, for an alias), and so may load on a thread's first use. Then nothing has
 ///     changed. The destructor never throws.
-///   * Storing a pointer whose object does not begin right after its counts, or where its owner
-///     says (a member, a base further inside, a null with an owner) allocates an alias.
-///   * Changing a location may run destructors of other objects in its caller; so may a load,
-///     where no thread has changed any for half a second: see counted::no_destructors.
+///   * Storing a pointer allocates an alias if its object begins neither right after its counts nor
+///     where its owner says: a member, a base further inside, a null with an owner.
+///   * Changing a location may run destructors of other objects on the calling thread. So may a
+///     load, if no thread has changed any location for half a second: see counted::no_destructors.
 /// Equality, for compare_exchange and wait, is the standard's: same pointer and same owner.
 #pragma once
 
@@ -30,7 +30,7 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace counted::detail {
 
-/// Units of one kind, of pointers that have a block.
+/// References of one kind, of pointers that have a block.
 template <class P, keeping What>
 struct block_units {
   static constexpr bool strong = What == keeping::object;
@@ -69,7 +69,7 @@ struct block_units {
   }
 
  private:
-  /// It may own more than when it was made, and no other thread can be changing it.
+  /// The object may own more than when it was made, and no other thread can be changing it.
   SPOLIA_ALWAYS_INLINE static void weigh_again([[maybe_unused]] const P& p) noexcept {
     if constexpr (strong && may_weigh<typename P::element_type>) {
       control* const owner = access::pair_of(p).owner;

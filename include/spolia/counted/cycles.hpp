@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
-/// Cycles of counted pointers, which never end by themselves: found, told with their types, and
-/// ended if one likes, among objects of types that can name their children (traced.hpp).
+/// Finds cycles of counted pointers, which never end by themselves, names their types, and ends
+/// them if you like: among objects of types that can name their children (traced.hpp).
 ///
 ///     const spolia::counted::cycle_report lost = spolia::counted::find_cycles();
 ///     for (const auto& [type, objects] : lost.types) {
@@ -10,18 +10,18 @@
 ///     spolia::counted::end_cycles();
 ///
 /// Source:      Bacon and Rajan, "Concurrent cycle collection in reference counted systems", ECOOP
-///              2001, section 3 (synchronous): an object whose units all lie in other objects, and
-///              which nothing reaches that has a unit elsewhere, is garbage.
+///              2001, section 3 (synchronous): an object is garbage if all references to it lie in
+///              other objects, and no object with a reference from elsewhere leads to it.
 /// Departures:
-///   1. All traced objects are looked at, and not candidates whose count went down without becoming
-///      0: counting stays as cheap as it is.
+///   1. All traced objects are read, not only candidates whose count went down without becoming 0:
+///      so counting stays as cheap as it is.
 ///   2. What private pointers name is held.
-///   3. To end a cycle, the pointers within it become null, and then its objects end as all do: so
-///      destructors find no pointers to objects that have ended.
+///   3. To end a cycle, the pointers within it become null, and then its objects end as all others
+///      do. So destructors find no pointers to objects that have ended.
 /// Bound:       time linear in the number of traced objects and their pointers, and about 64 bytes
 ///              an object meanwhile.
-/// Thread safety: both drain first, so destructors may run. Meanwhile no other thread may use
-///              pointers to traced objects; others may be used freely.
+/// Thread safety: both functions drain first, so destructors may run. Meanwhile no other thread may
+///              use pointers to traced objects; other pointers may be used freely.
 /// Errors:      std::bad_alloc, and what each_child throws. Then find_cycles has changed nothing;
 ///              end_cycles may have made some pointers within cycles null.
 #pragma once
@@ -37,7 +37,8 @@
 
 namespace spolia::core::inline SPOLIA_OF_VERSION {
 
-/// Objects that nothing leads to from outside: those of cycles, and what only they lead to.
+/// Objects to which nothing leads from outside: those of cycles, and those to which only cycles
+/// lead.
 struct cycle_report {
   std::size_t objects = 0;
   std::size_t bytes = 0;                                   ///< of the objects alone

@@ -8,11 +8,12 @@
 ///     who = spolia::counted::holders(who);           // ages count from the first look
 ///     for (const auto& h : who) log(h.thread_name, h.object, h.age);
 ///
-/// Bound:       a look at each pin of each thread; pins do nothing for it.
-/// Thread safety: any number of threads at once, beside everything. A thread may just have left an
-///              object that is told, or be about to look whether it may name it at all: what is
-///              told is an address, which need not lead to anything. What two looks have found,
-///              some time apart, is held.
+/// Bound:       time: each pin of each thread is read once; a thread that pins does nothing for
+/// this.
+/// Thread safety: any number of threads may call it at once, beside everything. A thread may just
+///              have left an object that is named here, or may still be about to check whether it
+///              may hold it. So what is named is an address, and there need not be an object any
+///              more. What two calls name, some time apart, is held.
 /// Errors:      std::bad_alloc.
 #pragma once
 
@@ -32,7 +33,7 @@ struct holder {
   long os_thread;           ///< the system's number of it; 0 if it is not known
   std::string thread_name;  ///< the system's name of it; empty if it is not known
   const void* object;  ///< if make_shared, allocate_shared or make_thin made it; else its counts
-  std::chrono::nanoseconds age;                ///< at least so long; 0: not in the look before
+  std::chrono::nanoseconds age;                ///< for at least so long; 0: not in `before`
   std::chrono::steady_clock::time_point seen;  ///< first
 };
 
@@ -48,7 +49,7 @@ namespace counted {
 using core::holder;
 
 #if !defined(SPOLIA_MODEL)
-/// What is held now, the longest first; `before` is what an earlier look has found.
+/// What is held now, the longest first; `before` is what an earlier call has returned.
 [[nodiscard]] inline std::vector<holder> holders(const std::vector<holder>& before = {}) {
   return core::counted_holders(before);
 }

@@ -4,8 +4,8 @@
 /// and its counts in one allocation. An atomic location holds such an object without a further one.
 ///
 /// Errors: what the allocator and the constructors throw; then nothing is left behind.
-/// Objects that an atomic location has held may be destroyed and given back by another thread, so
-/// the allocator must be thread-safe then.
+/// Another thread may destroy and give back an object that an atomic location has held, so its
+/// allocator must be thread-safe.
 #pragma once
 
 #include <cstddef>

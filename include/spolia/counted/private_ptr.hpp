@@ -2,19 +2,19 @@
 /// \file
 /// private_ptr: a pointer to a shared object for one thread's own use, such as a walk through a
 /// structure. While it points to an object, the object does not end. Taken from an atomic location
-/// it counts nothing, so any number of threads may look at one object without a shared write.
+/// it changes no count, so any number of threads may read one object without a shared write.
 ///
 ///     spolia::private_ptr n(head);                  // head, next: spolia::atomic_shared_ptr<node>
 ///     while (n && n->key < key) n = n->next;
 ///
-/// Thread safety: a private_ptr, its copies and what it was moved to belong to one thread, and are
-/// gone before that thread ends.
+/// Thread safety: a private_ptr, its copies and what it was moved to belong to one thread, and must
+/// be gone before that thread ends.
 /// Errors: taking a pointer from a location or a shared_ptr may throw std::bad_alloc: on the
 /// thread's first use, and when it has more private pointers than ever before. Then nothing has
 /// changed. Assigning to one that has no copies never fails.
 /// Cost: a private_ptr taken from a location also holds up the object that it pointed to before,
-/// until it is assigned to again, reset or destroyed: also one that is null, since the location was
-/// null. One taken from a shared_ptr holds a count.
+/// until it is assigned to again, reset or destroyed. So does one that is null because the location
+/// was null. A private_ptr taken from a shared_ptr holds a count.
 /// Copies share the protection; they cost a plain increment.
 #pragma once
 
@@ -62,7 +62,7 @@ class private_ptr : public counted::detail::private_base<T> {
     this->slot_ = std::move(r.slot_);
     load(from);
   }
-  /// Holds a count of its own, so r may go.
+  /// Holds its own count, so r may go.
   template <class Y>
     requires counted::detail::compatible<Y, T>
   explicit private_ptr(const shared_ptr<Y>& r) {

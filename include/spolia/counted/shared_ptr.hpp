@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// shared_ptr and weak_ptr: the interface and the behaviour of the standard's [util.smartptr], in
-/// namespace spolia. A plain shared_ptr drops its unit at once: the object ends in the thread that
-/// drops the last one, before it goes on.
+/// namespace spolia. A plain shared_ptr drops its reference at once: the object ends in the thread
+/// that drops the last one, before that thread goes on.
 ///
 /// Differences from std::shared_ptr:
-///   * Where an atomic location (atomic_shared_ptr, atomic_weak_ptr) has held an object, units that
-///     it gave up, or that threads have at hand, count in use_count until they are dropped, and the
-///     object may end later, in another thread: see collector.hpp, count_cache.hpp and
-///     docs/memory.md.
-///   * Destructors that nest more than 48 deep end the objects below after those above, so a list
+///   * Once an atomic location (atomic_shared_ptr, atomic_weak_ptr) has held an object, use_count
+///     also counts references that the location gave up, or that threads have at hand, until they
+///     are dropped. The object may end later, in another thread: see collector.hpp, count_cache.hpp
+///     and docs/memory.md.
+///   * Where destructors nest more than 48 deep, the objects below end after those above. So a list
 ///     of any length ends without filling the stack.
 ///   * There are no atomic_load, atomic_store, ... for plain shared pointers: use
 ///   atomic_shared_ptr.
-///   * Not for functions: no shared_ptr<void()>.
+///   * There is no shared_ptr to a function, such as shared_ptr<void()>.
 ///
 /// Thread safety: as the standard's: different objects may be used by different threads at the same
 /// time, the same one only for reading.
@@ -203,8 +203,8 @@ class shared_ptr {
   U& operator[](std::ptrdiff_t i) const {
     return object_[i];
   }
-  /// Exact where no atomic location was involved; else units that wait to be dropped, and those
-  /// that threads have at hand (count_cache.hpp), count.
+  /// Exact where no atomic location was involved. Else it also counts references that wait to be
+  /// dropped, and those that threads have at hand (count_cache.hpp).
   [[nodiscard]] long use_count() const noexcept {
     return owner_ == nullptr ? 0 : static_cast<long>(owner_->strong());
   }
@@ -257,7 +257,7 @@ class weak_ptr {
   template <class Y>
     requires counted::detail::compatible<Y, T>
   weak_ptr(const weak_ptr<Y>& r) noexcept {
-    // The conversion may have to read the object, which may have ended.
+    // The conversion may have to read the object, and that may have ended.
     const shared_ptr<Y> alive = r.lock();
     object_ = alive.get();
     owner_ = r.owner_;

@@ -9,17 +9,17 @@
 ///     spolia::private_thin_ptr n(root);
 ///     while (n && n->key != key) n = key < n->key ? n->left : n->right;
 ///
-/// Eight bytes of counts lie before the object, and it comes from the pool (pool.hpp): so it takes
-/// no more room than an allocation of malloc's does that has no counts.
+/// Eight bytes of counts lie before the object, which comes from the pool (pool.hpp). So it takes
+/// no more room than an object without counts that malloc allocates.
 ///
-/// When objects end is as with shared_ptr and atomic_shared_ptr: at once where a plain pointer
-/// drops the last unit, later where a location does. See docs/memory.md.
+/// Objects end as with shared_ptr and atomic_shared_ptr: at once where a plain pointer drops the
+/// last reference, later where a location does. See docs/memory.md.
 ///
-/// Thread safety: thin_ptr as shared_ptr; atomic_thin_ptr by any thread; private_thin_ptr belongs
-/// to one thread, with its copies, and is gone before that thread ends. Errors: make_thin throws
+/// Thread safety: thin_ptr as shared_ptr; atomic_thin_ptr by any thread; private_thin_ptr and its
+/// copies belong to one thread, and must be gone before that thread ends. Errors: make_thin throws
 /// std::bad_alloc, or what the constructor throws; changing a location and taking a private pointer
-/// may throw std::bad_alloc as in location.hpp and held_slot.hpp. A pointer that is null must not
-/// be looked through.
+/// may throw std::bad_alloc as in location.hpp and held_slot.hpp. Do not dereference a null
+/// pointer.
 #pragma once
 
 #include <cstddef>
@@ -138,7 +138,7 @@ class thin_ptr {
   template <class U>
   friend struct thin_units;
 
-  /// Takes over a unit.
+  /// Takes over a reference.
   explicit thin_ptr(T* object) noexcept : object_(object) {}
 
   T* object_ = nullptr;
@@ -210,7 +210,7 @@ class private_thin_ptr : public counted::detail::private_base<T> {
     this->slot_ = std::move(r.slot_);
     load(from);
   }
-  /// Holds a count of its own, so r may go.
+  /// Holds its own count, so r may go.
   explicit private_thin_ptr(const thin_ptr<T>& r) {
     if (!r) return;
     this->slot_.hold(counted::detail::head_of(r.get()));

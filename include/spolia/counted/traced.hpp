@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// \file
 /// traced: a base for objects that can name their children, so that cycles of them can be found,
-/// and ended if one likes: see cycles.hpp.
+/// and ended if you like: see cycles.hpp.
 ///
 ///     struct person : spolia::traced<person> {
 ///       spolia::shared_ptr<person> best_friend;
@@ -10,12 +10,12 @@
 ///     };
 ///
 /// each_child calls f for each counted pointer in the object: shared_ptr, thin_ptr, and locations
-/// of both; weak ones are no children. What it leaves out counts as held from outside, so nothing
-/// that it leads to is taken for a cycle.
+/// of both; weak ones are no children. A pointer that each_child leaves out counts as held from
+/// outside, so nothing that it leads to is taken for a cycle.
 ///
-/// Objects take part that came from make_shared, allocate_shared, make_thin, or shared_ptr(new T).
-/// Others, such as members of other objects and elements of arrays, may derive from traced, too;
-/// what they point to counts as held from outside.
+/// Objects from make_shared, allocate_shared, make_thin or shared_ptr(new T) take part. Others,
+/// such as members of other objects and elements of arrays, may derive from traced, too; what they
+/// point to counts as held from outside.
 ///
 /// Cost: 32 bytes an object, and one of 16 locks for its begin and its end. Thread safety: as
 /// the object's own.
@@ -111,8 +111,8 @@ class child_caller {
   void operator()(thin_ptr<T>& p) const {
     if (told_thin(reinterpret_cast<word>(p.get()))) p.reset();
   }
-  // No other thread may use a location now, and its unit keeps what it holds. So it is looked at,
-  // and not loaded: a thread that loads often has units at hand (count_cache.hpp), which would
+  // No other thread may use a location now, and its reference keeps what it holds. So it is read,
+  // and not loaded: a thread that loads often has references at hand (count_cache.hpp), which would
   // count as held.
   template <class T>
   void operator()(atomic_shared_ptr<T>& p) const {

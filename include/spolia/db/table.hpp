@@ -2,18 +2,18 @@
 // table.hpp: a table: rows in slots, column by column in blocks of 8 rows, and its indexes.
 //
 // Slots lie in segments of doubling size that are never moved and go with the table. So a slot can
-// be read without a guard, whatever became of its row. The slot of a deleted row is used again when
-// no snapshot can see the row. A reader that still has the slot's number from an index finds a row
-// there that is newer than its snapshot, or none, and nothing older.
+// be read without a guard, whatever has become of its row. The slot of a deleted row is used again
+// when no snapshot can see the row. A reader that still has the slot's number from an index finds a
+// row there that is newer than its snapshot, or none.
 //
-// Memory:      32 bytes a row and its columns, in chunks of about 64 KiB. A chunk in which all rows
-//              are deleted, and no snapshot sees one, goes back to the system, but for one of each
-//              table. The addresses of a segment stay the table's: of the most slots that were ever
-//              in use at once, at most twice.
+// Memory:      32 bytes a row and its columns, in chunks of about 64 KiB. A chunk whose rows are
+//              all deleted, and seen by no snapshot, goes back to the system, but each table keeps
+//              one. The addresses of a segment stay the table's: at most twice as many as the most
+//              slots that were ever in use at once.
 // Scans:       pass over chunks that have no row for their snapshot.
-// Dropped:     a table stays at its address until its database is closed, and so do its indexes, so
-//              that a caller that has a reference to one gets outcome::dropped. When no snapshot
-//              can see it, all but that goes: what lies in `parts`.
+// Dropped:     a dropped table stays at its address until its database is closed, and so do its
+//              indexes: a caller that has a reference to one gets outcome::dropped. When no
+//              snapshot can see the table, all that lies in `parts` goes.
 #pragma once
 
 #include <array>
@@ -192,7 +192,7 @@ struct index_set {
   bool closed = false;        ///< nothing of the table may be changed any more
 };
 
-/// Some columns of a table: so that not more is read than is wanted.
+/// Some columns of a table, so that no more is read than is wanted.
 class selection {
  public:
   /// All columns, of whatever table.
@@ -233,15 +233,15 @@ class SPOLIA_EXPORT table {
   table(const table&) = delete;
   table& operator=(const table&) = delete;
 
-  /// As it is called now: a copy, since database::rename_table() may give it another name at any
-  /// time. Throws std::bad_alloc.
+  /// Its name now: a copy, since database::rename_table() may give it another one at any time.
+  /// Throws std::bad_alloc.
   [[nodiscard]] std::string name() const {
     const std::lock_guard hold(name_lock_);
     return name_;
   }
 
-  // When the table was dropped, and no snapshot sees it any more, what follows up to select()
-  // throws no_result with outcome::dropped, and so does spec().
+  // Once the table was dropped, and no snapshot sees it any more, the functions from here to
+  // select() throw no_result with outcome::dropped, and so does spec().
 
   /// There until then. A caller that keeps it beside a thread that drops the table has a snapshot
   /// that began before that, and after the table was made, or with which it has used the table.
@@ -279,8 +279,8 @@ class SPOLIA_EXPORT table {
 #pragma pop_macro("slots")
   /// Of the memory that its rows have now: what was given back to the system does not count.
   [[nodiscard]] std::uint64_t bytes() const noexcept;
-  /// What its indexes take, with what waits in them, as it was counted last: when the table became
-  /// larger, by database::stats() or database::collect(), and now and then by commits.
+  /// What its indexes take, with what waits in them, as it was last counted: when the table became
+  /// larger, by database::stats() or database::collect(), or, now and then, by a commit.
   [[nodiscard]] std::uint64_t index_bytes() const noexcept;
   /// Bytes that a row takes beside its out-of-line values and its entries in indexes.
   [[nodiscard]] std::uint64_t row_bytes() const noexcept { return block_bytes_ / rows_per_block; }

@@ -19,8 +19,8 @@
 /// Departures:
 ///   1. The paper's bool `current` is a state of the lock: no thread gets the lock of a node that
 ///      was taken out. So there is one word, and certification is a part of locking.
-///   2. A value is not overwritten where it is, as Listing 2 does, for look-ups may be at it: its
-///      node is replaced by one with the same children. For that the parent is locked, too.
+///   2. A value is not overwritten in place, as Listing 2 does, since look-ups may be reading it:
+///      its node is replaced by one with the same children. For that the parent is locked, too.
 ///   3. What hangs below a node that was taken out is cut off once it hangs elsewhere. In the paper
 ///      such a node leads on to what it led to: nodes that are taken out later stay as long as it
 ///      does, then those below them, and where keys ascend and the lowest ones are erased, a reader
@@ -47,13 +47,13 @@
 ///              they are cut.
 /// Order:       what finds a pair by its place in the order, and scans: one search for each pair,
 ///              as map/concepts.hpp says of maps without snapshots.
-/// Memory:      a node has 40 bytes with a key and value of 8 each, besides the pointers' count.
-///              A thread holds up two nodes while it looks, and four while it updates or scans,
-///              however long it is stopped; in the midst of an update also those that the update
+/// Memory:      a node has 40 bytes with a key and value of 8 each, and the pointers' count.
+///              A thread holds up two nodes while it looks up, and four while it updates or scans,
+///              however long it is stopped; in the middle of an update also those that the update
 ///              replaces, which are as many as the way is long. What was taken out and is held up
 ///              by no thread waits as counted pointers do (docs/memory.md): 16 384 references of
 ///              each thread, or 1 MiB of large values, and a quarter of a second in a program that
-///              does nothing else. If memory is short as a node is cut off, it is not.
+///              does nothing else. If there is no memory to cut a node off, it stays as it is.
 /// Errors:      std::bad_alloc, and what copying and comparing keys and values throws: then nothing
 ///              has changed.
 /// Fork:        in the child, locks of threads that were lost go to the next thread that wants
@@ -329,7 +329,7 @@ class counted_tree
   bool remove(const K& key, const Seen&... was) {
     auto& mine = size_.here();
     detail::map::set_quietly<Family> quietly;
-    pointer rest{};  // before the locks: what was copied in vain ends after them
+    pointer rest{};  // before the locks: copies that were not needed end after them
     for (;;) {
       way_down at(*this, key);
       if (at.curr == nullptr || !(at.curr->has(was) && ...)) return false;

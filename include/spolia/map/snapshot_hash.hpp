@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// snapshot_hash.hpp: a hash map of which one can take snapshots, and keep them.
+// snapshot_hash.hpp: a hash map of which you can take snapshots, and keep them.
 //
 //     spolia::snapshot_hash<std::string, int> stock;        // no set-up
 //     spolia::snapshot_hash<int, order> orders;
@@ -13,45 +13,47 @@
 //              (versioned.hpp). The growth is ours.
 // Idea:        a bucket is a list of versions, each of which holds all pairs of the bucket. An
 //              update makes a new version, with one pair more, less or changed, and appends it.
-// Growth. Buckets are never moved, and no list ever ends: so no snapshot can lose what it looks at.
+// Growth. Buckets are never moved, and no list ever ends: so no snapshot can lose what it reads.
 //   A version has a depth d and holds the pairs whose hash agrees with the bucket's number in d
 //   bits. When the table has grown, an update first divides its bucket b: it appends a version with
 //   depth d + 1 that holds one half of the pairs and names the other half, a version that is about
 //   to become the first one of bucket b + 2^d. Both have the stamp of the first: the division is
-//   one change at one instant. A thread that comes by begins the other bucket, and none appends
-//   after a division before that is done. A reader starts at the bucket with the most bits; if that
-//   has no version at its snapshot, the pairs were in the bucket with one bit less.
-//   No thread waits for another, each update divides one bucket at most in each round, and a
+//   one change at one instant. Any thread that meets the division begins the other bucket, and no
+//   thread appends after a division before that is done. A reader starts at the bucket with the
+//   most bits; if that has no version at its snapshot, the pairs were in the bucket with one bit
+//   less.
+//   No thread waits for another, each update divides at most one bucket in each round, and a
 //   snapshot goes on reading the buckets that were there.
 // Shrinking. With sl_rt, a bucket whose last pair went lets go of its version when no snapshot sees
 //   an older one: all such buckets share a version that says they were always empty
-//   (detail/empty_versions.hpp). Updates that make a bucket empty see to it, and to others on the
-//   way; collect() sees to all. The table's words stay: a bucket may have pairs again at once.
+//   (detail/empty_versions.hpp). Updates that make a bucket empty do that for it, and for others on
+//   the way; collect() does it for all. The table's words stay: a bucket may have pairs again at
+//   once.
 // Protects:    what find(now, ...) and all(now) give stays while the snapshot lives, without a
-//              guard. No operation holds a guard longer than a look into one bucket takes (16 or
-//              32 of them where many are passed), besides what visit's f does.
+//              guard. No operation holds a guard longer than it takes to read one bucket (16 or 32
+//              of them where it passes many), not counting visit's f.
 // Cost:        find: one bucket, whose pairs are told apart by a byte of their hashes while they
 //              are 20 at most (detail/hash_tags.hpp). At a snapshot: the versions of that bucket
 //              that are newer; after growth since then, O(log growth) at most buckets more. An
 //              update copies one bucket, 2 to 16 pairs on average, into one block. The update that
 //              opens the next level makes as many words as there are buckets.
-// Progress:    find, contains, visit and what looks at snapshots: wait-free, but for buckets
-//              divided meanwhile. Updates: lock-free. Both besides the collector's upkeep.
+// Progress:    find, contains, visit and reads at snapshots are wait-free, but for buckets divided
+//              meanwhile. Updates are lock-free. The collector's upkeep comes on top of both.
 // Bound:       a version for each bucket that has begun, 2^levels at most, and what the collector
 //              promises besides. With sl_rt, after collect() and without snapshots: a version for
 //              each bucket that has pairs, or was changed by a batch last. Buckets without pairs
-//              are passed 64 at a time, so a look at all pairs takes as long as there are pairs,
-//              and besides some nanoseconds for each 64 buckets (detail/bucket_group.hpp).
+//              are passed 64 at a time, so to read all pairs takes time for each pair, and a little
+//              for each 64 buckets (detail/bucket_group.hpp).
 // Memory:      a word a bucket, as many as the most pairs so far wanted; about 136 bytes a version
 //              and its pairs.
-// Keys and values: any that can be moved. If copying them is copying bytes, and at most 32 of them,
-//              versions hold them, and an update copies those of its bucket. All others lie in
-//              counted blocks, and versions hold pointers: nothing of the user's is ever copied but
-//              by find(key). So a pointer to a value stays right over updates of other keys.
+// Keys and values: any that can be moved. If they are copied as bytes, at most 32 of them, versions
+//              hold them, and an update copies those of its bucket. All others lie in counted
+//              blocks, and versions hold pointers: only find(key) ever copies an object of the
+//              user's. So a pointer to a value stays right over updates of other keys.
 // Errors:      an update throws std::bad_alloc, or what hashing, comparing, copying a key or making
 //              a value throws; then nothing has changed for any reader, but what it was given to
-//              move from may be gone. Likewise reads. What has taken effect does not throw. Growth
-//              without memory is tried again later.
+//              move from may be gone. Reads throw the same. An update that has taken effect does
+//              not throw. If there is no memory to grow, a later update tries again.
 // User code:   hashes and comparisons, visit's f, and the copy that find(key) makes run inside a
 //              guard and hold up freeing for as long as they take; loops over all(now) and for_each
 //              do not. Destructors of keys and values run wherever the domain frees, and must not
@@ -128,8 +130,8 @@ class snapshot_hash
     std::optional<std::uint64_t> seed{};  ///< none: it draws one; hash_seeds.hpp
   };
 
-  /// An empty map on the process's timeline, with a domain and a collector of its own: a snapshot
-  /// without a timeline is an instant of it. May throw std::bad_alloc, as all of these, and
+  /// An empty map on the process's timeline, with its own domain and collector: a snapshot that
+  /// names no timeline shows it, too. May throw std::bad_alloc, as all constructors here, and
   /// std::invalid_argument if an option makes no sense.
   explicit snapshot_hash(const options& o = {}, Hash hash = Hash(), Equal equal = Equal())
     requires std::same_as<timeline_type, timeline>
@@ -143,8 +145,8 @@ class snapshot_hash
         core_(collector_, checked_options(o), std::move(hash), std::move(equal)),
         watch_(o.limits) {}
 
-  /// And in a domain that it shares with others, which must outlive it, too. Destructors of keys
-  /// and values may then run when the map is gone.
+  /// The same in a domain that it shares with others, and that must outlive it, too. Destructors of
+  /// keys and values may then run after the map is gone.
   snapshot_hash(domain_type& shared, timeline_type& time, const options& o = {}, Hash hash = Hash(),
                 Equal equal = Equal())
       : collector_(shared, time, o.collector),
@@ -184,7 +186,7 @@ class snapshot_hash
     return watched(core_.template put<true>(std::move(key), std::forward<V>(value)));
   }
 
-  /// True if `key` was present and is no more.
+  /// True if `key` was present, and was erased.
   bool erase(const Key& key) { return watched(core_.erase(key)); }
 
   /// A copy of the value that `key` maps to.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// snapshot_tree.hpp: an ordered map of which one can take snapshots, and keep them.
+// snapshot_tree.hpp: an ordered map of which you can take snapshots, and keep them.
 //
 //     spolia::snapshot_tree<std::string, int> stock;           // no set-up
 //     spolia::snapshot_tree<int, order> orders;
@@ -18,32 +18,34 @@
 //              a link, and so at one instant; a snapshot goes down the links as they were.
 // Protects:    what find(then, ...), all(then) and range(then, ...) give stays while the snapshot
 //              and the map live, without a guard. No operation holds a guard longer than a search
-//              takes (and 16 leaves, where many pairs are passed), besides what visit's f does; but
-//              some of those that divide a leaf look at up to 400 routers, and collect() and
-//              account() at up to 16 000 (map/detail/chromatic_shortcuts.hpp).
+//              takes (or 16 leaves, where it passes many pairs), not counting visit's f. There are
+//              exceptions: some operations that split a leaf read up to 400 internal nodes under a
+//              guard, and collect() and account() up to 16 000
+//              (map/detail/chromatic_shortcuts.hpp).
 // Order:       insert, insert_or_assign, erase, find, contains and visit are linearizable; for_each
-//              and range are of one instant, that of a snapshot which they take.
-// Cost:        logarithmic. At a snapshot, each link takes a step for each version that is newer.
-//              An update copies a leaf and makes a version; one that divides a leaf makes two, and
-//              a router; a step of balance up to four routers and a version.
-// Progress:    reads only read. Updates are lock-free. Both besides the collector's upkeep.
+//              and range take a snapshot, and show its instant.
+// Cost:        logarithmic. At a snapshot, each link takes a step for each newer version. An update
+//              copies a leaf and makes a version; one that splits a leaf makes two leaves and an
+//              internal node; a step of balance makes up to four internal nodes and a version.
+// Progress:    reads only read. Updates are lock-free. The collector's upkeep comes on top of both.
 // Bound:       what the collector promises: a removed node goes when no snapshot needs it and no
-//              version of its links is held (owner.hpp). Besides, up to 8192 removed routers at
-//              which searches might begin, twice as many while the next table of them is made,
-//              until that is done, or collect().
-// Memory:      besides its pairs, some 100 bytes a leaf and 330 bytes a router, with the first
-//              versions of its two links; there is one router less than there are leaves. A leaf
-//              that is divided leaves two that are half full; what erases leave of one goes into
-//              its sibling when that is a leaf, too, and both fill three quarters of one.
-// Keys and values: any that can be moved; routers hold copies of keys. If copying both is copying
-//              bytes, and at most 32 of them, leaves hold them, and an update copies those of its
-//              leaf. All others lie in counted blocks, and leaves hold pointers: values are made
-//              once, and never copied but by find(key).
+//              version of its links is held (owner.hpp). On top of that, up to 8192 removed
+//              internal nodes at which searches might begin stay until the next table of these is
+//              made, or until collect(); while the table is being made, twice as many.
+// Memory:      on top of the pairs, some 100 bytes a leaf and 330 bytes an internal node, with the
+//              first versions of its two links; there is one internal node less than there are
+//              leaves. A leaf that is split leaves two half-full ones. Where erasing has left
+//              little in a leaf, it is merged with its sibling, if that is a leaf, too, and both
+//              fill three quarters of one.
+// Keys and values: any that can be moved; internal nodes hold copies of keys. If both are copied as
+//              bytes, at most 32 of them, leaves hold them, and an update copies those of its leaf.
+//              All others lie in counted blocks, and leaves hold pointers: values are made once,
+//              and only find(key) copies them.
 // Errors:      an update throws std::bad_alloc, or what comparing, copying a key or making a value
-//              throws; then nothing has changed. What has taken effect does not throw: balancing
-//              without memory is left to later updates on the same way.
+//              throws; then nothing has changed. An update that has taken effect does not throw: if
+//              there is no memory to balance, later updates on the same way do it.
 // User code:   comparisons, visit's f and the copy that find(key) makes run inside a guard and hold
-//              up freeing for as long as they take; loops over all(then), for_each's f and range's
+//              up freeing for as long as they take. Loops over all(then), for_each's f and range's
 //              f do not. Destructors of keys and values run where the domain frees, and must not
 //              throw.
 #pragma once
@@ -311,7 +313,7 @@ class snapshot_tree_core {
 
 }  // namespace detail::map
 
-/// See the top of this file, and map/detail/face.hpp for what one can do with it as it is now.
+/// See the top of this file, and map/detail/face.hpp for what you can do with the map as it is now.
 /// LeafPairs: how many pairs a leaf takes at most; 0: as many as go well with their size.
 template <class Key, class Value, version_collector Collector = sl_rt<>,
           class Compare = default_order<Key>, std::size_t LeafPairs = 0>
@@ -334,9 +336,9 @@ class snapshot_tree
   using timeline_type = typename Collector::timeline_type;
   using options = typename core_type::options;
 
-  /// An empty map on the process's timeline, with a domain of its own: a snapshot without a
-  /// timeline is an instant of it. Throws std::bad_alloc, as all of these, and
-  /// std::invalid_argument if an option makes no sense.
+  /// An empty map on the process's timeline, with its own domain: a snapshot that names no timeline
+  /// shows it, too. Throws std::bad_alloc, as all constructors here, and std::invalid_argument if
+  /// an option makes no sense.
   explicit snapshot_tree(const options& o = {}, Compare less = Compare())
     requires std::same_as<timeline_type, timeline>
       : snapshot_tree(default_timeline(), o, std::move(less)) {}
@@ -345,16 +347,16 @@ class snapshot_tree
   explicit snapshot_tree(timeline_type& time, const options& o = {}, Compare less = Compare())
       : face(std::in_place, time, o, std::move(less)) {}
 
-  /// And in a domain that it shares with others, which must outlive it, too. Destructors of keys
-  /// and values may then run when the map is gone.
+  /// The same in a domain that it shares with others, and that must outlive it, too. Destructors of
+  /// keys and values may then run after the map is gone.
   snapshot_tree(domain_type& shared, timeline_type& time, const options& o = {},
                 Compare less = Compare())
       : face(std::in_place, shared, time, o, std::move(less)) {}
 
-  /// Of pairs, things with `first` and `second`, whose keys ascend, in linear time; snapshots from
-  /// before see none of them. Throws std::invalid_argument if a key is not after the one before it,
-  /// std::bad_alloc, and what copying and comparing throw; then there is no map, and the range is
-  /// as it was.
+  /// A map of these pairs, things with `first` and `second`, whose keys ascend, made in linear
+  /// time; earlier snapshots see none of them. Throws std::invalid_argument if a key is not after
+  /// the one before it, std::bad_alloc, and what copying and comparing throw; then there is no map,
+  /// and the range is as it was.
   template <std::forward_iterator Iterator>
     requires std::same_as<timeline_type, timeline>
   snapshot_tree(sorted_unique_t are, Iterator first, Iterator last, const options& o = {},
@@ -386,8 +388,8 @@ class snapshot_tree
   using face::upper_bound;
   using face::visit;
 
-  /// The values of several keys, in their order, as find() gives them; what they need is fetched
-  /// for many at once.
+  /// The values of several keys, in their order, as find() gives them; memory for many of them is
+  /// fetched at once.
   template <std::ranges::input_range Keys>
     requires std::convertible_to<std::ranges::range_reference_t<Keys>, const Key&>
   std::vector<const Value*> find_all(const snapshot& then, Keys&& keys) const {
@@ -402,7 +404,7 @@ class snapshot_tree
   }
 
   /// All pairs in ascending order of keys, each a std::pair<const Key&, const Value&>: a range that
-  /// goes both ways and may be held as long as one likes, since it holds the snapshot and no guard.
+  /// goes both ways and may be held as long as you like, since it holds the snapshot and no guard.
   auto all(const snapshot& then) const { return this->core().pairs_at(then, all_keys); }
   /// Those with keys from `lo` on and before `hi`, or with other ends (map/ends.hpp), of which it
   /// keeps copies.
@@ -416,7 +418,7 @@ class snapshot_tree
         lo, hi, [&](const auto& within) { return this->core().pairs_at(then, within); });
   }
 
-  /// How many pairs there were, in all or in a range; looks at each.
+  /// How many pairs there were, in all or in a range; reads each.
   std::size_t size(const snapshot& then) const { return count_of(all(then)); }
   std::size_t count(const snapshot& then, const Key& lo, const Key& hi) const {
     return count_of(range(then, lo, hi));
@@ -496,7 +498,7 @@ class snapshot_tree
         lo, hi, [&](const auto& within) { this->core().scan_at(then, within, f); });
   }
 
-  /// Lets go of what no snapshot needs and updates have not come to yet: for idle times.
+  /// Lets go of what no snapshot needs and no update has dropped yet: for idle times.
   void collect() { this->core().collect(); }
   /// Which versions and nodes there are, and which snapshots hold them: see holdings.hpp. Takes as
   /// long as there are of them, and collects. May throw std::bad_alloc.
@@ -507,7 +509,7 @@ class snapshot_tree
   /// Versions and nodes that left the map, and of these handed to the domain.
   collector_stats stats() const noexcept { return this->core().versions().stats(); }
 
-  /// Looks the whole tree over, for tests. No thread may use the tree meanwhile.
+  /// Checks the whole tree, for tests. No thread may use the tree meanwhile.
   detail::map::chromatic_findings audit() const { return this->core().audit(); }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// snapshot.hpp: one instant of all structures of a timeline, or of several, for as long as one
-// likes.
+// snapshot.hpp: one instant of all structures of a timeline, or of several, for as long as you
+// like.
 //
 //     const spolia::snapshot now;                             // of the process's own timeline
 //     const spolia::snapshot now(time, "monthly report");     // or of another
@@ -10,18 +10,20 @@
 //
 // A snapshot is one announcement in the census and nothing else: it holds no guard, so it holds up
 // only the versions that it can see, however long it lives. What it finds stays for as long as it
-// lives, also while no guard does.
-// Of several timelines it is one announcement in each, and one instant of all: there was a moment
-// within the constructor's call at which all that had been done is seen, and nothing else. (With a
-// hardware clock as far as that goes for one timeline; any_timeline.hpp has the proof.)
+// lives, also without a guard.
+// A snapshot of several timelines is one announcement in each, and one instant of all: there is a
+// moment within the constructor's call such that it sees all that was done before, and nothing
+// else. (With a hardware clock as far as that goes for one timeline; any_timeline.hpp has the
+// proof.)
 //
-// Threads:     may be moved to another thread and end there. Clones share the announcement; it is
-//              withdrawn when the last of them ends. One object belongs to one thread at a time.
-//              Snapshots nest as one likes, and updates may be made while one is held.
+// Threads:     a snapshot may be moved to another thread and end there. Clones share the
+//              announcement, which is withdrawn when the last of them ends. One object belongs to
+//              one thread at a time. Snapshots may nest in any way, and updates may be made while
+//              one is held.
 // Errors:      the constructor throws std::bad_alloc, and then nothing was announced. clone() and
 //              all else never fail.
-// Cost:        an announcement (timeline.hpp) and a small block. clone(): a count. Of several
-//              timelines an announcement and two looks at the clock in each, again if a clock has
+// Cost:        an announcement (timeline.hpp) and a small block. clone(): a count. With several
+//              timelines: for each an announcement and two reads of its clock, again if a clock has
 //              moved meanwhile; updates do not wait.
 #pragma once
 
@@ -66,7 +68,7 @@ class snapshot {
       throw;
     }
   }
-  /// The present instant of all structures that were given no timeline of their own.
+  /// The present instant of all structures that were not given their own timeline.
   explicit snapshot(const char* label = nullptr) : snapshot(default_timeline(), label) {}
   /// One present instant of all these timelines, which must outlive it; none() if there are none.
   explicit snapshot(std::span<const any_timeline> times, const char* label = nullptr)
@@ -92,7 +94,7 @@ class snapshot {
     return snapshot(shared_);
   }
 
-  /// No instant at all, like one that was moved from.
+  /// No instant at all, as of a snapshot that was moved from.
   [[nodiscard]] static snapshot none() noexcept { return snapshot(static_cast<shared*>(nullptr)); }
 
   /// Ends the protection early.
@@ -109,11 +111,11 @@ class snapshot {
 
   /// False if it was moved from or withdrawn.
   [[nodiscard]] explicit operator bool() const noexcept { return shared_ != nullptr; }
-  /// That of its timeline, the first if there are several.
+  /// Its timestamp: that of its timeline, of the first if there are several.
   [[nodiscard]] std::uint64_t timestamp() const noexcept {
     return shared_->first.ticket.timestamp();
   }
-  /// That of `time`, to which it must belong.
+  /// Its timestamp of `time`, to which it must belong.
   template <class Timeline>
   [[nodiscard]] std::uint64_t timestamp(const Timeline& time) const noexcept {
     return in(&time)->ticket.timestamp();
