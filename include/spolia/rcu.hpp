@@ -53,7 +53,7 @@ namespace spolia::core::inline SPOLIA_OF_VERSION {
 /// Regions of RCU protection: Lockable, nestable, one count for each thread and domain.
 class SPOLIA_EXPORT rcu_domain {
  public:
-  /// Extension: a domain of one's own.
+  /// Extension: a domain of your own.
   rcu_domain();
   rcu_domain(const rcu_domain&) = delete;
   rcu_domain& operator=(const rcu_domain&) = delete;

@@ -58,7 +58,7 @@ class depot {
     return given;
   }
 
-  /// In a forked child: a thread that holds the lock is gone, and may have been in the midst of a
+  /// In a forked child: a thread that holds the lock is gone, and may have been in the middle of a
   /// change.
   void recover() noexcept {
     if (!busy_.load_relaxed()) return;

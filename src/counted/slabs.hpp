@@ -11,9 +11,9 @@
 //              above empty.
 // Threads:     one at a time; the caller has a lock.
 // Errors:      take throws std::bad_alloc, and then nothing has changed; put_back never fails.
-// Cost:        take: constant for each block, besides a step for each slab of the size, and each
-//              unit of one slab. put_back: logarithmic in the number of slabs for each block; one
-//              call of the system for each unit that empties.
+// Cost:        take: constant for each block, and a step for each slab of the size, and each unit
+//              of one slab. put_back: logarithmic in the number of slabs for each block; one call
+//              of the system for each unit that empties.
 #pragma once
 
 #include <spolia/base/memory.hpp>
@@ -47,7 +47,7 @@ class slabs {
     return given;
   }
 
-  /// Bytes that the slabs take, but for the pages that the system has got.
+  /// Bytes that the slabs take, but for the pages that were given back to the system.
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
 
  private:
@@ -65,7 +65,7 @@ class slabs {
   struct alignas(unit) slab {
     std::uint32_t bytes;
     std::uint32_t opened;    // units that have been cut; they begin with `first_unit`
-    std::uint32_t returned;  // of these, how many the system has got
+    std::uint32_t returned;  // of these, how many were given back to the system
     std::uint32_t listed;    // blocks in lists
     std::uint32_t lowest;    // no unit below has any
 

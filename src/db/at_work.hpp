@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // at_work.hpp: what this thread does for a database while it calls the program. Internal.
 //
-// A sink, on_slow_reader and a layer of files are called in the midst of something that other calls
-// wait for. If they make such a call themselves, on the same thread, it would wait for itself; and
-// two of them, on two threads, would wait for each other. So each thread has a list of what it is
-// at, and a call that waits looks there first.
+// A sink, on_slow_reader and a layer of files are called in the middle of something that other
+// calls wait for. If they made such a call themselves, on the same thread, it would wait for
+// itself, and two of them, on two threads, would wait for each other. So each thread has a list of
+// what it is doing, and a call that waits checks that list first.
 // Order:       a call waits only for what comes later here than all that its thread has. So there
 //              is no circle, within one database:
 //                1. the lock of copies: a checkpoint, a backup       calls sinks, a layer of files

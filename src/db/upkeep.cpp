@@ -379,7 +379,7 @@ bool upkeep::done(note& n) noexcept {
 }
 
 /// No snapshot is left that began in its life. False: an older one uses it, a thread takes
-/// something out of it, or a reader that was ended may be in the midst of a scan of it.
+/// something out of it, or a reader that was ended may be in the middle of a scan of it.
 bool upkeep::free_dropped(note& n) noexcept {
   table& t = n.of();
   if (t.engine_.gates.is_left(n.since, n.until) || !t.cleaning_.enter_alone()) return false;

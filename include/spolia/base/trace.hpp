@@ -14,8 +14,8 @@
 /// Thread safety: every function may be called by any thread at any time. record() by threads that
 ///   have already called on() may still add events for a moment after stop(). start(), stop() and
 ///   write() take turns by a mutex; record() and on() never wait for it. Not async-signal-safe.
-/// Cost: off, one relaxed load. On, a few stores to the thread's own memory, besides the reader's
-///   own calls of ticks(). A thread's first event allocates its ring.
+/// Cost: off, one relaxed load. On, a few stores to the thread's own memory, and the reader's own
+///   calls of ticks(). A thread's first event allocates its ring.
 /// Progress: on, ticks and record are lock-free (record wait-free but for a thread's first event).
 /// Memory: capacity_per_thread (rounded up to a power of two) times 24 bytes for each thread that
 ///   recorded something. Rings of threads that ended are kept until written, or until the next

@@ -19,7 +19,7 @@
 ///       std::size_t owned_bytes() const noexcept { return spolia::weigh(pixels, name); }
 ///     };
 ///
-/// or, for a class that is not one's own, by a specialization:
+/// or, for a class that you cannot change, by a specialization:
 ///
 ///     template <>
 ///     struct spolia::weight_of<other_image> {
@@ -27,11 +27,11 @@
 ///     };
 ///
 /// Where:       domains and the containers over them, hazard pointers, RCU, counted pointers,
-///              snapshot maps and read-log-update go by it.
+///              snapshot maps and read-log-update use it.
 /// Bound:       large blocks, which own 256 bytes or are 1024 bytes themselves, are looked after
 ///              whenever a thread has given up 1 MiB of them, or a quarter of that through counted
-///              pointers. So what waits, while no thread is kept from running in the midst of an
-///              operation, is about 1 MiB, or the largest block, for each thread, and what the
+///              pointers. So while no thread is kept from running in the middle of an operation,
+///              each thread's waiting blocks are about 1 MiB, or the largest block, and what the
 ///              thread has at hand. If 4 MiB wait that an interrupted thread holds up, the others
 ///              give it their processors, for a few turns each time; what a thread holds up that
 ///              sleeps in a guard, a section or with a pin comes on top.
@@ -181,7 +181,7 @@ bool lies_inside(const T& x, const void* at) noexcept {
   return there - first < sizeof(T);
 }
 
-/// What there is of nodes besides the elements. Nodes of a tree have three links and a color, those
+/// The bytes of nodes without their elements. Nodes of a tree have three links and a color, those
 /// of a list two, those of a hash table one and a hash.
 template <class T>
 std::size_t of_nodes(const T& all) noexcept {

@@ -8,8 +8,7 @@
 ///     who = spolia::counted::holders(who);           // ages count from the first look
 ///     for (const auto& h : who) log(h.thread_name, h.object, h.age);
 ///
-/// Bound:       time: each pin of each thread is read once; a thread that pins does nothing for
-/// this.
+/// Bound:       each pin of each thread is read once; pins do nothing for it.
 /// Thread safety: any number of threads may call it at once, beside everything. A thread may just
 ///              have left an object that is named here, or may still be about to check whether it
 ///              may hold it. So what is named is an address, and there need not be an object any

@@ -262,10 +262,10 @@ inline collector_counts statistics() noexcept {
 /// of the processor's counter a task.
 inline void time_tasks(bool wanted) noexcept { core::time_counted(wanted); }
 
-/// Gives back to the allocator what the pool has got and does not use: slabs all of whose blocks
-/// are free, but one for each size, and those in which another thread keeps free blocks at hand.
-/// Takes time linear in the number of free blocks; others go on meanwhile. Call drain() before.
-/// Returns how many bytes it gave back.
+/// Gives back to the allocator what the pool has and does not use: slabs all of whose blocks are
+/// free, but one for each size, and those in which another thread keeps free blocks at hand. Takes
+/// time linear in the number of free blocks; others go on meanwhile. Call drain() before. Returns
+/// how many bytes it gave back.
 inline std::size_t trim() noexcept { return core::trim_blocks(); }
 #endif
 

@@ -174,8 +174,8 @@ class storage_directory {
   /// The same of the directory's own name, in the one above, and of the names of those above it, in
   /// this file system.
   virtual bool sync_own_name() = 0;
-  /// Nothing shall stay of an opening that is refused. Removes the directory, and those above it,
-  /// if open_directory() has made them and they are empty. A layer need not.
+  /// Undoes an opening that is refused: removes the directory, and those above it, if
+  /// open_directory() has made them and they are empty. A layer need not.
   virtual void remove_made() noexcept {}
 
  private:

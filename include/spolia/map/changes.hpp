@@ -43,13 +43,13 @@
 //              there reads one word more, which is written once. A condition copies its bucket or
 //              leaf once, like an update, unless the batch changes the same place; a range all
 //              leaves of the range.
-// Memory:      a block for each change and condition, a key and a value in it; of a range besides
-//              what it has noted, two to four words a pair; the pairs themselves are not copied,
-//              where they lie in counted blocks. No version and no snapshot is held by a batch
+// Memory:      a block for each change and condition, a key and a value in it; for a range also its
+//              notes, two to four words a pair; the pairs themselves are not copied, where they lie
+//              in counted blocks. No version and no snapshot is held by a batch
 //              that has no reads; one that has holds its snapshot from the first read until
 //              commit(), clear() or its end (in the census as "changes"). A thread that stops in
-//              the midst of commit() holds up nothing but what a thread in the midst of an update
-//              does: its batch is undone by the next one that needs one of its places.
+//              the middle of commit() holds up only what a thread in the middle of an update does:
+//              the next change that needs one of its places undoes its batch.
 // Progress:    an update that changes a place of a batch which is not ready undoes the batch, and
 //              the batch begins anew, after a pause. So reads stay wait-free, other updates
 //              lock-free; a batch gets through when no other thread changes its places while it is

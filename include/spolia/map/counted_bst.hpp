@@ -161,7 +161,7 @@ class counted_bst
 
   template <class K, class... Seen>
   bool remove(const K& key, const Seen&... was) {
-    pointer rest{};  // before the turn: what was copied in vain ends after it
+    pointer rest{};  // before the turn: copies that were not needed end after it
     const detail::map::writing<Family> turn(writers_);
     const place where = search(key);
     if (where.found == nullptr || !(where.found->has(was) && ...)) return false;

@@ -45,8 +45,8 @@
 ///              has begun before.
 /// Order:       what finds a pair by its place in the order, and scans: leaf by leaf, each as it
 ///              is at one moment, as map/concepts.hpp says of maps without snapshots.
-/// Memory:      a thread holds up two nodes while it looks, one of them a leaf, and while it
-///              updates or scans all on its way; in the midst of an update also those that the
+/// Memory:      a thread holds up two nodes while it looks up, one of them a leaf, and all nodes on
+///              its way while it updates or scans; in the middle of an update also those that the
 ///              update replaces. A node that was taken out holds up nothing, so this is the bound
 ///              however long a thread is stopped: for keys and values of 8 bytes 0.5 KiB a leaf,
 ///              and at most 8.4 KiB a node above. What was taken out and is held up by no thread
@@ -234,8 +234,8 @@ class counted_btree_locked
 
   // ---- updates
 
-  /// then(hop of the lowest inner node) until it answers something else than `again`. What it has
-  /// made in vain ends before the next attempt, while there are no locks.
+  /// then(hop of the lowest inner node) until it answers something else than `again`. What a failed
+  /// attempt has made ends before the next one, while there are no locks.
   template <class K, class Then, class... Made>
   attempt go_down(const K& key, const Then& then, Made&... in_vain) {
     detail::map::set_quietly<Family> quietly;

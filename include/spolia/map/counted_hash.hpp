@@ -12,8 +12,8 @@
 ///              their size, and their addresses stay as long as the map, so that no thread needs
 ///              to hold them: but the system gets the memory of whole pages, if the family's
 ///              locations are words that look-ups only read.
-/// Memory:      4 KiB for an empty map; 16 bytes a pair besides key and value (24 where a value is
-///              not told by its bytes, and has a stamp), and one to two words in the table after
+/// Memory:      4 KiB for an empty map; 16 bytes a pair on top of key and value (24 where a value
+///              is not told by its bytes, and has a stamp), and one to two words in the table after
 ///              growing, eight at most after erasing. A map that was emptied has up to 64 tables of
 ///              8 words; what it was made of is the system's again, but for what the pool of
 ///              counted blocks keeps (counted/detail/pool.hpp), and of the largest table that each

@@ -7,7 +7,7 @@
 //     const spolia::snapshot now;                           // one instant of both
 //     stock.insert_or_assign("nails", 99);
 //     stock.find(now, "nails");                             // a pointer to 100, as long as `now`
-//     for (auto [name, count] : stock.all(now)) ...         // takes as long as one likes
+//     for (auto [name, count] : stock.all(now)) ...         // takes as long as you like
 //
 // Source:      Wei et al., PPoPP 2023, section 6: a table whose buckets are immutable and versioned
 //              (versioned.hpp). The growth is ours.
@@ -39,11 +39,11 @@
 //              opens the next level makes as many words as there are buckets.
 // Progress:    find, contains, visit and reads at snapshots are wait-free, but for buckets divided
 //              meanwhile. Updates are lock-free. The collector's upkeep comes on top of both.
-// Bound:       a version for each bucket that has begun, 2^levels at most, and what the collector
-//              promises besides. With sl_rt, after collect() and without snapshots: a version for
-//              each bucket that has pairs, or was changed by a batch last. Buckets without pairs
-//              are passed 64 at a time, so to read all pairs takes time for each pair, and a little
-//              for each 64 buckets (detail/bucket_group.hpp).
+// Bound:       a version for each bucket that has begun, at most 2^levels, and what the collector
+//              promises. With sl_rt, after collect() and without snapshots: a version for each
+//              bucket that has pairs, or was changed by a batch last. Buckets without pairs are
+//              passed 64 at a time, so to read all pairs takes time for each pair, and a little for
+//              each 64 buckets (detail/bucket_group.hpp).
 // Memory:      a word a bucket, as many as the most pairs so far wanted; about 136 bytes a version
 //              and its pairs.
 // Keys and values: any that can be moved. If they are copied as bytes, at most 32 of them, versions
@@ -335,7 +335,7 @@ class snapshot_hash
   }
 
   /// All pairs, in no order, each a std::pair<const Key&, const Value&>: a forward range that may
-  /// be held as long as one likes, since it holds the snapshot and no guard. Each step may throw
+  /// be held as long as you like, since it holds the snapshot and no guard. Each step may throw
   /// std::bad_alloc if it is a thread's first.
   auto all(const snapshot& then) const {
     return detail::map::snapshot_pairs<core_type>(core_,
@@ -368,8 +368,8 @@ class snapshot_hash
 
   // ------------------------------------------------------------------------------------- upkeep
 
-  /// Lets go of what no snapshot needs and updates have not come to yet, and of what empty buckets
-  /// have: for idle times. Looks at each bucket besides. May throw std::bad_alloc.
+  /// Lets go of what no snapshot needs and no update has dropped yet, and of what empty buckets
+  /// have: for idle times. Reads each bucket. May throw std::bad_alloc.
   void collect() {
     collector_.collect();
     core_.shrink();

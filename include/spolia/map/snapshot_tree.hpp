@@ -7,7 +7,7 @@
 //     const spolia::snapshot then;                             // one instant of both
 //     stock.insert_or_assign("nails", 99);
 //     stock.find(then, "nails");                               // a pointer to 100
-//     for (auto [name, count] : stock.all(then)) ...           // takes as long as one likes
+//     for (auto [name, count] : stock.all(then)) ...           // takes as long as you like
 //     for (auto [name, count] : stock.range(then, "a", "n") | std::views::reverse) ...
 //
 // Source:      the tree: Brown, Ellen, Ruppert, PPoPP 2014: a chromatic tree by LLX and SCX; its

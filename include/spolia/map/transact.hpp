@@ -19,13 +19,12 @@
 ///              times, and so has no other effects. It returns nothing, or false: nothing is to
 ///              change, and what it has read was so at one instant. What it throws passes through,
 ///              and nothing has changed.
-/// Budget:      each time that a batch was undone or what it has read is out of date counts as one
-///              retry; 256 unless one says otherwise, with pauses that grow, so some milliseconds.
-///              What `expect` and its like say is an answer, and not tried again.
-/// Progress:    no thread waits for another, and a thread that stops in the midst keeps no other
-///              from going on. No promise that one gets through while others change what it has
-///              read all the time: then result.is is outdated or disturbed, and nothing has
-///              changed.
+/// Budget:      a batch that was undone, or whose reads are out of date, counts as one retry. There
+///              are 256 unless you say otherwise, with pauses that grow: some milliseconds. What
+///              `expect` and its like say is an answer, and not tried again.
+/// Progress:    no thread waits for another, and a thread that stops half-way keeps no other from
+///              going on. A transaction may fail while others keep changing what it has read: then
+///              result.is is outdated or disturbed, and nothing has changed.
 #pragma once
 
 #include <concepts>

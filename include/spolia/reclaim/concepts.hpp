@@ -123,8 +123,9 @@ struct scheme_info {
   bool robust;            ///< waiting blocks stay bounded though a thread stalls inside a guard
   std::string_view cost;  ///< of one operation
   std::string_view progress;
-  /// Of waiting blocks, in words. What one outermost guard retires may wait besides until it ends,
-  /// and what the deleters of one step of freeing retire until their thread's next guard ends.
+  /// The bound of waiting blocks, in words. On top of it, what one outermost guard retires may wait
+  /// until it ends, and what the deleters of one step of freeing retire until their thread's next
+  /// guard ends.
   std::string_view bound;
   bool reclaims = true;  ///< false only for the baseline that never frees
 };
@@ -256,7 +257,7 @@ concept release_policy =
       { r.deallocate(me, static_cast<void*>(nullptr), std::size_t{1}, std::size_t{1}) } noexcept;
       { r.backlog(me) } noexcept -> std::same_as<std::size_t>;
       { r.wants(me) } noexcept -> std::same_as<std::size_t>;
-      // So many safe blocks one thread may keep besides what the scheme's bound allows.
+      // So many safe blocks one thread may keep on top of what the scheme's bound allows.
       { r.holds_back() } noexcept -> std::same_as<std::uint64_t>;
     };
 

@@ -97,10 +97,10 @@ class courtesy {
 #endif
   }
 
-  /// Much is held up: mostly since a thread was interrupted in the midst of an operation, and waits
-  /// for a processor. So this one gives its own away, and calls again(), a few times at most and
-  /// whatever period it is. That does not help against a thread that sleeps in the midst of one:
-  /// the less often it is tried.
+  /// Much is held up, mostly because a thread was interrupted in the middle of an operation, and
+  /// waits for a processor. So this thread yields its own, and calls again(), a few times at most,
+  /// in any period. That does not help against a thread that sleeps in the middle of an operation:
+  /// then it is tried less and less often.
   template <class HeldUp, class Again>
   void give_way_while(turn& mine, HeldUp&& is_held_up, Again&& again) const noexcept {
     constexpr std::uint32_t most = 8;

@@ -25,11 +25,11 @@
 // Progress:    protect is lock-free: it repeats only if the clock has moved, so some thread has
 //              retired. A scan is wait-free. A thread asleep inside a guard keeps the blocks that
 //              lived in its slots' eras, and none born in later ones.
-// Bound:       threads · (advance_every + max(scan_at, 2 · guard_slots · rows)), and besides what
-//              was alive in the eras of the slots: of those in use, and of those given up since
-//              the last scan that looked at everything. No number alone bounds it, since a
-//              structure may be as large as memory. What is born in later eras than the one in
-//              which a thread stalled is not its to keep.
+// Bound:       threads · (advance_every + max(scan_at, 2 · guard_slots · rows)), and on top of that
+//              what was alive in the eras of the slots: of those in use, and of those given up
+//              since the last full scan. No number alone bounds that, since a structure may be as
+//              large as memory. A stalled thread keeps nothing that is born in later eras than the
+//              one in which it stalled.
 //              What a guard retires itself comes on top until it ends, and what deleters retire
 //              until their thread's next guard ends: see domain::garbage_bound().
 //

@@ -62,7 +62,7 @@ class retired {
   std::size_t bytes_said() const noexcept { return detail::weighing::bytes_of(code()); }
   /// Does it own much, or is it large itself? Most blocks do not, and are not.
   bool heavy() const noexcept { return code() >= heavy_from; }
-  /// As how many ordinary blocks it counts besides one, where things go by how much waits.
+  /// As how many ordinary blocks beyond one it counts, where it matters how much waits.
   std::size_t further_blocks() const noexcept {
     return heavy() ? holds_bytes() / bytes_of_block : 0;
   }

@@ -270,7 +270,7 @@ class spread_over_time {
     me.reminded += (operations - me.reminded) / a_block * a_block;
     ask_for_owed(me);
   }
-  /// So many blocks are to be freed besides: threads have retired them that free no more.
+  /// So many further blocks are to be freed: threads that no longer free have retired them.
   void hasten(local& me, std::size_t blocks) noexcept {
     me.owed = std::max<std::uint64_t>(me.owed, blocks);
     ask_for_owed(me);

@@ -7,7 +7,7 @@
 // Idea:        as DL-RT, but a removal costs amortized O(1) even where neighbours go at the same
 //              time (list_tree.hpp). For that, a version may have to wait in its list until one of
 //              its neighbours has gone.
-// Cost:        seven words a version besides the tracker's. An update: amortized O(1).
+// Cost:        seven words a version on top of the tracker's. An update: amortized O(1).
 // Progress:    as range_tracker.hpp; removals are lock-free.
 // Bound:       twice as many as DL-RT: 2 (C + 3 H + 5 P B) + O(P log Lmax), the C current ones
 //              included, and 2 (5 P + 3) B more where threads have ended: see range_tracker.hpp,

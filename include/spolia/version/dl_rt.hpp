@@ -6,10 +6,10 @@
 // Idea:        an overwritten version goes to the range tracker with the time when it was current;
 //              when no snapshot has such a time, it is removed from its list (list_pdl.hpp) and
 //              retired.
-// Cost:        three words a version besides the tracker's. An update: amortized O(1) besides the
+// Cost:        three words a version on top of the tracker's. An update: amortized O(1), and the
 //              removals, O(c) each.
 // Progress:    as range_tracker.hpp; removals are lock-free.
-// Bound:       3 H + 5 P B versions besides the current ones, and (5 P + 3) B more where threads
+// Bound:       3 H + 5 P B versions on top of the current ones, and (5 P + 3) B more where threads
 //              have ended: H the most that were needed at any time so far, P threads at one time,
 //              B = P log P: see range_tracker.hpp.
 // Bytes:       those versions and the current ones, each a block of sizeof(version) (80 with usual

@@ -5,7 +5,7 @@
 // Idea:        nothing is unlinked. A version that ended at time e may be retired once no snapshot
 //              is announced below e: all later ones stop at the version that followed it, or at a
 //              newer one.
-// Cost:        one word a version besides the tracker's. An update: amortized O(1).
+// Cost:        one word a version on top of the tracker's. An update: amortized O(1).
 // Progress:    as range_tracker.hpp.
 // Bound:       none while a snapshot lives: all that ended since it began is kept. Otherwise
 //              5 P B, and (5 P + 3) B more where threads have ended, as in range_tracker.hpp with

@@ -137,7 +137,7 @@ class range_tracker final : private threads::listener {
   template <class Look, class Expire>
   void work(cell& me, Look&& look, Expire&& expire) noexcept;
 
-  /// Looks at everything that can be reached: all but what belongs to threads in the midst of a
+  /// Checks everything that can be reached: all but what belongs to threads in the middle of a
   /// call. Outside of guards. Calls kept(tracked*) for each version that stays; it must not use the
   /// tracker.
   template <class Look, class Expire, class Kept = no_matter>
@@ -510,7 +510,7 @@ void range_tracker::collect_some(cell& me, std::uint64_t& lists, Look&& look, Ex
     queue_.push(some);
   };
   bool goes_on = true;
-  // What it leaves of a list in its midst goes on in work(), or here.
+  // If it stops in the middle of a list, work() goes on with the rest, or this does.
   const auto look_at = [&](tracked* list) {
     constexpr unsigned steps_at_once = 256;
     me.examine(list);

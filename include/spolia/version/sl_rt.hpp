@@ -8,13 +8,13 @@
 //              another one wait in the tracker until they are looked at; there they only have to be
 //              retired. So do those that ended before every snapshot that lives: no thread comes
 //              to them any more, and nothing is walked for their sake.
-// Cost:        two words a version besides the tracker's. An update: amortized O(1) besides the
-//              compactions, which take the length of the list each, down to what the oldest
-//              snapshot sees; none but for versions that are younger than that snapshot. One
+// Cost:        two words a version on top of the tracker's. An update: amortized O(1), and
+//              compactions, each of which takes the length of the list down to what the oldest
+//              snapshot sees. Only versions that are younger than that snapshot need one. One
 //              that no snapshot has seen is cut off when it ends, in amortized O(log S) with S
 //              announced times, if the scan in force knows that.
 // Progress:    as range_tracker.hpp; compactions are wait-free but for pairing head and scan.
-// Bound:       3 H + 5 P B versions besides the current ones, and (5 P + 3) B more where threads
+// Bound:       3 H + 5 P B versions on top of the current ones, and (5 P + 3) B more where threads
 //              have ended, as DL-RT: each ended version is in the tracker until it is retired.
 // Bytes:       those versions and the current ones, each a block of sizeof(version) (72 with usual
 //              domains) and its value, and what is retired and not freed, the domain's

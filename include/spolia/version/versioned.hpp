@@ -21,7 +21,7 @@
 //              version that could still be stamped past a snapshot taken later.
 // Cost:        load: the head. at: the versions newer than the snapshot. A change: an allocation,
 //              two compare-and-swaps, and what the collector needs.
-// Progress:    load and at wait-free, changes lock-free, besides the collector's upkeep.
+// Progress:    load and at are wait-free, changes lock-free; the collector's upkeep comes on top.
 // Protects:    a reference from load() while the session lives; one from at() while the snapshot
 //              does, with or without a session.
 // Errors:      the constructor and changes throw what allocating, making or comparing a T throws,

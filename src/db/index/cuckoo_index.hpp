@@ -52,7 +52,7 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// What a shard has besides its array.
+/// What a shard has apart from its array.
 struct cuckoo_rest {
   std::vector<key_note> noted;
 };

@@ -55,7 +55,7 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// What a shard has besides its array.
+/// What a shard has apart from its array.
 template <class Array>
 struct probing_rest {
   std::uint64_t used = 0;  // entries that are not empty

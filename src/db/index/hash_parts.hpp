@@ -53,7 +53,7 @@ class dealt_notes {
 };
 
 /// Shards of (hash, slot) entries in an `Array` each. Lookups reach it under a guard of `Domain`. A
-/// thread that has the shard's lock changes or replaces it. `Rest` is what a shard has besides.
+/// thread that has the shard's lock changes or replaces it. `Rest` is what else a shard has.
 ///
 /// An index without keys has no shards of its own: it shows those of vacant(), which all indexes of
 /// its kind share and no thread changes. The first key makes the shards, and the first key of a

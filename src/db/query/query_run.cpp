@@ -374,7 +374,7 @@ std::uint64_t query_run::told() const noexcept {
   return asked ? std::min(next_.load_relaxed(), slots_) : 0;
 }
 
-/// Threads besides the caller's.
+/// Threads other than the caller's.
 std::uint32_t query_run::helpers() const noexcept {
   const std::uint64_t morsels = (slots_ + options_.morsel - 1) / options_.morsel;
   std::uint64_t threads = options_.threads;

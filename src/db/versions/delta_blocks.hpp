@@ -21,8 +21,8 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// Versions that a commit frees besides twice its own, of those that a snapshot has held: half a
-/// millisecond, so that the first commit after its end does not pay for all.
+/// How many versions that a snapshot has held a commit frees, on top of twice its own: half a
+/// millisecond of work, so that the first commit after the snapshot's end does not pay for all.
 inline constexpr std::uint64_t freed_at_once = 4096;
 
 template <class Block>

@@ -15,13 +15,13 @@
 //              use; and only where the partition that is left may have what such a one sees. A
 //              partition notes for which snapshots entries are missing that would lead on from it,
 //              and is not dropped while one of these is there.
-// Cost:        besides the one-shot storage's: a commit, for each version whose row's last version
-//              lies in another partition, a look at that; if it has what began before a snapshot
-//              that is about to be held, a guard and an entry of 36 bytes. (So a snapshot costs
-//              about an entry for each row, not one for each change.) A reader of an old version: a
-//              guard; over a gap, a look at each partition, and at the bridges of those that have
-//              what its snapshot sees. A drop over which readers may be walking: its memory goes
-//              through the domain, so that it waits for their guards.
+// Cost:        on top of the one-shot storage's: a commit, for each version whose row's last
+//              version lies in another partition, a look at that; if it has what began before a
+//              snapshot that is about to be held, a guard and an entry of 36 bytes. (So a snapshot
+//              costs about an entry for each row, not one for each change.) A reader of an old
+//              version: a guard; over a gap, a look at each partition, and at the bridges of those
+//              that have what its snapshot sees. A drop over which readers may be walking: its
+//              memory goes through the domain, so that it waits for their guards.
 // Progress:    as the one-shot storage. Readers do not wait.
 //              What a held snapshot sees goes to a lane of its own (delta_lanes), with two
 //              read-modify-writes more for a commit that has some of that.

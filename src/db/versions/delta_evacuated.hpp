@@ -17,11 +17,11 @@
 //              one after the other lies in few pages of memory.
 //              From its first piece on, the partition stays locked. The oldest partition is the
 //              first to be walked over: then few copies are of versions in partitions that stay.
-// Cost:        besides the one-shot storage's: 16 bytes more a version, and two stores. A partition
-//              that is dropped while older snapshots are there: a walk over it, a binary search in
-//              the snapshots' times for each version that began before the last of them, and a copy
-//              of what is seen. A reader of an old version: a guard, and a look-up in the table; a
-//              walk down the chain if it is not there.
+// Cost:        on top of the one-shot storage's: 16 bytes more a version, and two stores. A
+//              partition that is dropped while older snapshots are there: a walk over it, a binary
+//              search in the snapshots' times for each version that began before the last of them,
+//              and a copy of what is seen. A reader of an old version: a guard, and a look-up in
+//              the table; a walk down the chain if it is not there.
 //              About a millisecond of that at the end of an allocation period; and where that was
 //              not enough, or half of the partitions or of the budget is in use, for each version
 //              that a commit makes two that are walked over. So what is left for the one that finds

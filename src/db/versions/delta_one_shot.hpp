@@ -414,8 +414,9 @@ inline void delta_one_shot::gather(std::uint64_t /*most*/) noexcept {
   // Each stripe once: where none is free, its turn would go round the ring.
   for (unsigned stripe = 0; stripe < options_.stripes; ++stripe) {
     delta_partition& p = *lanes_.current(0, stripe);
-    // Else a caller that collects in vain, again and again, would leave a chunk behind each time.
-    // And where nothing has ended yet, the next one's turn would keep its memory from the caller.
+    // Else a caller that collects again and again, without success, would leave a chunk behind each
+    // time. And where nothing has ended yet, the next one's turn would keep its memory from the
+    // caller.
     const bool worth = (p.last_commit() != 0 && can_go(p)) || p.used_bytes() >= delta_chunks::bytes;
     if (!p.empty() && worth) pass_on(p, 0, stripe);
   }

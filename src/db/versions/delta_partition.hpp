@@ -500,7 +500,7 @@ struct delta_place {
     bytes = in->address(next);
     handles = tagged::pointer(in->number, generation, 0);
   }
-  /// What got() has got is to be walked over.
+  /// What got() has taken is to be walked over.
   void begin_part() noexcept {
     in->add_part(next, end);
     pass(units_of<delta_part_head>);

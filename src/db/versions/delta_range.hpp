@@ -9,7 +9,7 @@
 //              is (delta.hpp). Otherwise the row's chain is walked down with the announced times,
 //              and all that no snapshot needs is cut out (delta_chain.hpp); those versions wait in
 //              the tracker until they are met, and cost no walk then.
-// Cost:        besides an allocation and a free for each version: amortized O(1) in the tracker,
+// Cost:        on top of an allocation and a free for each version: amortized O(1) in the tracker,
 //              spread over the commits; and while snapshots are held, a walk down the row's chain
 //              to each that is found when it is still linked. A reader of an old version: a guard.
 //              A commit that finds no room looks at more, by what may go: range_looks.hpp.

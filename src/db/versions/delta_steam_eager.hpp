@@ -10,7 +10,7 @@
 //              about to put a version in front of a row's chain walks down the chain with the
 //              announced times, and cuts out what lies between them (delta_chain.hpp). It holds the
 //              row's lock, so no other thread is at it.
-// Cost:        besides Steam's: a commit, for each version, a walk down the row's chain to where
+// Cost:        on top of Steam's: a commit, for each version, a walk down the row's chain to where
 //              it was examined before, or to what a snapshot has seen that has ended since and was
 //              not the oldest. For each version cut out, the lock of its keeper.
 //              Blocks go through the domain, and a reader of an old version takes a guard.

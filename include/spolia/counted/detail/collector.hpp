@@ -12,7 +12,7 @@
 //              at each pin, and a look-up for each entry. Headers of pinned objects are not
 //              touched.
 // Progress:    pins and locations never wait. A phase ends when each of its tasks is done, so a
-//              thread that is kept from running in the midst of one holds up epochs; no task runs
+//              thread that is kept from running in the middle of one holds up epochs; no task runs
 //              code of the user, takes a lock or waits.
 // Bound:       a thread logs at most `epoch_at` units (an object of n · `bytes_of_unit` is n + 1)
 //              before it asks for an epoch, and so do all threads together that have ended: the

@@ -168,7 +168,7 @@ class destruction_queue {
   }
 
   /// A thread has vanished in a fork. What it was just dropping or ending, and had on its stack, it
-  /// may have been in the midst of changing: that stays forever. It counts as dropped, or else
+  /// may have been in the middle of changing: that stays forever. It counts as dropped, or else
   /// drain() would never find that nothing waits.
   void lose(member& lost) noexcept {
     lost.forget();

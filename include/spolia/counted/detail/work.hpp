@@ -166,7 +166,7 @@ class work_stack {
     return reserved_ + work_chunk::entries(top_);
   }
 
-  /// The thread has vanished in a fork, perhaps in the midst of a change.
+  /// The thread has vanished in a fork, perhaps in the middle of a change.
   void forget() noexcept {
     top_ = spare_ = nullptr;
     reserved_ = 0;

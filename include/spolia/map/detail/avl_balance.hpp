@@ -50,7 +50,7 @@ class avl_balance {
 
   /// Repairs `at`, and what follows from that, until nothing is left.
   void settle(guard& g, joint* at) noexcept {
-    const node* below = nullptr;  // it has got another height, and is why we look at its parent
+    const node* below = nullptr;  // its height has changed: so we check its parent
     for (;;) {
       if (!lock(*at)) return;
       const bool moved = below != nullptr && below->parent.load_relaxed() != at;

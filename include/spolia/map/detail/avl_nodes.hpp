@@ -179,7 +179,7 @@ struct avl_nodes {
   using content = avl_content<Value, Domain>;
   struct node;
 
-  /// What a node has besides its pair. The entry is only that: its child on side 0 is the root.
+  /// What a node has apart from its pair. The entry has only this: its child on side 0 is the root.
   /// Links and version are changed by the holder of the lock, `height` too; `parent` by a holder of
   /// both the old and the new parent's lock.
   struct joint : Domain::header {

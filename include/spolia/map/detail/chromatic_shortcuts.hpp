@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// chromatic_shortcuts.hpp: ways into the midst of a chromatic tree: a sorted table of routers far
+// chromatic_shortcuts.hpp: ways into the middle of a chromatic tree: a sorted table of routers far
 // below the root, with the first key of each; in all but the largest trees, nearly all of those
 // that have a leaf. A search begins at one of them and not at the root: a few cache lines that are
 // read all the time, instead of two for each level. So do searches and scans at a snapshot, unless
@@ -187,7 +187,7 @@ class chromatic_shortcuts {
             hi == nullptr ? t->low.count() : t->low.place_of(*hi, less_) + 1};
   }
 
-  /// The tree has got another shape.
+  /// The tree has another shape now.
   void changed(session& here) noexcept {
     // relaxed, both: they only say when it is time for another table.
     if (changes_.fetch_add_relaxed(1) + 1 < due_.load_relaxed()) [[likely]]
@@ -270,7 +270,7 @@ class chromatic_shortcuts {
   }
   /// release → the acquire above.
   void leave() noexcept { maker_.store_release(0); }
-  /// What a thread that was lost in a fork was in the midst of: what is in it is not known.
+  /// What a thread that was lost in a fork was in the middle of: its state is not known.
   void lose() noexcept {
     static_cast<void>(next_.release());
     leaving_ = nullptr;

@@ -195,8 +195,8 @@ class chromatic_tree {
     }
   };
 
-  /// What a change needs besides its nodes, before anything takes effect: a call that finds nothing
-  /// to change pays for a look-up only.
+  /// What a change needs on top of its nodes, taken before anything takes effect: a call that finds
+  /// nothing to change pays for a look-up only.
   struct ready {
     owner me;
     size_counter::mine* size;

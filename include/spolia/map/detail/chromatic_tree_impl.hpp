@@ -33,7 +33,7 @@ class chromatic_tree<Key, Value, Collector, Compare, Capacity, Shortcuts>::batch
   /// `key` maps to nothing. Throws what copying a key throws.
   template <class K>
   batch_change(chromatic_tree& in, K&& key) : tree_(in), key_(std::forward<K>(key)) {}
-  /// `key` maps to `value`. Throws std::bad_alloc, or what making a value throws, besides.
+  /// `key` maps to `value`. Also throws std::bad_alloc, or what making a value throws.
   template <class K, class V>
   batch_change(chromatic_tree& in, bool if_absent, K&& key, V&& value)
       : batch_change(in, std::forward<K>(key)) {

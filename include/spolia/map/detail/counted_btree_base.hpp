@@ -109,8 +109,9 @@ class counted_btree_base {
     Family::template set<inner>(to, std::move(p));
   }
 
-  /// Leaves that a writer makes, until they are set. It has them before it has its turn, or locks:
-  /// values that were copied in vain end after these were given back, and may then change the map.
+  /// Leaves that a writer makes, until they are set. It has them before it has its turn, or locks.
+  /// So values whose copies were not needed end after it has given these back, and may then change
+  /// the map.
   struct new_leaves {
     leaf_pointer low{};   // or the only one
     leaf_pointer high{};  // where one becomes two

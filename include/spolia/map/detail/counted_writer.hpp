@@ -43,7 +43,7 @@ class writers {
   void begin_with(std::size_t pairs) noexcept { size_.store_relaxed(pairs); }
   /// For the writer: a pair was taken out.
   void shrank() noexcept { size_.store_relaxed(size_.load_relaxed() - 1); }
-  /// For the writer: whether one before it was lost in the midst of its turn.
+  /// For the writer: whether one before it was lost in the middle of its turn.
   [[nodiscard]] bool lost_one() const noexcept { return lost_one_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_.load_relaxed(); }
   /// For the writer: what stamps are counted by.

@@ -102,8 +102,8 @@ class instant_reads {
   /// threads at once: the caller's, and others that it starts, or as many as there can be. f
   /// returns nothing, or false to stop; it runs outside of guards and locks, and may do all that
   /// the map lets it. When f throws, the others stop at their next pair, and when all have, the
-  /// first exception is thrown here. Throws std::bad_alloc besides. Each thread takes 64 pairs at a
-  /// time, one after the other: what f does should take longer than finding a pair does.
+  /// first exception is thrown here. May also throw std::bad_alloc. Each thread takes 64 pairs at a
+  /// time, one after the other: f should take longer than finding a pair does.
   template <std::invocable<const Key&, const Value&> F>
   void for_each(const snapshot& then, std::size_t threads, F&& f) const {
     show_in_threads(self().all(then), f, threads);

@@ -421,8 +421,8 @@ class snapshot_hash_core {
   /// Divides a bucket in two, unless another thread changes it meanwhile.
   SPOLIA_NOINLINE void divide(session& s, const place& p, pairs whole);
 
-  /// What a change needs besides its version, before anything takes effect: a call that finds
-  /// nothing to change pays for a look-up only. Throws std::bad_alloc.
+  /// What a change needs on top of its version, taken before anything takes effect: a call that
+  /// finds nothing to change pays for a look-up only. Throws std::bad_alloc.
   size_counter::mine& prepare(session& s) {
     size_counter::mine& mine = size_.here();
     collector_.prepare(s);

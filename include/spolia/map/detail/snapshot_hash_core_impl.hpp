@@ -212,7 +212,7 @@ class snapshot_hash_core<Key, Value, Collector, Hash, Equal>::batch_change {
   template <class K>
   batch_change(snapshot_hash_core& in, K&& key)
       : core_(in), key_(std::forward<K>(key)), hash_(in.hash_of(key_)) {}
-  /// `key` maps to `value`. Throws std::bad_alloc, or what making a value throws, besides.
+  /// `key` maps to `value`. Also throws std::bad_alloc, or what making a value throws.
   template <class K, class V>
   batch_change(snapshot_hash_core& in, bool if_absent, K&& key, V&& value)
       : batch_change(in, std::forward<K>(key)) {

@@ -20,8 +20,8 @@ class writers_turn {
  public:
   enum class entered : std::uint8_t { first, after_lost, never };
 
-  /// after_lost: the thread that had it was lost in a fork, in the midst of its turn. never: it was
-  /// closed. `may_follow(lost)`: whether the caller wants the turn of that one; else never.
+  /// after_lost: the thread that had it was lost in a fork, in the middle of its turn. never: it
+  /// was closed. `may_follow(lost)`: whether the caller wants the turn of that one; else never.
   /// Throws std::bad_alloc if the thread has no number yet.
   template <class MayFollow>
   SPOLIA_ALWAYS_INLINE entered enter(const MayFollow& may_follow) {

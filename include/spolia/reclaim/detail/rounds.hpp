@@ -64,7 +64,8 @@ struct round_part {
 template <bool Shared>
 class rounds {
  public:
-  /// Marks what is fresh, besides what is marked; a round that counts for it begins after this.
+  /// Marks what is fresh, in addition to what is marked; a round that counts for it begins after
+  /// this.
   void bookmark(round_part& me, limbo& fresh) noexcept {
     me.marked.append(fresh);
     // acq_rel → itself: our unlinkings happen before every higher ticket.
