@@ -93,7 +93,7 @@ def parse_catalogue(text: str) -> Catalogue:
     except (ValueError, KeyError, TypeError) as error:
         raise LabError(
             f"'spolia-bench list --json -' printed something unexpected ({error!r}); "
-            "build the program anew from the same sources"
+            "build the program again from the same sources"
         ) from error
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The claims of 'Are Your Epochs Too Epic? Batch Free Can Be Harmful' beside what was seen, by the
-rule of the papers' pages. What a claim names and nobody ran leaves it undecided."""
+rule of the papers' pages. A claim is undecided if what it names did not run."""
 
 from __future__ import annotations
 

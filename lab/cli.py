@@ -52,7 +52,7 @@ WHOLE = _List(int, "whole numbers")
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 def cli() -> None:
-    """Runs sweeps of spolia-bench, and draws what came out of them on one page."""
+    """Runs sweeps of spolia-bench, and draws their results on one page."""
 
 
 @cli.command("sweep")
@@ -64,20 +64,24 @@ def cli() -> None:
 @click.option("--keys", type=WHOLE, help="Key ranges.  [default: 200000 in trees, 1000 in list]")
 @click.option("--update", type=WHOLE, help="Updates, per cent.")
 @click.option("--allocator", type=NAMES, help="glibc, jemalloc, tcmalloc, mimalloc.")
-@click.option("--stall", type=click.Choice(["no", "yes", "both"]), help="Park one reader?")
+@click.option(
+    "--stall",
+    type=click.Choice(["no", "yes", "both"]),
+    help="Whether one more reader sleeps in a guard.",
+)
 @click.option("--batch", type=WHOLE, help="Batch sizes.")
 @click.option("--seconds", type=float, help="Length of one trial.")
 @click.option("--trace/--no-trace", default=None, help="Keep traces, for timelines.")
 @click.option("--count/--no-count", default=None, help="Count and time each free; slower.")
 @click.option("--trials", type=int, help="Repetitions of each cell.  [default: 3]")
-@click.option("--seed", type=int, help="Of keys and of the order of trials.  [default: 1]")
+@click.option("--seed", type=int, help="Seed of keys and of the order of trials.  [default: 1]")
 @click.option("--timeout", type=float, help="Give up on a trial after so many seconds.")
 @click.option("--out", type=click.Path(path_type=Path), default=OUT / "sweep.jsonl",
-              show_default="build/lab/sweep.jsonl", help="Results; is resumed.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Only say what would run.")
+              show_default="build/lab/sweep.jsonl", help="Results; added to.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Run nothing; say what would run.")
 @BENCH
 def sweep_command(config, trials, seed, timeout, out, dry_run, bench, **lists) -> None:
-    """Run a matrix of configurations, interleaved; start it again and it goes on."""
+    """Run a matrix of configurations, interleaved. The same command again goes on where it was."""
     console = Console(stderr=True)
     program = Bench(bench)
     plan = _plan(program, config, lists, trials, seed)
@@ -144,22 +148,28 @@ def report_command(results, out, title) -> None:
 @cli.command("paper")
 @click.option("--quick", is_flag=True, help="Shorter trials, fewer of them, fewer threads.")
 @click.option("--full", is_flag=True, help="Longer trials, more of them, more threads.")
-@click.option("--seconds", type=float, help="Of one trial.  [default: 0.5; quick 0.3; full 1]")
+@click.option(
+    "--seconds", type=float, help="Length of one trial.  [default: 0.5; quick 0.3; full 1]"
+)
 @click.option("--trials", type=int, help="Rounds of everything.  [default: 5; full 10]")
-@click.option("--threads", type=WHOLE, help="Where threads are swept.  [default: 1 to 4 a core]")
+@click.option(
+    "--threads", type=WHOLE, help="Numbers of threads in sweeps.  [default: 1 to 4 a core]"
+)
 @click.option("--keys", type=int, help="Range of keys in trees.  [default: 200000]")
-@click.option("--minutes", type=float, help="End after.  [default: 90; quick 45; full 480]")
+@click.option("--minutes", type=float, help="End after so many.  [default: 90; quick 45; full 480]")
 @click.option("--only", type=NAMES, help="Pages by key or its beginning: figure-2,experiment-1.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Of keys and of the order.")
-@click.option("--list", "listing", is_flag=True, help="Only name the pages.")
-@click.option("--dry-run", is_flag=True, help="Only say what would run.")
+@click.option(
+    "--seed", type=int, default=1, show_default=True, help="Seed of keys and of the order."
+)
+@click.option("--list", "listing", is_flag=True, help="Run nothing; name the pages.")
+@click.option("--dry-run", is_flag=True, help="Run nothing; say what would run.")
 @click.option("--out", type=click.Path(path_type=Path), default=OUT / "paper",
               show_default="build/lab/paper", help="Folder for results and page.")  # fmt: skip
 @BENCH
 def paper_command(listing, dry_run, out, bench, only, threads, **wishes) -> None:
     """The papers' evaluations at this machine's scale, a page for each figure and table.
 
-    Start it again and it goes on where it was."""
+    The same command again goes on where it was."""
     pages = paper.chosen(tuple(only or ()))
     if listing:
         for line in paper.listing(pages):

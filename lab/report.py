@@ -199,7 +199,7 @@ def method(records: list[dict], configs: list[Config], failures: list[dict],
         warnings.append("These results mix several machines; panels are kept apart by machine.")
     if others and median(others) > BUSY:
         warnings.append(
-            f"The machine was not idle: other programs took {median(others):.1f} cores during a "
+            f"The machine was not idle. Other programs took {median(others):.1f} cores during a "
             "typical trial. Expect wide spreads, and trust small differences even less."
         )
     if max(counts) == 1:
@@ -207,9 +207,9 @@ def method(records: list[dict], configs: list[Config], failures: list[dict],
     if alike:
         facts.append(("Equal pairs", alike.told()))
         if alike.speaks and not alike.well:
-            warnings.append("Identical code came out different too often: no verdict holds here.")
+            warnings.append("Identical code differed too often: no verdict holds here.")
         elif alike.fails:
-            warnings.append("Too few pairs of identical code have trials enough: this run has not "
+            warnings.append("Too few pairs of identical code have enough trials: this run has not "
                             "passed its own check.")  # fmt: skip
     told = [f"{_failed_name(entry)}: {entry.get('failure')}" for entry in failures]
     told += wrong

@@ -45,7 +45,7 @@ def _share(record: dict) -> float:
 
 
 def _allowed(record: dict) -> float:
-    """Versions that the bound allows besides those that are needed."""
+    """Versions that the bound allows on top of those that are needed."""
     ever = _workers(record) + 2  # and the thread that filled the map, and the one that counts
     batch = max(64, ever * ever.bit_length())
     current = record["versions_current"]
@@ -120,7 +120,7 @@ BOUND = Page(
     cells=one_trial,
     show=_show,
     commands=_commands,
-    limits=f"{THREADS} threads in all. Each tenth of a second all stand still, in the midst of "
+    limits=f"{THREADS} threads in all. Each tenth of a second all stand still, in the middle of "
            "their read transactions, and what is needed is counted; what is not is let go of at "
            "this. The most versions are of samples in between, too.",
 )  # fmt: skip

@@ -131,7 +131,7 @@ def _announcements(found: Found) -> Shown | None:
         arms.cannot("epochs twice as long with twice the threads", "DEBRA",
                     "the length of epochs is not counted"),
         arms.cannot("none but its holder reads the token", "Token",
-                    "reads are counted, and not who made them"),
+                    "reads are counted, and not the threads that made them"),
     ]  # fmt: skip
     return Shown([picture, table], here + ".", claims)
 

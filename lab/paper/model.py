@@ -189,7 +189,7 @@ PAGE = Page(
            f"{words.threads_text(MOST)} queue for an allocator's locks. It knows nothing of memory "
            "bandwidth, of hardware threads that share a core, or of longer epochs and the colder "
            "caches that come of them; work is taken to scale perfectly. Only how "
-           "the two policies compare is worth a look. tcmalloc, besides, passes whole lists on "
+           "the two policies compare is worth checking. tcmalloc also passes whole lists on "
            "without touching their blocks while it can; one lock for all is worse than that.",
 )  # fmt: skip
 PAGES = [PAGE]

@@ -85,9 +85,9 @@ def _show(found: Found) -> Shown | None:
         f"At the end the collectors that collect between snapshots hold at most "
         f"{_excess(kept[worst]):.2f} times the versions that are needed "
         f"({TITLES.get(worst[0], worst[0])}, {look.collector_title(worst[1])}), and at most "
-        f"{max(_weight(r) for r in kept.values()):.2f} times their bytes, besides up to "
-        f"{look.size(max(_waiting(r) for r in kept.values()))} that wait to be freed; asked are "
-        f"{PROMISED} times, and {CONSTANT} versions more"
+        f"{max(_weight(r) for r in kept.values()):.2f} times their bytes, and on top of that up to "
+        f"{look.size(max(_waiting(r) for r in kept.values()))} that wait to be freed. The page "
+        f"asks for at most {PROMISED} times, and {CONSTANT} versions more"
     )
     epochs = [_excess(r) for key, r in last.items() if key[1] == "epoch_collector"]
     if epochs:
@@ -152,7 +152,7 @@ HELD = Page(
     key="held-snapshot", name="Snapshots, one held",
     title="Memory over time with one snapshot held",
     paper="A collector that only knows the oldest snapshot keeps everything that was overwritten "
-          "since; those that track ranges keep, besides what is current, what the snapshot sees "
+          "since; those that track ranges keep what is current, what the snapshot sees "
           "and a constant (PPoPP 2023, sections 2 to 5).",
     cells=one_trial,
     show=_show,

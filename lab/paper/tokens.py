@@ -216,7 +216,7 @@ def _judge_first(trials: list[Located], line):
         *claims,
         _share(trials, line, told, alone, 1 - TOGETHER),
         arms.cannot("a thread that gets the token while it frees holds it up", "",
-                    "who holds the token is not recorded"),
+                    "the thread that holds the token is not recorded"),
         arms.cannot("batches grow", "", "batches are drawn; what waits for them is judged"),
     ]  # fmt: skip
 
