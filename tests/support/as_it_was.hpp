@@ -9,8 +9,8 @@
 ///     EXPECT_LE(times_as_much(31, [&] { return cost_of(work); }, [&] { return before(0); }), 1.2);
 ///
 /// What threads, the allocator or the library keep for the whole process has no share in what the
-/// other one does. It runs on the processor of one_processor, where the caller has to be as well: of
-/// two processors, one may be the slower for as long as another process is there.
+/// other one does. It runs on the processor of one_processor, where the caller has to be as well:
+/// of two processors, one may be the slower for as long as another process is there.
 #pragma once
 
 #include <gtest/gtest.h>
