@@ -5,8 +5,8 @@
 /// compared by pairs: they are done in turn, and of the ratios the median counts. What changes the
 /// speed for a while changes both halves of nearly all pairs.
 ///
-///     EXPECT_LE(
-///         times_as_much(31, [&] { return cost_of(with); }, [&] { return cost_of(without); }), 1.2);
+///     EXPECT_LE(times_as_much(31, [&] { return cost_of(with); },
+///                                 [&] { return cost_of(without); }), 1.2);
 /// Where they differ by a multiple, the least of each is enough, in turn as well.
 ///
 /// A cost is the time that a processor has worked for the calling thread: what the thread waits, or
