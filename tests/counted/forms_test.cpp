@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "counted/families.hpp"
+#include "support/soon.hpp"
 
 // A handle as C libraries have them: this file never learns what it is.
 struct handle;
@@ -460,9 +461,7 @@ void wake_a_waiter(Place& place, const P& one, const P& two, Wait wait, Notify n
   EXPECT_FALSE(woken);
   atomic_store(&place, two);
   notify(&place);
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (!woken && std::chrono::steady_clock::now() < end) std::this_thread::yield();
-  EXPECT_TRUE(woken) << "nothing has woken the thread that waits";
+  EXPECT_TRUE(soon([&] { return woken.load(); })) << "nothing has woken the thread that waits";
   place.notify_all();
   waiter.join();
 }
