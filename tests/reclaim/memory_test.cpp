@@ -12,14 +12,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <ctime>
 #include <latch>
-#include <limits>
 #include <memory_resource>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -33,6 +31,9 @@
 #include <spolia/reclaim.hpp>
 
 #include "support/all_domains.hpp"
+#include "support/as_it_was.hpp"
+#include "support/cost.hpp"
+#include "support/one_processor.hpp"
 #include "support/resident.hpp"
 #include "support/sanitized.hpp"
 
@@ -245,22 +246,11 @@ class all_kinds {
   atomic_shared_ptr<link> head_;
 };
 
-/// The processor time of an operation, in the quietest of some short rounds: as many as it takes to
-/// see one of `limit` or less, `most` at most.
-double nanoseconds_each(all_kinds& all, std::size_t kind, int most, double limit = 0) {
-  constexpr int operations = 4096;
-  const auto now = [] {
-    timespec t{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return static_cast<double>(t.tv_sec) * 1e9 + static_cast<double>(t.tv_nsec);
-  };
-  double least = std::numeric_limits<double>::max();
-  for (int round = 0; round < most && least > limit; ++round) {
-    const double begin = now();
-    for (int i = 0; i < operations; ++i) all.operate(kind);
-    least = std::min(least, (now() - begin) / operations);
-  }
-  return least;
+/// What some operations cost.
+double cost_of_some(all_kinds& all, std::size_t kind) {
+  return cost_of([&] {
+    for (int i = 0; i < 4096; ++i) all.operate(kind);
+  });
 }
 
 /// All are there at one time, and use everything.
@@ -296,18 +286,23 @@ TEST(a_burst_of_threads, leaves_operations_and_memory_as_they_were) {
   mallopt(M_ARENA_MAX, 1);  // what free memory the allocator keeps is not what this asks for
 #endif
   all_kinds all;
-  std::array<double, all_kinds::count> before{};
   come_and_go(all, 1);  // from now on malloc takes locks
-  for (std::size_t kind = 0; kind < before.size(); ++kind) {
-    before[kind] = nanoseconds_each(all, kind, sanitized ? 1 : 24);
-  }
+  for (std::size_t kind = 0; kind < all_kinds::count; ++kind) cost_of_some(all, kind);
   all.drain();
+  std::optional<as_it_was> before;
+  if (!sanitized) {
+    before.emplace([&] {
+      come_and_go(all, 1);
+      return [&](int kind) { return cost_of_some(all, static_cast<std::size_t>(kind)); };
+    });
+  }
   const std::uint64_t resident = resident_when_trimmed();
   come_and_go(all, sanitized ? 100 : 1500);
-  for (std::size_t kind = 0; kind < before.size(); ++kind) {
-    if (sanitized) continue;
-    const double limit = 1.3 * before[kind];
-    EXPECT_LE(nanoseconds_each(all, kind, 400, limit), limit) << "kind " << kind;
+  const one_processor both_are_here;
+  for (std::size_t kind = 0; kind < all_kinds::count && !sanitized; ++kind) {
+    const auto here = [&] { return cost_of_some(all, kind); };
+    const auto there = [&] { return (*before)(static_cast<int>(kind)); };
+    EXPECT_LE(times_as_much(31, here, there), 1.3) << "kind " << kind;
   }
   all.drain();
   if (!sanitized) {
