@@ -34,7 +34,7 @@ WHOLE = {**MOST, "drawn": "all of 5 s"}
 
 STMS = "RLU with ORDO, versioned programming, SwissTM"
 LISTS = f"the list has 500 items in place of 10,000, but with --full; {STMS}"
-TABLES = "versioned programming, SwissTM, the HP-Harris hash table"
+TABLES = "versioned programming, SwissTM"
 HASHES = {"structures": "hash table", "buckets": "1,000"}
 
 # ---- FRC
@@ -94,7 +94,7 @@ ORIGINS: dict[str, Origin] = {
     "model": Origin(TOKENS, "Tables 2 and 3", MOST),
     "sections-structures": Origin(MVRLU, "Figure 4", {"structures": "list, hash table, tree",
                                                       "buckets": "1,000"},
-                                  f"{LISTS}; HP-Harris hash table, Citrus tree"),
+                                  f"{LISTS}; Citrus tree"),
     "sections-aborts": Origin(MVRLU, "Figure 5", {"structures": "list, hash table",
                                                   "buckets": "1,000"}, LISTS),
     "sections-sizes": Origin(MVRLU, "Figure 6", {

@@ -16,7 +16,7 @@ from lab.verdict import Absent, Claim, Sub
 OURS, SINGLE, DEFERRED, HARDWARE = "mvrlu", "rlu", "rlu-deferred", "mvrlu-hardware"
 WAYS = {
     "list": (OURS, SINGLE, DEFERRED, "rcu", "rwlock", "harris-michael-hp"),
-    "hash": (OURS, SINGLE, DEFERRED, "rcu", "rwlock"),
+    "hash": (OURS, SINGLE, DEFERRED, "rcu", "rwlock", "michael-hp"),
     "tree": (OURS, SINGLE, DEFERRED, "lock-free", "rcu", "rwlock"),
 }
 # Strings, 20 to a bucket, half of them present.
@@ -31,6 +31,7 @@ TITLES = {
     "harris-michael-hp": "lock-free list, hazard pointers",
     "mvrlu-serializable": "many versions, serializable", "spolia": "the store, one-shot",
     "kyotocabinet": "Kyoto Cabinet, locks for slots",
+    "michael-hp": "lock-free hash table, hazard pointers",
 }  # fmt: skip
 # Half of them are present. The paper has 10 000 in the list, too, where all that is measured is how
 # long a walk takes.
