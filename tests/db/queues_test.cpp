@@ -244,8 +244,8 @@ double seconds_of_this_thread() {
 
 /// Takes first rows of one table; the time that it takes, in sum.
 struct taker {
-  taker(database& base, table& t, by way, bool down)
-      : tx(base.begin()), of(t), way(way), down(down) {}
+  taker(database& base, table& t, by index, bool last)
+      : tx(base.begin()), of(t), way(index), down(last) {}
 
   void take(std::size_t count, const auto& first) {
     const double begin = seconds_of_this_thread();
