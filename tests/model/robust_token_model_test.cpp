@@ -44,6 +44,13 @@ struct robust_blocks : shared_blocks<robust_domain> {
     auto guard = d.enter();
     look_at(guard.protect(source[0]).get());
     stall();
+    go_on_to_the_second(guard);
+  }
+  void stall_on_the_second() {
+    auto guard = d.enter();
+    go_on_to_the_second(guard);
+  }
+  void go_on_to_the_second(robust_domain::guard& guard) {
     const auto b = guard.protect(source[1]);
     arrived.store_relaxed(true);
     while (dwells && !gone.load_relaxed()) spin_wait();
@@ -211,6 +218,26 @@ void a_reader_stalls_and_leaves(model::scenario& run) {
   });
 }
 
+/// The reader stalls once more in its next operation, and is given another bound.
+void a_reader_stalls_twice(model::scenario& run) {
+  auto s = start(run);
+  s->dwells = true;
+  run.thread([=] {
+    {
+      auto guard = s->d.enter();
+      s->stall();
+    }
+    s->stall_on_the_second();
+  });
+  run.thread([=] {
+    s->run_past_the_stalled();
+    s->wake();
+    s->await_arrival();
+    s->end_the_second();
+  });
+  run.finally([=] { s->clear(); });
+}
+
 constexpr std::uint32_t two_blocks = 2;
 
 /// The token hops over the reader, which goes on to a block that is taken away.
@@ -290,6 +317,9 @@ TEST(robust_token_model, a_stalled_reader_may_retire) {
   expect_clean(a_stalled_reader_retires, at_most(0));
   expect_clean_at_random(a_stalled_reader_retires);
 }
+TEST(robust_token_model, a_reader_may_stall_again) {
+  expect_clean_at_random(a_reader_stalls_twice);
+}
 TEST(robust_token_model, nothing_waits_for_a_reader_that_has_left) {
   expect_clean(a_reader_stalls_and_leaves, at_most_in_order(1));
 }
@@ -316,6 +346,9 @@ TEST(robust_token_model, a_bag_with_an_old_block_is_looked_through) {
 }
 TEST(robust_token_model, an_era_bound_is_the_round_that_is) {
   expect_found(a_reader_stalls_on_a_block, "robust.early_bound", at_most(2), "block");
+}
+TEST(robust_token_model, a_reader_was_passed_in_the_round_before_its_bound) {
+  expect_found(a_reader_stalls_on_a_block, "robust.passed_later", at_most(2), "block");
 }
 TEST(robust_token_model, a_reader_that_goes_on_moves_its_bound) {
   expect_found(a_stalled_reader_goes_on, "robust.no_extension", at_most_in_order(2), "block");

@@ -126,14 +126,18 @@ class replaced_blocks {
     replace(random);
     expect_within_bound(threads);
   }
-  /// Two guards, and a block held by one.
-  void stall(parking_spot& spot) {
+  /// Two guards, and a block held by one, while `wait` runs.
+  template <class F>
+  void hold(F&& wait) {
     auto outer = d.enter();
     auto guard = d.enter();
     const auto held =
         guard.read([&](auto& phase) { return phase.keep(phase.protect(places_[0])); });
-    spot.park();
+    wait();
     EXPECT_EQ(&held->all, &all_);
+  }
+  void stall(parking_spot& spot) {
+    hold([&] { spot.park(); });
   }
 
   /// With `threads` that have used it, of which each may have a fresh block in its hands.
@@ -196,6 +200,79 @@ TYPED_TEST(garbage_bound, is_never_passed_beside_a_stalled_reader) {
       for (std::thread& t : threads) t.join();
     }
   }
+}
+
+/// A thread that holds a block from enter() to leave(), again and again, and does nothing else.
+template <class Domain>
+class repeated_reader {
+ public:
+  explicit repeated_reader(replaced_blocks<Domain>& of)
+      : thread_([this, &of] {
+          for (comes_.wait(); !over_; comes_.wait()) {
+            of.hold([this] {
+              is_in_.post();
+              goes_.wait();
+            });
+            is_out_.post();
+          }
+        }) {}
+  repeated_reader(const repeated_reader&) = delete;
+  repeated_reader& operator=(const repeated_reader&) = delete;
+  ~repeated_reader() {
+    over_ = true;
+    comes_.post();
+    thread_.join();
+  }
+  void enter() {
+    comes_.post();
+    is_in_.wait();
+  }
+  void leave() {
+    goes_.post();
+    is_out_.wait();
+  }
+
+ private:
+  posix_semaphore comes_, is_in_, goes_, is_out_;
+  bool over_ = false;  // said before comes_
+  std::thread thread_;
+};
+
+/// Some reader is inside all the time, but none for long. Each is a thread that does nothing else,
+/// so that its domain hears nothing of it between its guards.
+TYPED_TEST(garbage_bound, does_not_grow_with_readers_that_take_turns) {
+  typename TypeParam::options o;
+  if constexpr (requires { o.scheme.stall_after; }) {
+    o.scheme.stall_after = 200;
+    o.scheme.patience = 64;
+    o.scheme.processors = 64;
+  }
+  if constexpr (requires { o.scheme.scan_at; }) o.scheme.scan_at = 64;
+  if constexpr (requires { o.scheme.low; }) {
+    o.scheme.low = 500;
+    o.scheme.high = 564;
+  }
+  replaced_blocks<TypeParam> blocks(o);
+  rng random(seed_for(6));
+  const auto work = [&] {
+    for (int i = 0; i < 1000; ++i) blocks.replace(random);
+  };
+  repeated_reader<TypeParam> one(blocks);
+  repeated_reader<TypeParam> other(blocks);
+  one.enter();
+  std::array<std::uint64_t, 2> most{};  // in the first turns, and after these
+  for (int turn = 0; turn < 40; ++turn) {
+    repeated_reader<TypeParam>& next = turn % 2 == 0 ? other : one;
+    work();
+    next.enter();
+    work();
+    std::uint64_t& in_these = most[turn < 6 ? 0 : 1];
+    in_these = std::max(in_these, blocks.d.garbage());
+    (turn % 2 == 0 ? one : other).leave();
+  }
+  one.leave();
+  EXPECT_GT(most[0], 0U);
+  EXPECT_LE(most[1], most[0] + most[0] / 2 + 700);  // what waits for a scan comes and goes
 }
 
 /// Threads that come and go leave what they have to one that retires nothing.

@@ -22,12 +22,13 @@
 // Progress:    wait-free for operations that were not stopped; lock-free for those that go on after
 //              a stall: a repetition means that a round was completed meanwhile.
 // Bound:       threads · (oversubscription · stall_after + 2 · patience), and what existed when a
-//              stalled reader was given its era bound. What is made later is not held up. What a
-//              guard retires itself comes on top until it ends, and what deleters retire until
-//              their thread's next guard ends: see domain::garbage_bound(). That is for blocks made
-//              by the domain's make(). Others, with the header or without, count as old as the
-//              world: a stalled reader holds all of them up, however many. Oversubscription: how
-//              many threads share a processor, 8 at most (oversubscription.hpp).
+//              stalled reader was given its era bound. What is made later is not held up, nor what
+//              was retired before the stalled operation began. What a guard retires itself comes on
+//              top until it ends, and what deleters retire until their thread's next guard ends:
+//              see domain::garbage_bound(). That is for blocks made by the domain's make(). Others,
+//              with the header or without, count as old as the world: a stalled reader holds all of
+//              them up, however many. Oversubscription: how many threads share a processor, 8 at
+//              most (oversubscription.hpp).
 //
 // Why a block made after a thread's era bound is not held by it. A bound is announced as pending;
 // then the round h is read, by a read-modify-write that also releases. A block made later than h
@@ -149,21 +150,25 @@ class era_bound {
 };
 
 /// The latest bound of the operations under way that have one and may hold what was retired up to
-/// round `tag`: they have announced tag + 1 at most (token.hpp). 0: none. A thread found outside of
-/// operations, or without a bound, holds none of these blocks, whatever it does next: the token has
-/// passed it since they were unlinked, between operations or because of a bound that is gone. No
-/// fence: each round in which the token passed a thread with a bound has had one, heavy or full,
-/// after the unlinking of these blocks and before this call.
+/// round `tag`: they have announced tag + 1 at most (token.hpp), and have not been `passed` later.
+/// 0: none. A thread found outside of operations, or without a bound, holds none of these blocks,
+/// whatever it does next: the token has passed it since they were unlinked, between operations or
+/// because of a bound that is gone. No fence: each round in which the token passed a thread with a
+/// bound has had one, heavy or full, after the unlinking of these blocks and before this call.
 template <class Local, class Peers>
 std::uint64_t farthest_bound(Peers peers, std::uint64_t tag) noexcept {
   std::uint64_t farthest = 0;
   peers.for_each([&](std::uint32_t, const Local& other) {
+    // acquire ← the release in give_bounds(), before the bound is looked at: if this is of an
+    // operation that came later than the bound's, we see a bound that came later, too, and so the
+    // end of the one before.
+    const std::uint64_t passed = other.passed.load_acquire();
     // acquire ← the release in lift(): if it is gone, so are that operation's accesses.
     const std::uint64_t bound = other.bound.load_acquire();
     if (bound <= farthest) return true;
     // acquire ← the releases in enter() and leave(): the same.
     const std::uint64_t announced = other.announced.load_acquire();
-    if ((announced & 1U) != 0 && announced >> 1U <= tag + 1) farthest = bound;
+    if ((announced & 1U) != 0 && (std::max)(announced >> 1U, passed) <= tag + 1) farthest = bound;
     return true;
   });
   return SPOLIA_FAULT("robust.ignore_bounds") ? 0 : farthest;
@@ -399,6 +404,9 @@ class robust_token {
 
   struct local : rounds::local {
     detail::reclaim::era_bound bound;
+    /// The last round in which the token passed it before it was given a bound. What it announces
+    /// is the round of its last tick, which may be long ago where it does little.
+    atomic<std::uint64_t> passed{0};
     detail::reclaim::oldest_births births;  // in the bags
     detail::reclaim::pinned_blocks pinned;  // out of reach for all but threads with bounds
     std::uint64_t lifted_seen = 0;          // of lifted_, when `pinned` was looked through last
@@ -641,6 +649,10 @@ class robust_token {
       alone = given_.fetch_add_relaxed(1) == 0 || alone;
       if (other.bound.give(me.number)) {
         given = true;
+        // release → the acquire in farthest_bound(). It had no bound, so its operation was not under
+        // way when the token passed it in the round before this one, or before it lifted the bound
+        // that let the token hop. A mover that is late says less than it might.
+        other.passed.store_release(SPOLIA_FAULT("robust.passed_later") ? round + 1 : round - 1);
       } else {
         given_.fetch_sub_relaxed(1);
       }
