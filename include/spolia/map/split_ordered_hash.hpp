@@ -238,7 +238,7 @@ class split_ordered_hash_core
   /// The size of the table.
   std::size_t bucket_count() const noexcept {
     // relaxed: any size is right, since a bucket that is not in order has a parent that is.
-    return static_cast<std::size_t>(size_.load_relaxed());
+    return size_.load_relaxed();
   }
 
   /// Until there are buckets for so many pairs, or no more can be.

@@ -649,9 +649,9 @@ class robust_token {
       alone = given_.fetch_add_relaxed(1) == 0 || alone;
       if (other.bound.give(me.number)) {
         given = true;
-        // release → the acquire in farthest_bound(). It had no bound, so its operation was not under
-        // way when the token passed it in the round before this one, or before it lifted the bound
-        // that let the token hop. A mover that is late says less than it might.
+        // release → the acquire in farthest_bound(). It had no bound, so its operation was not
+        // under way when the token passed it in the round before this one, or before it lifted the
+        // bound that let the token hop. A mover that is late says less than it might.
         other.passed.store_release(SPOLIA_FAULT("robust.passed_later") ? round + 1 : round - 1);
       } else {
         given_.fetch_sub_relaxed(1);
