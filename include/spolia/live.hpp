@@ -37,7 +37,7 @@
 /// The end of a reading whose value was replaced meanwhile checks one cache line for each thread
 /// number, and may run the destructor. A change does the same, and a membarrier, which takes some
 /// microseconds.
-/// Memory: 80 bytes, and 24 bytes on top of each value that exists. All live values together take
+/// Memory: 96 bytes, and 24 bytes on top of each value that exists. All live values together take
 /// 128 bytes for each thread.
 /// Fork: in the child, values that vanished threads were reading or replacing stay forever.
 /// waiting() counts those that they were reading, once they are replaced. It does not count those

@@ -276,7 +276,7 @@ def page(parts: list[Part], about_run: str) -> str:
 </head>
 <body>
 <h1>Spolia, demonstrated on this machine</h1>
-<p>When may memory that other threads could still be reading be used again? These five pictures
+<p>When is it safe to reuse memory that another thread may still be reading? These five pictures
 show what the answer means in use. Memory is the resident memory of the process, as the system
 counts it.</p>
 {verdict}
