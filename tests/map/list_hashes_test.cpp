@@ -83,7 +83,9 @@ TYPED_TEST(list_hashes, keys_that_are_moved_are_not_copied) {
   ledger book;
   int replaced = 0;
   {
-    typename TypeParam::template of<tracked, tracked, domain<>, std::less<tracked>> m;
+    typename TypeParam::template of<test::tracked, test::tracked, domain<>,
+                                    std::less<test::tracked>>
+        m;
     for (std::uint64_t i = 0; i < 50; ++i) {
       m.insert(tracked(book, i), tracked(book, i));
       if (!m.insert_or_assign(tracked(book, i / 2), tracked(book, i))) ++replaced;
