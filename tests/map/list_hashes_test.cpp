@@ -80,16 +80,15 @@ TYPED_TEST(list_hashes, each_erase_and_each_replacement_retires_one_node) {
 }
 
 TYPED_TEST(list_hashes, keys_that_are_moved_are_not_copied) {
+  using tracked_key = test::tracked;
   ledger book;
   int replaced = 0;
   {
-    typename TypeParam::template of<test::tracked, test::tracked, domain<>,
-                                    std::less<test::tracked>>
-        m;
+    typename TypeParam::template of<tracked_key, tracked_key, domain<>, std::less<tracked_key>> m;
     for (std::uint64_t i = 0; i < 50; ++i) {
-      m.insert(tracked(book, i), tracked(book, i));
-      if (!m.insert_or_assign(tracked(book, i / 2), tracked(book, i))) ++replaced;
-      if (i % 3 == 0) m.erase(tracked(book, i));
+      m.insert(tracked_key(book, i), tracked_key(book, i));
+      if (!m.insert_or_assign(tracked_key(book, i / 2), tracked_key(book, i))) ++replaced;
+      if (i % 3 == 0) m.erase(tracked_key(book, i));
     }
     EXPECT_EQ(book.copied(), replaced) << "the key that is there, into the node that replaces it";
   }
