@@ -24,7 +24,7 @@
 #include <utility>
 
 #include <spolia/base/config.hpp>
-#include <spolia/map/detail/face.hpp>
+#include <spolia/map/detail/hash_face.hpp>
 #include <spolia/map/detail/hash_spread.hpp>
 #include <spolia/map/detail/other_keys.hpp>
 #include <spolia/map/detail/rlu_chain.hpp>
@@ -155,14 +155,13 @@ class rlu_hash_core {
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
 template <class Key, class Value, class Domain = rlu::domain, class Hash = default_hash<Key>,
           class Compare = default_order<Key>>
-class rlu_hash
-    : private detail::map::map_face<detail::map::rlu_hash_core<Key, Value, Domain, Hash, Compare>> {
-  using face = detail::map::map_face<detail::map::rlu_hash_core<Key, Value, Domain, Hash, Compare>>;
+class rlu_hash : public detail::map::unordered_face<
+                     detail::map::rlu_hash_core<Key, Value, Domain, Hash, Compare>> {
+  using face =
+      detail::map::unordered_face<detail::map::rlu_hash_core<Key, Value, Domain, Hash, Compare>>;
 
  public:
   using typename face::domain_type;
-  using typename face::key_type;
-  using typename face::mapped_type;
 
   /// Throws std::invalid_argument if there is no bucket, std::bad_alloc. For the seed see
   /// map/hash_seeds.hpp.
@@ -171,24 +170,6 @@ class rlu_hash
   rlu_hash(domain_type& shared, std::size_t buckets,
            std::uint64_t seed = detail::map::next_hash_seed())
       : face(shared, {.buckets = buckets, .spread = detail::map::hash_spread(seed)}) {}
-
-  using face::clear;
-  using face::compare_exchange;
-  using face::contains;
-  using face::domain;
-  using face::empty_approx;
-  using face::erase;
-  using face::erase_if;
-  using face::extract;
-  using face::find;
-  using face::for_each;
-  using face::get_or_insert;
-  using face::insert;
-  using face::insert_or_assign;
-  using face::size_approx;
-  using face::update;
-  using face::upsert;
-  using face::visit;
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// hash_face.hpp: what hash maps over guards show their users: map_face without what goes by an
-// order. Keys may be moved from, which happens only if a node is made of them.
+// hash_face.hpp: what hash maps show their users: map_face without what goes by an order. Those
+// over guards, also keys that may be moved from, and how many buckets there are.
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <utility>
 
 #include <spolia/base/config.hpp>
@@ -13,7 +14,7 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
 
 template <class Core>
-class hash_face : private map_face<Core> {
+class unordered_face : private map_face<Core> {
   using face = map_face<Core>;
 
  public:
@@ -39,23 +40,41 @@ class hash_face : private map_face<Core> {
   using face::upsert;
   using face::visit;
 
+ protected:
+  using face::core;
+  using face::face;
+  using face::told;
+  ~unordered_face() = default;
+};
+
+template <class Core>
+class hash_face : public unordered_face<Core> {
+  using face = unordered_face<Core>;
+
+ public:
+  using typename face::key_type;
+  using typename face::mapped_type;
+
+  using face::insert;
+  using face::insert_or_assign;
+
+  /// The same with a key to move from, which happens only if a node is made of it.
   template <class V = mapped_type>
     requires std::constructible_from<mapped_type, V>
   bool insert(key_type&& key, V&& value) {
-    return face::told(core().template put<false>(std::move(key), std::forward<V>(value)));
+    return face::told(this->core().template put<false>(std::move(key), std::forward<V>(value)));
   }
   template <class V = mapped_type>
     requires std::constructible_from<mapped_type, V>
   bool insert_or_assign(key_type&& key, V&& value) {
     return face::template told<true>(
-        core().template put<true>(std::move(key), std::forward<V>(value)));
+        this->core().template put<true>(std::move(key), std::forward<V>(value)));
   }
 
   /// How many buckets there are.
-  [[nodiscard]] std::size_t bucket_count() const noexcept { return core().bucket_count(); }
+  [[nodiscard]] std::size_t bucket_count() const noexcept { return this->core().bucket_count(); }
 
  protected:
-  using face::core;
   using face::face;
   ~hash_face() = default;
 };
