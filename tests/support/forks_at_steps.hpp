@@ -32,13 +32,11 @@ inline bool is(bool right, const char* what) {
   return right;
 }
 
-/// Calls in_child(), in a child, for each of many steps of `victim`, which comes after `before` on
-/// a thread of its own. SPOLIA_STEPS: after each how many instructions.
-inline void fork_at_steps(const std::function<void()>& victim, const std::function<void()>& before,
-                          const std::function<bool()>& in_child, std::uint64_t usually = 251) {
-  const char* const asked = std::getenv("SPOLIA_STEPS");
-  const std::uint64_t every = asked != nullptr ? std::strtoull(asked, nullptr, 10) : usually;
-  single_steps steps(rng(seed_for(0)).below(every), every);
+/// The stops of one run of `victim`, at each of which in_child() is called in a child.
+inline int fork_at_stops(const std::function<void()>& victim, const std::function<void()>& before,
+                         const std::function<bool()>& in_child, std::uint64_t first,
+                         std::uint64_t every) {
+  single_steps steps(first, every);
   std::thread stepping([&] {
     (void)threads::number();  // the list of threads is locked meanwhile
     before();
@@ -52,7 +50,22 @@ inline void fork_at_steps(const std::function<void()>& victim, const std::functi
     EXPECT_EQ(status, 0) << "stop " << stops;
   }
   stepping.join();
-  EXPECT_GT(stops, 0);
+  return stops;
+}
+
+/// Calls in_child(), in a child, for each of many steps of `victim`, which comes after `before` on
+/// a thread of its own. SPOLIA_STEPS: after each how many instructions. A victim that ends before
+/// its first stop runs again, with an earlier one.
+inline void fork_at_steps(const std::function<void()>& victim, const std::function<void()>& before,
+                          const std::function<bool()>& in_child, std::uint64_t usually = 251) {
+  const char* const asked = std::getenv("SPOLIA_STEPS");
+  const std::uint64_t every = asked != nullptr ? std::strtoull(asked, nullptr, 10) : usually;
+  rng random(seed_for(0));
+  std::uint64_t first = random.below(every);
+  while (fork_at_stops(victim, before, in_child, first, every) == 0) {
+    ASSERT_GT(first, 0U) << "it has no instruction";
+    first = random.below(first);
+  }
 }
 
 }  // namespace spolia::test
