@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from devtool import ctest, installed, process, record, setup, systems
+from devtool import ctest, failures, installed, process, record, setup, systems
 from devtool.process import BUILD, ROOT, say
-from devtool.tally import tally
+from devtool.tally import failure, tally
 
 QUICK = ["-L", "quick"]
 QUICK_PROGRAMS = ("spolia-quick-tests",)
@@ -64,6 +64,7 @@ def parse_pytest(output: str) -> tally:
         counts.get("passed", 0),
         counts.get("failed", 0) + counts.get("error", 0) + counts.get("errors", 0),
         counts.get("skipped", 0) + counts.get("xfailed", 0),
+        failures=failures.of_pytest(output),
     )
 
 
@@ -73,24 +74,28 @@ def parse_unittest(output: str) -> tally:
     count = int(ran[1]) if ran else 0
     bad = sum(int(n) for n in re.findall(r"(?:failures|errors|unexpected successes)=(\d+)", output))
     skipped = sum(int(n) for n in re.findall(r"skipped=(\d+)", output))
-    return tally(count - bad - skipped, bad, skipped)
+    return tally(count - bad - skipped, bad, skipped, failures=failures.of_unittest(output))
 
 
 def parse_lint(output: str) -> tally:
     """One line `lint: name ... ok|N findings` for each check."""
     results = re.findall(r"^lint: \w+ \.\.\. (\w+)", output, re.M)
     good = sum(result == "ok" for result in results)
-    return tally(good, len(results) - good)
+    return tally(good, len(results) - good, failures=failures.of_lint(output))
 
 
 def _checked(outcome: process.outcome, counts: tally, what: str) -> tally:
     """A run that failed has a failure in its counts, and so has one that ran nothing."""
+    why = ""
     if outcome.timed_out:
-        return tally(counts.passed, counts.failed + 1, counts.skipped, f"{what}: over its time")
-    if counts.failed == 0 and outcome.status != 0:
-        return tally(counts.passed, 1, counts.skipped, counts.note or f"{what} failed")
-    if counts.passed + counts.failed == 0:
-        return tally(0, 1, counts.skipped, f"{what} ran no test")
+        why = f"{what}: over its time"
+    elif counts.failed == 0 and outcome.status != 0:
+        why = counts.note or f"{what} failed"
+    elif counts.passed + counts.failed == 0:
+        why = f"{what} ran no test"
+    if why:
+        named = counts.failures or [failure(why, failures.last_lines(outcome.output))]
+        return tally(counts.passed, counts.failed + 1, counts.skipped, why, failures=named)
     return counts
 
 
@@ -112,7 +117,9 @@ def build(
         outcome = run.step([*command, "--target", *(targets or ("all",))])
     if outcome.ok:
         return None
-    return _checked(outcome, tally(failed=1, note=f"`{' '.join(command)}` failed"), "build")
+    why = f"`{' '.join(command)}` failed"
+    found = failure(why, failures.of_build(outcome.output))
+    return _checked(outcome, tally(failed=1, note=why, failures=[found]), "build")
 
 
 def tests(run: context, preset: str, *selection: str) -> tally:
@@ -123,6 +130,7 @@ def tests(run: context, preset: str, *selection: str) -> tally:
     ctest.forget(preset)
     outcome = run.step([*command, *chosen, *selection], env=env)
     counts = ctest.count(outcome.output, ctest.results(preset))
+    counts.failures = failures.of_ctest(outcome.output, ctest.results(preset))
     none = outcome.ok or "No tests were found" in outcome.output
     if run.pattern and none and counts == tally():
         return tally(note="no test fits")
@@ -328,6 +336,15 @@ def _row(name: str, result: tally) -> str:
     return f"{name:<14}{counts}{times}{note}"
 
 
+def _named(stage: str, result: tally) -> list[failure]:
+    """The failures of a stage; of one that names none, the end of its log."""
+    if result.failures or not result.failed:
+        return result.failures
+    log = BUILD / "logs" / f"{stage}.log"
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    return [failure(result.note or f"{result.failed} failed", failures.last_lines(text))]
+
+
 def _summary(results: dict[str, tally]) -> int:
     total = tally()
     say("")
@@ -340,5 +357,7 @@ def _summary(results: dict[str, tally]) -> int:
     cpu_seconds = sum(result.cpu_seconds for result in results.values())
     say(f"{'in all':<14}{seconds:.0f} s, CPU {cpu_seconds:.0f} s")
     say(f"logs: {(BUILD / 'logs').relative_to(ROOT)}/")
+    for line in failures.listed({name: _named(name, one) for name, one in results.items()}):
+        say(line)
     say(f"{total.passed} passed, {total.failed} failed")
     return 1 if total.failed else 0
