@@ -66,7 +66,6 @@ class token_ring : public region_reads {
     atomic<std::uint32_t> here{0};     // 1: the token is with this thread
     atomic<std::uint32_t> present{0};  // 1: this thread takes part
     std::uint32_t number = 0;
-    bool freeing = false;  // a deleter's own operations leave the token alone
     limbo current;
     limbo previous;
   };
@@ -89,11 +88,10 @@ class token_ring : public region_reads {
   void tick(local& me, Peers peers, Sink sink) noexcept {
     // acquire ← the release in pass(): every other thread's boundary happens before what follows,
     // and with it their last accesses of what is in `previous`.
-    if (me.freeing || me.here.load_acquire() == 0) return;
+    if (me.here.load_acquire() == 0) return;
     limbo safe;
     safe.append(me.previous);
     me.previous.append(me.current);
-    me.freeing = true;
     if constexpr (Order == token_order::naive) {
       sink(safe);
       pass(me, peers);
@@ -108,7 +106,6 @@ class token_ring : public region_reads {
         });
       }
     }
-    me.freeing = false;
   }
 
   void enter(local&) noexcept {}
@@ -150,7 +147,6 @@ class token_ring : public region_reads {
   /// The token may have vanished with the thread, even in mid-air: if no thread has it, we do.
   template <class Peers>
   void forked(local& lost, Peers peers) noexcept {
-    lost.freeing = false;
     lost.present.store_relaxed(0);
     lost.here.store_relaxed(0);
     local* heir = nullptr;
