@@ -326,7 +326,7 @@ class split_ordered_hash_core
       const auto p = this->chains().search(g, parent.next, mine.rank());
       if (p.found && !SPOLIA_FAULT("split_ordered.own_dummy")) return *p.cur;
       if (p.found) return *fresh.release();
-      if (this->chains().publish(p, fresh)) return mine;
+      if (this->chains().publish(parent.next, p, fresh)) return mine;
     }
   }
   typename chain::fresh_joint make_dummy(std::uint64_t bucket) const {

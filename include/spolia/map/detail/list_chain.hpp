@@ -98,11 +98,10 @@ class list_chain {
   using fresh_node = fresh<node, Domain>;
   using fresh_joint = fresh<joint, Domain>;
 
-  /// Where a walk from `head` stopped. `cur` was linked from `prev` (null: from the head), or is
-  /// null at the end. If `next` is marked, `cur` is deleted and has to be unlinked before anything
-  /// else.
+  /// Where a walk stopped. `cur` was linked from `prev` (null: from the head), or is null at the
+  /// end. If `next` is marked, `cur` is deleted and has to be unlinked before anything else. The
+  /// head is not in it, since a caller has it at hand: steps take the one that the search began at.
   struct position {
-    atomic<link>* head;
     joint* prev;
     joint* cur;
     link next;
@@ -149,7 +148,7 @@ class list_chain {
         p.found = p.cur != nullptr && !order_.template is_after<node>(*p.cur, sought);
         return p;
       }
-      unlink(g, p, p.next.get());
+      unlink(g, head, p, p.next.get());
     }
   }
 
@@ -182,11 +181,11 @@ class list_chain {
   /// p.prev is not deleted. (That p.cur's address does not belong to another node by now is what
   /// the guard sees to.)
   template <class Fresh>
-  bool publish(const position& p, Fresh& fresh) const noexcept {
+  bool publish(atomic<link>& head, const position& p, Fresh& fresh) const noexcept {
     fresh->next.store_relaxed(link(p.cur));
     link expected(p.cur);
     // release → the acquires in protect(): a thread that reads the link sees the node constructed.
-    atomic<link>& place = link_behind(p);
+    atomic<link>& place = link_behind(head, p);
     const bool linked = SPOLIA_FAULT("list.publish_relaxed")
                             ? place.cas_strong_relaxed(expected, link(fresh.get()))
                             : place.cas_strong_release(expected, link(fresh.get()));
@@ -196,18 +195,18 @@ class list_chain {
   }
 
   /// Deletes p.cur. False if something changed at p.cur meanwhile.
-  bool erase(guard& g, const position& p) const noexcept {
+  bool erase(guard& g, atomic<link>& head, const position& p) const noexcept {
     if (!mark(p, p.next)) return false;
-    take_out(g, p, p.next.get());
+    take_out(g, head, p, p.next.get());
     return true;
   }
 
   /// Deletes p.cur and links the fresh node in its place, in one step: p.cur's frozen link leads to
   /// the fresh node, so that every thread that meets p.cur goes on there.
-  bool replace(guard& g, const position& p, fresh_node& fresh) const noexcept {
+  bool replace(guard& g, atomic<link>& head, const position& p, fresh_node& fresh) const noexcept {
     fresh->next.store_relaxed(p.next);
     if (!mark(p, link(fresh.get()))) return false;
-    take_out(g, p, fresh.release());
+    take_out(g, head, p, fresh.release());
     return true;
   }
 
@@ -229,7 +228,7 @@ class list_chain {
           return batch.size() == room_of<Batch, batch_size>;
         });
         if (!p.next.marked()) return bare(p.cur);
-        unlink(g, p, p.next.get());
+        unlink(g, head, p, p.next.get());
         if (batch.empty()) continue;
         const auto others = rest.template beyond<false>(batch.back().first);
         if constexpr (std::is_same_v<Rest, std::remove_const_t<decltype(others)>>) {
@@ -257,7 +256,7 @@ class list_chain {
       unsigned prev_slot = 0;
       unsigned cur_slot = 1;
       unsigned next_slot = 2;
-      position p{&head, nullptr, numbered::protect(g, head, cur_slot).get(), link(), false};
+      position p{nullptr, numbered::protect(g, head, cur_slot).get(), link(), false};
       while (p.cur != nullptr) {
         p.next = numbered::protect(g, p.cur->next, next_slot);
         if (p.next.marked() && !SPOLIA_FAULT("list.no_validate")) break;
@@ -287,26 +286,27 @@ class list_chain {
 
   /// Takes the deleted node p.cur out. False if it is not linked from p.prev any more, or p.prev is
   /// deleted too: then p.cur is out already, or still waits to be taken out.
-  bool unlink(guard& g, const position& p, joint* successor) const noexcept {
+  bool unlink(guard& g, atomic<link>& head, const position& p, joint* successor) const noexcept {
     link expected(p.cur);
     if (SPOLIA_FAULT("list.retire_before_unlink")) g.retire(node::of(p.cur));
     // release → the acquires in protect(): a thread that reads the link sees the successor
     // constructed, as we did when we read the frozen link (or made the successor).
-    if (!link_behind(p).cas_strong_release(expected, link(successor))) return false;
+    if (!link_behind(head, p).cas_strong_release(expected, link(successor))) return false;
     if (!SPOLIA_FAULT("list.retire_before_unlink")) g.retire(node::of(p.cur));
     return true;
   }
 
   /// After marked.cur was. If it takes a walk, then as far as the node can be and without a
   /// comparison of keys: the update has taken effect, and nothing may throw any more.
-  void take_out(guard& g, const position& marked, joint* successor) const noexcept {
+  void take_out(guard& g, atomic<link>& head, const position& marked,
+                joint* successor) const noexcept {
     const rank gone = marked.cur->rank();
-    if (unlink(g, marked, successor)) return;
+    if (unlink(g, head, marked, successor)) return;
     for (;;) {
-      const position p = walk(
-          g, *marked.head, [&](const joint& j) { return order_.is_surely_after(j.rank(), gone); });
+      const position p =
+          walk(g, head, [&](const joint& j) { return order_.is_surely_after(j.rank(), gone); });
       if (!p.next.marked()) return;  // no deleted node is left there
-      unlink(g, p, p.next.get());
+      unlink(g, head, p, p.next.get());
     }
   }
 
@@ -347,8 +347,8 @@ class list_chain {
     return j != nullptr && !order_.is_pair(j->rank()) ? j : nullptr;
   }
 
-  static atomic<link>& link_behind(const position& p) noexcept {
-    return p.prev != nullptr ? p.prev->next : *p.head;
+  static atomic<link>& link_behind(atomic<link>& head, const position& p) noexcept {
+    return p.prev != nullptr ? p.prev->next : head;
   }
 
   Domain& domain_;

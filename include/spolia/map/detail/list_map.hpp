@@ -73,8 +73,8 @@ class list_map {
             });
       }
       if (p.found) {
-        if (chain_.replace(g, p, fresh)) return only_for_seen;
-      } else if (!only_for_seen && chain_.publish(p, fresh)) {
+        if (chain_.replace(g, head, p, fresh)) return only_for_seen;
+      } else if (!only_for_seen && chain_.publish(head, p, fresh)) {
         mine.added.add(1);
         table().note_added(mine);
         return true;
@@ -91,7 +91,7 @@ class list_map {
     for (;;) {
       const auto p = chain_.search(g, head, way.sought(key));
       if (!p.found || !(p.pair().has(was) && ...)) return false;
-      if (!chain_.erase(g, p)) continue;
+      if (!chain_.erase(g, head, p)) continue;
       mine.removed.add(1);
       return true;
     }
