@@ -171,6 +171,21 @@ TEST(limits_of_a_tree, are_told_of) {
   EXPECT_EQ(told, (std::vector<std::string>{"held", "held"}));
 }
 
+/// An account of so many pairs takes as long as a thousand updates.
+TEST(limits_of_a_tree, are_looked_at_in_a_small_part_of_the_time) {
+  constexpr int pairs = 20'000;
+  constexpr int updates = 2000;
+  timeline time;
+  int told = 0;
+  const auto tell = [&](const snapshot_holding&) { ++told; };
+  snapshot_tree<int, int> m(time, {.limits = {.bytes = 1, .passed = tell, .every = 1ns}});
+  for (int k = 0; k < pairs; ++k) m.insert(k, k);
+  const snapshot then(time, "held");
+  for (int k = 0; k < updates; ++k) m.insert_or_assign(k, -k);
+  EXPECT_LT(told, updates / 10);
+  EXPECT_EQ(m.check_snapshots(), 1U) << "it is past the limit";
+}
+
 TEST(lease, moves_and_ends_on_another_thread) {
   timeline time;
   std::optional<lease> mine(std::in_place, time, 1h);

@@ -63,7 +63,8 @@ struct snapshot_limits {
   /// of versions.
   std::function<void(const snapshot_holding&)> passed{};
   /// The least time between two looks by updates; 0: none by them. With a limit of bytes a look
-  /// takes an account: one update in this time takes as long as there are versions.
+  /// takes an account, for which one update waits, and the next one comes after 20 times as long as
+  /// that has taken, if that is later.
   std::chrono::nanoseconds every = std::chrono::seconds(1);
 
   [[nodiscard]] bool any() const noexcept { return passed && (age.count() != 0 || bytes != 0); }
@@ -151,10 +152,11 @@ class holdings_sum {
 class look_timer {
  public:
   explicit look_timer(std::chrono::nanoseconds every) noexcept
-      : every_(every.count() <= 0 ? 0
+      : pause_(every.count() <= 0 ? 0
                                   : static_cast<std::uint64_t>(static_cast<double>(every.count()) /
                                                                core::ns_per_tick()) +
                                         1),
+        every_(pause_.load_relaxed()),
         next_(ticks::read() + every_) {}
 
   /// True for one of the threads that ask, once in the time.
@@ -162,10 +164,21 @@ class look_timer {
     if (every_ == 0) return false;
     std::uint64_t next = next_.load_relaxed();
     const std::uint64_t now = ticks::read();
-    return now >= next && next_.cas_strong_relaxed(next, now + every_);
+    return now >= next && next_.cas_strong_relaxed(next, now + pause_.load_relaxed());
+  }
+
+  /// A look has taken from `start` until now. The next ones come so seldom that they take no more
+  /// than that part of the time.
+  void took(std::uint64_t start) noexcept {
+    constexpr std::uint64_t part = 20;
+    const std::uint64_t now = ticks::read();
+    const std::uint64_t pause = (std::max)(every_, now > start ? part * (now - start) : 0);
+    pause_.store_relaxed(pause);
+    next_.store_relaxed(now + pause);
   }
 
  private:
+  atomic<std::uint64_t> pause_;  // at least every_
   const std::uint64_t every_;
   atomic<std::uint64_t> next_;
 };

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <new>
 #include <optional>
 #include <utility>
 
 #include <spolia/base/config.hpp>
+#include <spolia/base/ticks.hpp>
 #include <spolia/version/holdings.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -41,10 +43,12 @@ class snapshot_watch {
   void updated(Timeline& time, Account&& account) noexcept {
     if (time.leases().due()) time.leases().end_overdue();
     if (!looks_ || !looks_->due()) return;
+    const std::uint64_t start = ticks::read();
     try {
       review(time, std::forward<Account>(account));
     } catch (const std::bad_alloc&) {  // then at the next look
     }
+    if (limits_.bytes != 0) looks_->took(start);
   }
 
  private:
