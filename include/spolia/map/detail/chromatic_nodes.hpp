@@ -78,7 +78,7 @@ struct chromatic_nodes {
       std::conditional_t<(Capacity > 8), block_maker<leaf, domain_type, pair, 4, 8, 16, 24, 32>,
                          block_maker<leaf, domain_type, pair, 1, 2, 4, 8>>;
 
-  struct alignas(64) internal final : node {
+  struct alignas(64) alignas(Key) internal final : node {
     using field = owned_head<link, Collector>;
     using oldest = typename field::first;
     using version = typename field::version;
