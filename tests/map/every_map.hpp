@@ -11,6 +11,8 @@
 #include <spolia/rlu.hpp>
 #include <spolia/snapshot.hpp>
 
+#include "support/few_types.hpp"
+
 namespace spolia::test {
 
 template <template <class, class> class Map>
@@ -64,6 +66,16 @@ using every_map =
                    plain_map<plain_rlu_list>, plain_map<plain_rlu_bst>, plain_map<plain_rlu_hash>,
                    plain_map<plain_counted_tree>, plain_map<plain_counted_btree_locked>,
                    plain_map<plain_michael_hash>, plain_map<plain_split_ordered_hash>>;
+
+/// Where values are updated. The maps of a kind share the code that does it, and the first few are
+/// one of each kind.
+using updated_maps =
+    types<5, plain_map<plain_abtree>, plain_map<plain_counted_hash>, plain_map<plain_rlu_list>,
+          plain_map<plain_list>, plain_map<plain_snapshot_tree>, plain_map<plain_rlu_hash>,
+          plain_map<plain_avl>, plain_map<plain_external_bst>, plain_map<plain_snapshot_hash>,
+          plain_map<plain_counted_bst>, plain_map<plain_counted_btree>, plain_map<plain_rlu_bst>,
+          plain_map<plain_counted_tree>, plain_map<plain_counted_btree_locked>,
+          plain_map<plain_michael_hash>, plain_map<plain_split_ordered_hash>>;
 
 template <class Map, class... Maps>
 constexpr std::size_t place_among(testing::Types<Maps...>) {
