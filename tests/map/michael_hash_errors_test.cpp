@@ -9,7 +9,7 @@
 namespace spolia::test {
 namespace {
 
-using michael_hash_subjects = subjects<michael_hashes, domains_of_each_way>;
+using michael_hash_subjects = subjects<michael_hashes, domains_of_a_list_hash>;
 INSTANTIATE_TYPED_TEST_SUITE_P(michael_hash, map_errors, michael_hash_subjects, subject_names);
 
 }  // namespace

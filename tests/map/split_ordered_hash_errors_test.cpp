@@ -9,7 +9,7 @@
 namespace spolia::test {
 namespace {
 
-using split_ordered_hash_subjects = subjects<split_ordered_hashes, domains_of_each_way>;
+using split_ordered_hash_subjects = subjects<split_ordered_hashes, domains_of_a_list_hash>;
 INSTANTIATE_TYPED_TEST_SUITE_P(split_ordered_hash, map_errors, split_ordered_hash_subjects,
                                subject_names);
 

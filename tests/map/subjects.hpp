@@ -23,7 +23,7 @@
 
 namespace spolia::test {
 
-/// `third`: see raced_subjects.
+/// `third` and `over_lists`: see raced_subjects.
 struct lists {
   template <class Key, class Value, class Domain, class Compare>
   using of = list<Key, Value, Domain, Compare>;
@@ -73,6 +73,7 @@ struct any_hash {
 /// With few buckets, so that some keys meet.
 struct michael_hashes {
   static constexpr std::size_t third = 1;
+  static constexpr bool over_lists = true;
   template <class Key, class Value, class Domain, class Compare>
   struct of : michael_hash<Key, Value, Domain, any_hash, Compare> {
     using base = michael_hash<Key, Value, Domain, any_hash, Compare>;
@@ -86,6 +87,7 @@ struct michael_hashes {
 /// They grow early.
 struct split_ordered_hashes {
   static constexpr std::size_t third = 2;
+  static constexpr bool over_lists = true;
   template <class Key, class Value, class Domain, class Compare>
   struct of : split_ordered_hash<Key, Value, Domain, any_hash, Compare> {
     using base = split_ordered_hash<Key, Value, Domain, any_hash, Compare>;
@@ -144,14 +146,26 @@ template <class Kind, class First, class... Domains>
 struct each_day<Kind, testing::Types<First, Domains...>>
     : shared_out<Kind, testing::Types<First, Domains...>,
                  std::make_index_sequence<sizeof...(Domains)>> {};
+
+#if SPOLIA_TEST_OTHER_TYPES
+template <class Kind>
+inline constexpr bool is_shared_out = true;
+#else
+template <class Kind>
+inline constexpr bool is_shared_out = requires { Kind::over_lists; };
+#endif
+template <class Kind, class Domains>
+using kept_each_day =
+    std::conditional_t<is_shared_out<Kind>, each_day<Kind, Domains>, std::type_identity<Domains>>;
 }  // namespace kept
 
 /// Where threads race. Each day's release stage has the schemes that the sanitizers' do not have,
 /// and optimises each pair of a scheme and a container: there every scheme meets the list, and the
-/// trees share them out.
-#if SPOLIA_TEST_EVERY_DAY && SPOLIA_TEST_OTHER_TYPES
+/// trees share them out. Under each sanitizer the
+/// hash tables over lists do: their nodes are protected as the list's are, which meets all of them.
+#if SPOLIA_TEST_EVERY_DAY
 template <class Kind>
-using raced_subjects = subjects<Kind, typename kept::each_day<Kind, raced_domains>::type>;
+using raced_subjects = subjects<Kind, typename kept::kept_each_day<Kind, raced_domains>::type>;
 #else
 template <class Kind>
 using raced_subjects = subjects<Kind, raced_domains>;

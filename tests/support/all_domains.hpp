@@ -27,6 +27,12 @@ using domains_of_each_way = types<2, domain<token, amortized>, domain<hazard_poi
                                   domain<robust_token, pooled>, domain<hazard_eras, amortized>,
                                   domain<neutralization_plus, batch>>;
 
+/// The same for a hash table over lists, which protects what the list protects: each day the
+/// address sanitizer has one of them, and the list two.
+using domains_of_a_list_hash = types<1, domain<hazard_pointers, pooled>, domain<token, amortized>,
+                                     domain<robust_token, pooled>, domain<hazard_eras, amortized>,
+                                     domain<neutralization_plus, batch>>;
+
 namespace listed {
 
 template <class Scheme>
