@@ -67,6 +67,7 @@
 #include <spolia/map/detail/abtree_sorted.hpp>
 #include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/fresh.hpp>
+#include <spolia/map/detail/right_kinds.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/keys.hpp>
 #include <spolia/reclaim/concepts.hpp>
@@ -444,7 +445,8 @@ struct abtree_core_for<Key, Value, Domain, float_order<Key>, Degree> {
 template <class Key, class Value, class Domain = domain<>, class Compare = default_order<Key>,
           unsigned Degree = abtree_degree>
 class abtree
-    : public detail::map::map_face<
+    : private detail::map::kinds_by_order<Key, Domain, Compare>,
+      public detail::map::map_face<
           typename detail::map::abtree_core_for<Key, Value, Domain, Compare, Degree>::type> {
   using face = detail::map::map_face<
       typename detail::map::abtree_core_for<Key, Value, Domain, Compare, Degree>::type>;

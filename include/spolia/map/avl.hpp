@@ -76,6 +76,7 @@
 #include <spolia/map/detail/avl_nodes.hpp>
 #include <spolia/map/detail/avl_tree.hpp>
 #include <spolia/map/detail/face.hpp>
+#include <spolia/map/detail/right_kinds.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/detail/size_counter.hpp>
 #include <spolia/map/keys.hpp>
@@ -240,7 +241,8 @@ class avl_core {
 
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
 template <class Key, class Value, class Domain = region_domain, class Compare = default_order<Key>>
-class avl : public detail::map::map_face<detail::map::avl_core<Key, Value, Domain, Compare>> {
+class avl : private detail::map::kinds_by_order<Key, Domain, Compare>,
+            public detail::map::map_face<detail::map::avl_core<Key, Value, Domain, Compare>> {
   using face = detail::map::map_face<detail::map::avl_core<Key, Value, Domain, Compare>>;
 
  public:

@@ -44,6 +44,7 @@
 #include <spolia/map/detail/counted_writer.hpp>
 #include <spolia/map/detail/ordered_reads.hpp>
 #include <spolia/map/detail/other_keys.hpp>
+#include <spolia/map/detail/right_kinds.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/detail/stamped_pair.hpp>
@@ -53,7 +54,8 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 
 template <class Key, class Value, class Family = thin_family, class Compare = default_order<Key>>
 class counted_bst
-    : public detail::map::counted_face<counted_bst<Key, Value, Family, Compare>, Key, Value>,
+    : private detail::map::kinds_counted_by_order<Key, Family, Compare>,
+      public detail::map::counted_face<counted_bst<Key, Value, Family, Compare>, Key, Value>,
       public detail::map::counted_looks<counted_bst<Key, Value, Family, Compare>, Key, Value,
                                         Family, detail::map::by_order<Key, Compare>>,
       public detail::map::ordered_reads<counted_bst<Key, Value, Family, Compare>, Key, Value,

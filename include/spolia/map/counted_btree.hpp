@@ -51,6 +51,7 @@
 #include <spolia/map/detail/counted_writer.hpp>
 #include <spolia/map/detail/ordered_reads.hpp>
 #include <spolia/map/detail/other_keys.hpp>
+#include <spolia/map/detail/right_kinds.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/keys.hpp>
@@ -59,7 +60,8 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 
 template <class Key, class Value, class Family = thin_family, class Compare = default_order<Key>>
 class counted_btree
-    : public detail::map::counted_face<counted_btree<Key, Value, Family, Compare>, Key, Value>,
+    : private detail::map::kinds_counted_by_order<Key, Family, Compare>,
+      public detail::map::counted_face<counted_btree<Key, Value, Family, Compare>, Key, Value>,
       public detail::map::counted_btree_base<Key, Value, Family, Compare, detail::map::no_turn>,
       public detail::map::ordered_reads<counted_btree<Key, Value, Family, Compare>, Key, Value,
                                         detail::map::by_order<Key, Compare>, false> {

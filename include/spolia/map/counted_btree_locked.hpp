@@ -81,6 +81,7 @@
 #include <spolia/map/detail/counted_face.hpp>
 #include <spolia/map/detail/counted_writer.hpp>
 #include <spolia/map/detail/ordered_reads.hpp>
+#include <spolia/map/detail/right_kinds.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/detail/size_counter.hpp>
@@ -91,7 +92,8 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 
 template <class Key, class Value, class Family = thin_family, class Compare = default_order<Key>>
 class counted_btree_locked
-    : public detail::map::counted_face<counted_btree_locked<Key, Value, Family, Compare>, Key,
+    : private detail::map::kinds_counted_by_order<Key, Family, Compare>,
+      public detail::map::counted_face<counted_btree_locked<Key, Value, Family, Compare>, Key,
                                        Value>,
       public detail::map::counted_btree_base<Key, Value, Family, Compare,
                                              detail::map::writers_turn>,

@@ -63,6 +63,7 @@
 #include <spolia/map/detail/counted_writer.hpp>
 #include <spolia/map/detail/hash_spread.hpp>
 #include <spolia/map/detail/other_keys.hpp>
+#include <spolia/map/detail/right_kinds.hpp>
 #include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/detail/stamped_pair.hpp>
 #include <spolia/map/hash_seeds.hpp>
@@ -72,7 +73,8 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 
 template <class Key, class Value, class Family = thin_family, class Hash = default_hash<Key>>
 class counted_hash
-    : public detail::map::counted_face<counted_hash<Key, Value, Family, Hash>, Key, Value>,
+    : private detail::map::kinds_counted_by_hash<Key, Family, Hash>,
+      public detail::map::counted_face<counted_hash<Key, Value, Family, Hash>, Key, Value>,
       public detail::map::counted_looks<counted_hash<Key, Value, Family, Hash>, Key, Value, Family,
                                         detail::map::by_hash<Key, Hash, std::equal_to<>>> {
   friend detail::map::counted_face<counted_hash, Key, Value>;

@@ -71,6 +71,7 @@
 #include <spolia/map/detail/external_bst_tree.hpp>
 #include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/fresh.hpp>
+#include <spolia/map/detail/right_kinds.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/detail/size_counter.hpp>
 #include <spolia/map/keys.hpp>
@@ -214,7 +215,8 @@ class external_bst_core {
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
 template <class Key, class Value, class Domain = domain<>, class Compare = default_order<Key>>
 class external_bst
-    : public detail::map::map_face<detail::map::external_bst_core<Key, Value, Domain, Compare>> {
+    : private detail::map::kinds_by_order<Key, Domain, Compare>,
+      public detail::map::map_face<detail::map::external_bst_core<Key, Value, Domain, Compare>> {
   using face = detail::map::map_face<detail::map::external_bst_core<Key, Value, Domain, Compare>>;
 
  public:

@@ -43,6 +43,7 @@
 #include <spolia/map/detail/face.hpp>
 #include <spolia/map/detail/list_chain.hpp>
 #include <spolia/map/detail/list_map.hpp>
+#include <spolia/map/detail/right_kinds.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/keys.hpp>
 #include <spolia/reclaim/domain.hpp>
@@ -100,7 +101,8 @@ class list_core
 
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
 template <class Key, class Value, class Domain = domain<>, class Compare = default_order<Key>>
-class list : public detail::map::map_face<detail::map::list_core<Key, Value, Domain, Compare>> {
+class list : private detail::map::kinds_by_order<Key, Domain, Compare>,
+             public detail::map::map_face<detail::map::list_core<Key, Value, Domain, Compare>> {
   using face = detail::map::map_face<detail::map::list_core<Key, Value, Domain, Compare>>;
 
  public:

@@ -57,6 +57,7 @@
 #include <spolia/map/detail/list_chain.hpp>
 #include <spolia/map/detail/list_map.hpp>
 #include <spolia/map/detail/other_keys.hpp>
+#include <spolia/map/detail/right_kinds.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/hash_seeds.hpp>
 #include <spolia/map/keys.hpp>
@@ -141,7 +142,8 @@ class michael_hash_core : public list_map<michael_hash_core<Key, Value, Domain, 
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
 template <class Key, class Value, class Domain = domain<>, class Hash = default_hash<Key>,
           class Compare = default_order<Key>>
-class michael_hash : public detail::map::hash_face<
+class michael_hash : private detail::map::kinds_by_hash<Key, Domain, Hash, Compare>,
+                     public detail::map::hash_face<
                          detail::map::michael_hash_core<Key, Value, Domain, Hash, Compare>> {
   using face =
       detail::map::hash_face<detail::map::michael_hash_core<Key, Value, Domain, Hash, Compare>>;

@@ -27,6 +27,7 @@
 #include <spolia/map/detail/hash_face.hpp>
 #include <spolia/map/detail/hash_spread.hpp>
 #include <spolia/map/detail/other_keys.hpp>
+#include <spolia/map/detail/right_kinds.hpp>
 #include <spolia/map/detail/rlu_chain.hpp>
 #include <spolia/map/detail/rlu_scan.hpp>
 #include <spolia/map/detail/scan.hpp>
@@ -155,7 +156,8 @@ class rlu_hash_core {
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
 template <class Key, class Value, class Domain = rlu::domain, class Hash = default_hash<Key>,
           class Compare = default_order<Key>>
-class rlu_hash : public detail::map::unordered_face<
+class rlu_hash : private detail::map::kinds_of_logs_by_hash<Key, Domain, Hash, Compare>,
+                 public detail::map::unordered_face<
                      detail::map::rlu_hash_core<Key, Value, Domain, Hash, Compare>> {
   using face =
       detail::map::unordered_face<detail::map::rlu_hash_core<Key, Value, Domain, Hash, Compare>>;

@@ -30,6 +30,7 @@
 
 #include <spolia/base/config.hpp>
 #include <spolia/map/detail/face.hpp>
+#include <spolia/map/detail/right_kinds.hpp>
 #include <spolia/map/detail/rlu_chain.hpp>
 #include <spolia/map/detail/rlu_scan.hpp>
 #include <spolia/map/detail/scan.hpp>
@@ -145,7 +146,8 @@ class rlu_list_core {
 /// See the top of this file, and map/detail/face.hpp for what one can do with it.
 template <class Key, class Value, class Domain = rlu::domain, class Compare = default_order<Key>>
 class rlu_list
-    : public detail::map::map_face<detail::map::rlu_list_core<Key, Value, Domain, Compare>> {
+    : private detail::map::kinds_of_logs_by_order<Key, Domain, Compare>,
+      public detail::map::map_face<detail::map::rlu_list_core<Key, Value, Domain, Compare>> {
   using face = detail::map::map_face<detail::map::rlu_list_core<Key, Value, Domain, Compare>>;
 
  public:

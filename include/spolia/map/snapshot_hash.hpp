@@ -82,6 +82,7 @@
 #include <spolia/map/detail/instant_reads.hpp>
 #include <spolia/map/detail/key_groups.hpp>
 #include <spolia/map/detail/other_keys.hpp>
+#include <spolia/map/detail/right_kinds.hpp>
 #include <spolia/map/detail/snapshot_hash_core.hpp>
 #include <spolia/map/detail/snapshot_pairs.hpp>
 #include <spolia/map/detail/snapshot_watch.hpp>
@@ -97,10 +98,12 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 
 class changes;
 
-template <class Key, class Value, version_collector Collector = sl_rt<>,
-          class Hash = default_hash<Key>, class Equal = default_equal<Key>>
+template <class Key, class Value, class Collector = sl_rt<>, class Hash = default_hash<Key>,
+          class Equal = default_equal<Key>>
 class snapshot_hash
-    : public detail::map::value_updates<snapshot_hash<Key, Value, Collector, Hash, Equal>, Key,
+    : private detail::map::kinds_with_snapshots_by_hash<Key, version_collector<Collector>, Hash,
+                                                        Equal>,
+      public detail::map::value_updates<snapshot_hash<Key, Value, Collector, Hash, Equal>, Key,
                                         Value>,
       public detail::map::instant_reads<snapshot_hash<Key, Value, Collector, Hash, Equal>, Key,
                                         Value, detail::map::by_hash<Key, Hash, Equal>> {

@@ -71,6 +71,7 @@
 #include <spolia/map/detail/kept_pair.hpp>
 #include <spolia/map/detail/key_groups.hpp>
 #include <spolia/map/detail/other_keys.hpp>
+#include <spolia/map/detail/right_kinds.hpp>
 #include <spolia/map/detail/seen_value.hpp>
 #include <spolia/map/detail/snapshot_pairs.hpp>
 #include <spolia/map/detail/snapshot_watch.hpp>
@@ -315,10 +316,12 @@ class snapshot_tree_core {
 
 /// See the top of this file, and map/detail/face.hpp for what you can do with the map as it is now.
 /// LeafPairs: how many pairs a leaf takes at most; 0: as many as go well with their size.
-template <class Key, class Value, version_collector Collector = sl_rt<>,
-          class Compare = default_order<Key>, std::size_t LeafPairs = 0>
+template <class Key, class Value, class Collector = sl_rt<>, class Compare = default_order<Key>,
+          std::size_t LeafPairs = 0>
 class snapshot_tree
-    : public detail::map::map_face<
+    : private detail::map::kinds_with_snapshots_by_order<Key, version_collector<Collector>,
+                                                         Compare>,
+      public detail::map::map_face<
           detail::map::snapshot_tree_core<Key, Value, Collector, Compare, LeafPairs>>,
       public detail::map::instant_reads<snapshot_tree<Key, Value, Collector, Compare, LeafPairs>,
                                         Key, Value, detail::map::by_order<Key, Compare>> {

@@ -88,6 +88,7 @@
 #include <spolia/map/detail/list_chain.hpp>
 #include <spolia/map/detail/list_map.hpp>
 #include <spolia/map/detail/other_keys.hpp>
+#include <spolia/map/detail/right_kinds.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/detail/segment_table.hpp>
 #include <spolia/map/hash_seeds.hpp>
@@ -371,7 +372,8 @@ class split_ordered_hash_core
 template <class Key, class Value, class Domain = domain<>, class Hash = default_hash<Key>,
           class Compare = default_order<Key>>
 class split_ordered_hash
-    : public detail::map::hash_face<
+    : private detail::map::kinds_by_hash<Key, Domain, Hash, Compare>,
+      public detail::map::hash_face<
           detail::map::split_ordered_hash_core<Key, Value, Domain, Hash, Compare>> {
   using face = detail::map::hash_face<
       detail::map::split_ordered_hash_core<Key, Value, Domain, Hash, Compare>>;

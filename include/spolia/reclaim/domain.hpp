@@ -100,12 +100,16 @@ inline constexpr bool keeps_time = true;
 
 template <class Scheme = robust_token, class Release = amortized>
 class domain final : private threads::listener, private shared_budget::member {
-  static_assert(scheme<Scheme>, "Scheme does not offer what concepts.hpp asks of a scheme");
+  static_assert(scheme<Scheme>,
+                "the first argument of a domain is its scheme, such as spolia::robust_token, and "
+                "offers what reclaim/concepts.hpp says; a release policy comes after it");
   static_assert(
       protects_regions<Scheme> || protects_in_slots<Scheme> || requires {
         requires Scheme::slotless;
       }, "Scheme must say which slots are in use, by owners(), or that it is `slotless`");
-  static_assert(release_policy<Release>, "Release does not offer what a release policy must");
+  static_assert(release_policy<Release>,
+                "the second argument of a domain is its release policy, such as spolia::amortized, "
+                "and offers what reclaim/concepts.hpp says");
 
   using cell = detail::reclaim::domain_cell<Scheme, Release>;
   static_assert(alignof(cell) >= cache_line, "threads' cells must not share cache lines");

@@ -28,6 +28,9 @@ namespace rlu {
 
 template <class T, class Domain = domain>
 class array {
+  static_assert(
+      requires { typename Domain::writer; },
+      "rlu: the second argument of an array is its domain, such as spolia::rlu::domain");
   using whole = detail::whole<T>;
   static_assert(detail::is_element<T>, "rlu: what lives in an array derives from rlu::element");
   static_assert(std::is_same_v<detail::fixed_of<T>, no_fixed_part>,

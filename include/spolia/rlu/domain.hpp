@@ -83,6 +83,12 @@ namespace rlu {
 
 template <class Clock = logical_clock, class Blocks = spolia::domain<debra, batch>>
 class basic_domain final : private threads::listener {
+  static_assert(timestamp_clock<Clock>,
+                "rlu: the first argument of a domain is its clock, such as spolia::logical_clock");
+  static_assert(
+      requires { typename Blocks::header; },
+      "rlu: the second argument of a domain is the domain of its blocks, such as "
+      "spolia::domain<spolia::debra, spolia::batch>");
   using session = detail::session<typename Blocks::header>;
   using log = detail::log<typename Blocks::header>;
 

@@ -40,9 +40,10 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-template <some_domain Domain = region_domain, class Timeline = timeline>
+template <class Domain = region_domain, class Timeline = timeline>
 class bbf final
-    : public detail::version::removing_collector<bbf<Domain, Timeline>,
+    : private detail::version::kinds_of_a_collector<Domain, Timeline>,
+      public detail::version::removing_collector<bbf<Domain, Timeline>,
                                                  tree_node<detail::version::any_version<Domain>>,
                                                  Domain, Timeline> {
   using base =

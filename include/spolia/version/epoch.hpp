@@ -65,9 +65,10 @@ class epoch_list : private version_chain<epoch_version<Domain>> {
 
 }  // namespace detail::version
 
-template <some_domain Domain = region_domain, class Timeline = timeline>
+template <class Domain = region_domain, class Timeline = timeline>
 class epoch_collector final
-    : public detail::version::tracking_collector<epoch_collector<Domain, Timeline>,
+    : private detail::version::kinds_of_a_collector<Domain, Timeline>,
+      public detail::version::tracking_collector<epoch_collector<Domain, Timeline>,
                                                  detail::version::epoch_version<Domain>, Domain,
                                                  Timeline> {
   using base =

@@ -59,9 +59,10 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-template <some_domain Domain = region_domain, class Timeline = timeline>
+template <class Domain = region_domain, class Timeline = timeline>
 class sl_rt final
-    : public detail::version::tracking_collector<sl_rt<Domain, Timeline>,
+    : private detail::version::kinds_of_a_collector<Domain, Timeline>,
+      public detail::version::tracking_collector<sl_rt<Domain, Timeline>,
                                                  ssl_node<detail::version::any_version<Domain>>,
                                                  Domain, Timeline> {
   using base =

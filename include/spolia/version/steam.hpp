@@ -43,9 +43,10 @@
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 
-template <some_domain Domain = region_domain, class Timeline = timeline>
+template <class Domain = region_domain, class Timeline = timeline>
 class steam final
-    : public detail::version::tracking_collector<steam<Domain, Timeline>,
+    : private detail::version::kinds_of_a_collector<Domain, Timeline>,
+      public detail::version::tracking_collector<steam<Domain, Timeline>,
                                                  ssl_node<detail::version::any_version<Domain>>,
                                                  Domain, Timeline> {
   using base =

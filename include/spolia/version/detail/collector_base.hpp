@@ -24,6 +24,18 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::version {
 
+/// The first base of each collector, so that the sentence is the first thing a compiler says of
+/// arguments in the wrong places.
+template <class Domain, class Timeline>
+struct kinds_of_a_collector {
+  static_assert(some_domain<Domain>,
+                "the first argument of a collector is its domain, such as spolia::region_domain; "
+                "a timeline comes after it");
+  static_assert(
+      requires { Timeline::advances; },
+      "the second argument of a collector is its timeline, such as spolia::timeline");
+};
+
 /// Sessions and figures of a collector; `Self` offers wants_upkeep(figures) and upkeep(figures),
 /// asked and called outside of the guard at the end of each session that was prepared.
 template <class Self, some_domain Domain, class Timeline>
