@@ -86,6 +86,7 @@
 #include <spolia/map/detail/snapshot_hash_core.hpp>
 #include <spolia/map/detail/snapshot_pairs.hpp>
 #include <spolia/map/detail/snapshot_watch.hpp>
+#include <spolia/map/detail/tried_in_vain.hpp>
 #include <spolia/map/hash_seeds.hpp>
 #include <spolia/map/keys.hpp>
 #include <spolia/map/updates.hpp>
@@ -106,13 +107,16 @@ class snapshot_hash
       public detail::map::value_updates<snapshot_hash<Key, Value, Collector, Hash, Equal>, Key,
                                         Value>,
       public detail::map::instant_reads<snapshot_hash<Key, Value, Collector, Hash, Equal>, Key,
-                                        Value, detail::map::by_hash<Key, Hash, Equal>> {
+                                        Value, detail::map::by_hash<Key, Hash, Equal>>,
+      public detail::map::tried_in_vain<detail::map::loop_over_all_of_a_snapshot_or_call_for_each> {
   static_assert(std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
                 "snapshot_hash: destructors run where no caller can catch what they throw");
 
   using core_type = detail::map::snapshot_hash_core<Key, Value, Collector, Hash, Equal>;
   using at_instants =
       detail::map::instant_reads<snapshot_hash, Key, Value, detail::map::by_hash<Key, Hash, Equal>>;
+  using in_vain =
+      detail::map::tried_in_vain<detail::map::loop_over_all_of_a_snapshot_or_call_for_each>;
 
  public:
   using found_by = detail::map::by_hash<Key, Hash, Equal>;
@@ -293,6 +297,7 @@ class snapshot_hash
   using at_instants::find;
   using at_instants::for_each;
   using at_instants::visit;
+  using in_vain::size;
 
   /// The values of several keys, in their order, as find() gives them; what they need is fetched
   /// for many at once.
@@ -344,6 +349,7 @@ class snapshot_hash
     return detail::map::snapshot_pairs<core_type>(core_,
                                                   mine(then) ? then.clone() : snapshot::none());
   }
+  detail::map::take_a_snapshot_and_give_it_to_all all() const = delete;
 
   // ------------------------------------------------------------------------------- and at a lease
   // It throws snapshot_expired when the lease was ended, as the reads of one key do.

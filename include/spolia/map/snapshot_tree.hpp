@@ -76,6 +76,7 @@
 #include <spolia/map/detail/snapshot_pairs.hpp>
 #include <spolia/map/detail/snapshot_watch.hpp>
 #include <spolia/map/detail/tree_pairs.hpp>
+#include <spolia/map/detail/tried_in_vain.hpp>
 #include <spolia/map/keys.hpp>
 #include <spolia/version/concepts.hpp>
 #include <spolia/version/holdings.hpp>
@@ -380,6 +381,7 @@ class snapshot_tree
   using at_instants::for_each;
   using at_instants::visit;
   using face::contains;
+  using face::count;
   using face::find;
   using face::first;
   using face::for_each;
@@ -388,6 +390,7 @@ class snapshot_tree
   using face::last_upto;
   using face::lower_bound;
   using face::range;
+  using face::size;
   using face::upper_bound;
   using face::visit;
 
@@ -409,6 +412,9 @@ class snapshot_tree
   /// All pairs in ascending order of keys, each a std::pair<const Key&, const Value&>: a range that
   /// goes both ways and may be held as long as you like, since it holds the snapshot and no guard.
   auto all(const snapshot& then) const { return this->core().pairs_at(then, all_keys); }
+  detail::map::take_a_snapshot_and_give_it_to_all all() const = delete;
+  detail::map::loop_over_all_of_a_snapshot_or_call_for_each begin() const = delete;
+  detail::map::loop_over_all_of_a_snapshot_or_call_for_each end() const = delete;
   /// Those with keys from `lo` on and before `hi`, or with other ends (map/ends.hpp), of which it
   /// keeps copies.
   auto range(const snapshot& then, const Key& lo, const Key& hi) const {

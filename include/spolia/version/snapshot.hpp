@@ -28,12 +28,15 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <new>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -50,6 +53,12 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 class snapshot;
 
 namespace detail::version {
+/// Text that may end before the snapshot that it would be the label of.
+template <class S>
+concept text_that_may_end = std::same_as<S, std::string> || std::same_as<S, std::string_view>;
+/// What a compiler says where such a one is given.
+struct a_label_is_a_literal_since_it_stays_as_long_as_the_snapshot {};
+
 /// Whether the snapshot and its clones have all ended.
 life::witness witness_of(const snapshot& s) noexcept;
 }  // namespace detail::version
@@ -68,8 +77,16 @@ class snapshot {
       throw;
     }
   }
+  template <class Timeline, detail::version::text_that_may_end S>
+  snapshot(Timeline&, const S&,
+           detail::version::a_label_is_a_literal_since_it_stays_as_long_as_the_snapshot = {}) =
+      delete;
   /// The present instant of all structures that were not given their own timeline.
   explicit snapshot(const char* label = nullptr) : snapshot(default_timeline(), label) {}
+  template <detail::version::text_that_may_end S>
+  explicit snapshot(
+      const S&,
+      detail::version::a_label_is_a_literal_since_it_stays_as_long_as_the_snapshot = {}) = delete;
   /// One present instant of all these timelines, which must outlive it; none() if there are none.
   explicit snapshot(std::span<const any_timeline> times, const char* label = nullptr)
       : shared_(of_several(times, named(label))) {}

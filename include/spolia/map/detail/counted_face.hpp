@@ -25,6 +25,7 @@
 #include <spolia/map/detail/other_keys.hpp>
 #include <spolia/map/detail/scan.hpp>
 #include <spolia/map/detail/seen_value.hpp>
+#include <spolia/map/detail/tried_in_vain.hpp>
 #include <spolia/map/updates.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -36,7 +37,8 @@ template <class Map, class Key, class Value>
 struct found_by_in<counted_face<Map, Key, Value>> : found_by_in<Map> {};
 
 template <class Map, class Key, class Value>
-class counted_face : public value_updates<counted_face<Map, Key, Value>, Key, Value> {
+class counted_face : public value_updates<counted_face<Map, Key, Value>, Key, Value>,
+                     public tried_in_vain<> {
  public:
   using key_type = Key;
   using mapped_type = Value;

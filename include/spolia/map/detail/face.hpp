@@ -27,6 +27,7 @@
 #include <spolia/map/detail/after_update.hpp>
 #include <spolia/map/detail/ordered_reads.hpp>
 #include <spolia/map/detail/other_keys.hpp>
+#include <spolia/map/detail/tried_in_vain.hpp>
 #include <spolia/map/updates.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -49,7 +50,8 @@ template <class Core>
 class map_face
     : public value_updates<map_face<Core>, typename Core::key_type, typename Core::mapped_type>,
       public ordered_reads<map_face<Core>, typename Core::key_type, typename Core::mapped_type,
-                           typename found_by_of<Core>::type, is_linear<Core>> {
+                           typename found_by_of<Core>::type, is_linear<Core>>,
+      public tried_in_vain<> {
  public:
   using found_by = typename found_by_of<Core>::type;
   using key_type = typename Core::key_type;

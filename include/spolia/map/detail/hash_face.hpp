@@ -22,11 +22,20 @@ class unordered_face : private map_face<Core> {
   using typename face::key_type;
   using typename face::mapped_type;
 
+  using face::all;
+  using face::at;
+  using face::begin;
+  using face::cbegin;
+  using face::cend;
   using face::clear;
   using face::compare_exchange;
   using face::contains;
+  using face::count;
   using face::domain;
+  using face::emplace;
+  using face::empty;
   using face::empty_approx;
+  using face::end;
   using face::erase;
   using face::erase_if;
   using face::extract;
@@ -35,7 +44,10 @@ class unordered_face : private map_face<Core> {
   using face::get_or_insert;
   using face::insert;
   using face::insert_or_assign;
+  using face::operator[];
+  using face::size;
   using face::size_approx;
+  using face::try_emplace;
   using face::update;
   using face::upsert;
   using face::visit;
