@@ -28,7 +28,7 @@ struct bank {
 
   /// The table is durable once create_table has returned.
   static db::table& find_or_make(db::database& base) {
-    if (!base.tables().empty()) return base.find_table("accounts");
+    if (db::table* const there = base.try_find_table("accounts")) return *there;
     return base.create_table({.name = "accounts",
                               .columns = {{"id", db::int64, db::primary_key},
                                           {"owner", db::text(32)},
