@@ -154,7 +154,7 @@ struct pair_result {
 
 class conversation {
  public:
-  /// Throws std::system_error if there are no threads to be had.
+  /// Throws std::system_error if the system gives it no threads.
   pair_result run(std::uint32_t reference, std::uint32_t other) {
     std::thread peer([&] { answer(other); });
     try {

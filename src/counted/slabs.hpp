@@ -158,7 +158,7 @@ class slabs {
     return left;
   }
 
-  /// Walks through large structures miss fewer translations by huge pages. Not to be had: no
+  /// Walks through large structures miss fewer translations by huge pages. Where there are none: no
   /// matter.
   static void advise_huge([[maybe_unused]] slab& s, [[maybe_unused]] bool wanted) noexcept {
 #if defined(MADV_HUGEPAGE)
@@ -236,7 +236,7 @@ class slabs {
 
   slab& add_slab() {
     if (slabs_.size() == slabs_.capacity()) slabs_.reserve(2 * slabs_.size() + 8);
-    // Where a large slab is not to be had, a smaller one may be.
+    // Where a large slab cannot be made, a smaller one may be.
     void* at = nullptr;
     std::size_t align = 0;
     for (;; slab_ /= 2) {

@@ -248,7 +248,7 @@ TEST_F(counted_errors, a_helper_forks) {
   helper.join();
 }
 
-/// The pool asks for large slabs in the end, and takes smaller ones where they are not to be had.
+/// The pool asks for large slabs in the end, and takes smaller ones where there are none.
 TEST_F(counted_errors, smaller_slabs_where_large_ones_fail) {
   constexpr unsigned size = core::block_cache::size_for(500);
   std::vector<void*> blocks;

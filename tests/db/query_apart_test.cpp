@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conditions of a query for values that lie apart from their rows.
+// Conditions of a query for out-of-line values of rows.
 
 #include <gtest/gtest.h>
 

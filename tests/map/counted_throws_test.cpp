@@ -124,7 +124,7 @@ bool fails_at_each_copy(Map& m, const Change& change) {
     if (testing::Test::HasFailure()) return some_ended;
   }
 }
-/// The same where memory is to be had no more.
+/// The same where there is no more memory.
 template <class Map, class Change>
 void fails_at_each_allocation(Map& m, const Change& change) {
   const auto before = content_of(m);

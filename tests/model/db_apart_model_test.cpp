@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values that lie apart from their rows, under the model checker: a block lives as long as a
+// Out-of-line values of rows under the model checker: a block lives as long as a
 // snapshot can come to it.
 
 #include <gtest/gtest.h>

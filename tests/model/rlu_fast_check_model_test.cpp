@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Read-log-update under the model checker, where passes over logs come after a fast-path check of
+// Read-log-update under the model checker, where sweeps of logs come after a fast-path check of
 // which threads are in a section, and threads that are in none are offline.
 
 #include <gtest/gtest.h>

@@ -100,7 +100,7 @@ void a_copy_is_overwritten_before_a_look(model::scenario& run) {
   run.finally([=] { w->clear(); });
 }
 
-/// The first again, beside a pass over the log that the first copy is in.
+/// The first again, beside a sweep of the log that the first copy is in.
 void a_copy_is_overwritten_beside_a_pass(model::scenario& run) {
   auto w = std::make_shared<with_sleeper>();
   run.thread([=] { w->sleep_until(5); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Read-log-update in the child of a fork that comes while another thread stands after any of its
-// instructions: in a pass over all logs, in a commit, in its first section. And where threads are
+// instructions: in a sweep of all logs, in a commit, in its first section. And where threads are
 // lost that hold locks, or have written much.
 
 #include <gtest/gtest.h>

@@ -40,6 +40,9 @@ WORDS = {
     r"grips?": "hazard slot",
     r"seats?": "slot, handle",
     r"taking back": "undo",
+    r"l(?:ie|ies|ying|ay) apart": "out-of-line values, or out of line",
+    r"pass(?:es)? over (?:(?:a|all|its|the) )?logs?": "sweep",
+    r"to be had": "there is none, or it cannot be made, taken or read",
 }
 _WORDS = [(re.compile(rf"\b(?:{form})\b", re.I), use) for form, use in WORDS.items()]
 # Code is not read: a class has its name until it gets another. Nor is what a comment quotes.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // blob.hpp: bytes as a value, and how long values lie in two words of a row.
 //
-// Variable text and blobs have their length in the first word. Up to eight bytes lie in the second
-// one, with zeros after them; of longer values that has the address: of a block
+// The first word of a variable text or blob is its length. Of up to eight bytes the second word
+// holds the bytes, with zeros after them. Of longer values it holds an address: that of a block
 // (value_blocks.hpp), or, on the way into or out of a row, of other memory.
 #pragma once
 
@@ -40,7 +40,7 @@ class blob_view {
   std::span<const std::byte> bytes_;
 };
 
-/// The words of a value that lies apart.
+/// The words of an out-of-line value.
 inline constexpr std::uint32_t apart_words = 2;
 
 /// Whether the bytes lie elsewhere.

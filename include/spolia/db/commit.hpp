@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// commit.hpp: when a transaction has happened: commit timestamps, and how all rows of one
-// transaction become visible in one instant.
+// commit.hpp: commit timestamps, and how all rows of one transaction become visible in one instant.
 //
-// Source:      MV2PL of Raza et al., SIGMOD 2023, sections 2 and 7.1, put right (D1, D2). The
-//              unresolved mark is the one of MV-RLU; that readers complete a commit which is
+// Source:      MV2PL of Raza et al., SIGMOD 2023, sections 2 and 7.1, with two corrections (D1,
+//              D2). The unresolved mark is that of MV-RLU. That readers complete a commit which is
 //              ready is the idea of versioned CAS objects (Wei et al., PPoPP 2021).
 // Idea:        a writer holds the locks of all its rows. It puts its mark in each row's stamp, says
 //              `ready`, draws a commit timestamp from the clock, and writes it into its record: one

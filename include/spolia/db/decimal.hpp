@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// decimal.hpp: the values of decimal columns: whole numbers of 10^-digits. Exact: what does not
-// fit, or would have to be rounded, is refused.
+// decimal.hpp: the values of decimal columns, which are whole numbers of 10^-digits. They are
+// exact: a number that does not fit, or would have to be rounded, is refused.
 //
 //     const decimal_number price("12.50");     // as many digits after the point as are written
 //     price == decimal_number(1250, 2)         // 1250 hundredths
@@ -22,8 +22,8 @@ namespace db {
 /// Decimals have no more digits after the point: all powers of ten up to that one fit in 64 bits.
 inline constexpr std::uint32_t most_digits = 18;
 
-/// A number of 64 bits, divided by a power of ten. Numbers are compared, not how they are written:
-/// 1.5 is 1.50.
+/// A number of 64 bits, divided by a power of ten. A comparison is about the number, not about how
+/// it is written: 1.5 equals 1.50.
 class decimal_number {
  public:
   constexpr decimal_number() noexcept = default;

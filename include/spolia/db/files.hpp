@@ -2,10 +2,11 @@
 // files.hpp: the files under a durable database, as a layer that can be replaced: by the real one,
 // or by one that fails, lies and tears, as tests need it.
 //
-// Idea:        a directory is opened once. From then on it is itself, whatever its name becomes and
-//              wherever the process goes: its files are found by their names within it.
-// Errors:      storage_error, with the file, the place in it, and the system's reason. What a layer
-//              must not do is retry a sync that failed: the system may have dropped the data, and a
+// Idea:        a directory is opened once. From then on its files are found by their names within
+//              it, whatever becomes of the directory's own name and of the process's working
+//              directory.
+// Errors:      storage_error, with the file, the position in it, and the system's reason. A layer
+//              must not retry a sync that has failed: the system may have dropped the data, and a
 //              second sync that succeeds says nothing about the first.
 // Threads:     different files by different threads; one file by one thread at a time, but read()
 //              by any number, and reserve() and map() beside another thread's write() and sync(). A
@@ -79,8 +80,8 @@ enum class directory_mode : std::uint8_t {
   made       ///< made if it does not exist, with those above it
 };
 
-/// Which file it is, whatever its name: two openings of one file say the same, and as long as one
-/// of them lasts no other file says so.
+/// Identifies a file whatever its name is. Two openings of one file have the same identity, and no
+/// other file has it as long as one of them lasts.
 struct file_identity {
   std::uint64_t device = 0;
   std::uint64_t number = 0;
@@ -138,8 +139,9 @@ class storage_file {
   virtual std::span<std::byte> map(std::uint64_t /*from*/, std::size_t /*bytes*/) noexcept {
     return {};
   }
-  /// It has another name in its directory now, by which errors call it from here on. By the only
-  /// thread that uses the file. A layer whose errors name no file need not do anything.
+  /// Tells the file that its name in the directory has changed, so that errors use the new one.
+  /// Only the thread that uses the file calls this. A layer whose errors name no file need do
+  /// nothing.
   virtual void renamed(const std::string& /*name*/) {}
   virtual void truncate(std::uint64_t size) = 0;
   [[nodiscard]] virtual std::uint64_t size() = 0;
@@ -198,9 +200,9 @@ class storage_files {
                                                             directory_mode how) = 0;
 
  private:
-  /// Layers once opened files by their paths. One that does so still is refused by the compiler,
-  /// with an error that names this type: what its open(), list(), rename(), remove() and
-  /// sync_directory() did by paths, the storage_directory does that its open_directory() returns.
+  /// Layers once opened files by their paths. The compiler refuses a layer that still does, with an
+  /// error that names this type. What open(), list(), rename(), remove() and sync_directory() did
+  /// by paths is now done by the storage_directory that open_directory() returns.
   virtual override_open_directory_and_find_files_by_names_within_it open(
       const std::filesystem::path& /*file*/, file_mode /*how*/) {
     return {};
@@ -214,8 +216,8 @@ enum class path_place : std::uint8_t {
   within,  ///< in it, or in one that is in it
   above    ///< the directory is within it
 };
-/// What a program makes of a database goes elsewhere: backup() refuses the other three. Of the
-/// system's files, also where a database has others. Throws std::bad_alloc.
+/// How the path lies to the directory. backup() accepts only `elsewhere`. This is about the
+/// system's files, also where a database uses others. Throws std::bad_alloc.
 SPOLIA_EXPORT path_place place_of(const std::filesystem::path& path,
                                   const std::filesystem::path& directory);
 

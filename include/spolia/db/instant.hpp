@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// instant.hpp: the values of timestamp columns: microseconds since 1970, in UTC, and how they are
-// written: as ISO 8601 has it, "2026-11-22T21:14:00.25Z".
+// instant.hpp: the values of timestamp columns, which are microseconds since 1970 in UTC. They are
+// written as in ISO 8601: "2026-11-22T21:14:00.25Z".
 //
 // Errors:      std::invalid_argument with one sentence.
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// kept_status.hpp: an outcome whose reason is the same each time, until what it is about gets
-// another name. Internal.
+// kept_status.hpp: an outcome whose reason stays the same until the thing that it names is renamed.
+// Internal.
 //
 // Cost:        the reason is put into words when it is wanted first, and every later status shares
 //              it: a program that is refused again and again allocates nothing.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// owned.hpp: texts and blobs that were read of a row without a name, and are copies therefore:
+// owned.hpp: texts and blobs that were read from a row without a name, and therefore are copies:
 //
 //     auto name = tx.find(people, {7})->get(full_name);         // an owned_text: a std::string
 //
 //     const auto found = tx.find(people, {7});
 //     std::string_view name = found->get(full_name);            // no copy: stays as `found` does
 //
-// A view of a copy that nothing has a name for would be left with nothing, and does not compile.
+// A view of a temporary copy would outlive it, and so does not compile.
 #pragma once
 
 #include <concepts>

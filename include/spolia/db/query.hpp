@@ -21,23 +21,24 @@
 //              that were not changed since the snapshot. Filters leave a list of row numbers, and
 //              sums go over that. Each thread has sums and groups of its own, which are put
 //              together at the end.
-// Nulls:       no comparison is true of a null; sums, min, max, avg and count(column) pass it over,
-//              and are null (count: 0) where nothing is left. Nulls make one group.
-// Integers:    a sum has 128 bits inside, which no table fills. If it does not fit into 64, asking
-//              for an integer throws std::overflow_error, and asking for a double gives one.
-//              Results are the same however many threads there are.
-//              So are sums of decimals, which have the digits of their column.
-// Doubles:     sums carry what was lost by rounding (Neumaier), so how many threads there were
-//              shows in the last digit at most, unless the numbers cancel each other out. NaN and
-//              the infinities are ordered as in indexes: NaN, of which there is one, above all. It
-//              is equal to itself, and one group. Sums are the processor's: where it flushes small
-//              numbers to zero, so do they; filters, groups, min and max use the bits.
-// Long values: texts without a limit, and blobs, have conditions, and are counted; there are no
-//              groups, min() and max() of them. A reader that may be ended has each copied for a
-//              condition of it, one by one: so conditions that leave few rows come first.
-// Threads:     those of one query end with it. It holds no lock and no guard, and no thread waits
-//              for it. A reader that may be ended is in a step only while some hundred rows are
-//              copied.
+// Nulls:       no comparison is true of a null. Sums, min, max, avg and count(column) leave nulls
+//              out. Where nothing is left they are null, and count is 0. All nulls make one group.
+// Integers:    a sum is computed in 128 bits, which no table fills. If it does not fit into 64
+//              bits, get<std::int64_t> throws std::overflow_error, and get<double> gives a double.
+//              Results are the same for any number of threads. So are sums of decimals, which have
+//              the digits of their column.
+// Doubles:     sums carry what was lost by rounding (Neumaier). So the number of threads changes
+//              the last digit at most, unless the numbers cancel each other out. NaN and the
+//              infinities are ordered as in indexes: there is one NaN, which is above all others,
+//              is equal to itself, and makes one group. The processor computes sums: where it
+//              flushes small numbers to zero, sums do, too. Filters, groups, min and max compare
+//              the bits.
+// Long values: conditions and count() take texts without a limit, and blobs; group_by(), min() and
+//              max() do not. A reader that may be ended copies each such value that a condition is
+//              about. So conditions that leave few rows should come first.
+// Threads:     the threads of a query end with it. A query holds no lock and no guard, and no
+//              thread waits for it. A reader that may be ended is in a step only while some hundred
+//              rows are copied.
 // Errors:      std::invalid_argument for columns that do not exist and types that do not fit,
 //              std::bad_alloc, and what a condition of the program throws: then there is no answer.
 #pragma once
@@ -187,10 +188,11 @@ class SPOLIA_EXPORT answer {
   query_figures figures_;
 };
 
-/// A question about one table. It may be run any number of times while the reader lives, wherever
-/// the reader is moved to. In a transaction it sees the transaction's own changes, too. When the
-/// reader or the transaction has ended, run() returns how: for a transaction that had ended when
-/// the question was made, as transaction::state() says, and else the outcome without a reason.
+/// A question about one table. It may be run any number of times while the reader lives, also after
+/// the reader was moved. In a transaction it sees the transaction's own changes, too. When the
+/// reader or the transaction has ended, run() returns how. For a transaction that had ended before
+/// the question was made, that is what transaction::state() says; else it is the outcome without a
+/// reason.
 /// Precondition of all members: the database is there.
 class SPOLIA_EXPORT query {
  public:

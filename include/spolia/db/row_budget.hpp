@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// row_budget.hpp: the memory of all rows of a database, and of the values that lie apart from them.
+// row_budget.hpp: the memory of all rows of a database, and of their out-of-line values.
 #pragma once
 
 #include <cstdint>

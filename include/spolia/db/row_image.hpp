@@ -2,8 +2,8 @@
 // row_image.hpp: the memory of a row that find() or lock() has returned.
 //
 // Each image belongs to the reader or transaction that made it, which uses it again when no row has
-// it any more: a row that goes only says so in the image, and reaches for nothing else. So rows may
-// outlive their reader, and go on any thread. What that reader does then: row_images.hpp.
+// it any more. A row that ends only notes that in the image, and touches nothing else. So rows may
+// outlive their reader, and may end on any thread. row_images.hpp says what that reader does then.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct row_image {
   }
 };
 
-/// That a row has an image, or none.
+/// A row's hold on its image, or on none.
 class image_share {
  public:
   image_share() = default;

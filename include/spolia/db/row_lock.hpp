@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// row_lock.hpp: how a transaction comes by a row's lock: at once or not at all; or, if it likes, by
-// waiting for younger transactions (wait-die). An unlocked word is the row's birth.
+// row_lock.hpp: how a transaction takes a row's lock: at once or not at all; or, if it is asked to,
+// by waiting for younger transactions (wait-die). An unlocked word is the row's birth.
 //
 // Source:      Rosenkrantz, Stearns, Lewis: System Level Concurrency Control for Distributed
 //              Database Systems, TODS 1978.
@@ -10,11 +10,11 @@
 // Why there is no deadlock: a transaction waits for a younger one, or for one that does not wait.
 //   There is no circle of such. A wrong age, that of the transaction after, can be seen when a lock
 //   has just changed hands; it is looked at again in each round.
-// Fairness:    locks are not handed on: of those that wait, any may be next, also one that comes
-//              later. But a transaction keeps its age over its tries (transact), and once it is the
-//              oldest it gives up for a lock's sake only when its patience is over; it may still
-//              find that the row was committed after its snapshot.
-// Progress:    waiting takes as long as the holder does, and is bounded by the waiter's patience.
+// Fairness:    locks are not handed on: any waiting transaction may be next, also one that comes
+//              later. But transact() keeps a transaction's age over its tries. The oldest one gives
+//              up waiting for a lock only when its longest wait is over. It may still find then
+//              that the row was committed after its snapshot.
+// Progress:    a wait takes as long as the holder does, and at most the waiter's longest wait.
 #pragma once
 
 #include <cstdint>

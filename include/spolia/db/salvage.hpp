@@ -3,19 +3,20 @@
 // what is missing and where. docs/durability.md, "Damage", is the guide; `spolia salvage` is the
 // command.
 //
-// Idea:        whatever has a right checksum and fits to its neighbours is taken: records of the
-//              log in their order, over the last checkpoint that is whole, or over the blocks that
-//              are whole of one that is not. Where something is broken, the next whole record
-//              after it is looked for.
+// Idea:        salvage takes what has a right checksum and fits to its neighbours. It applies the
+//              records of the log in their order to the last checkpoint that is whole, or to the
+//              whole blocks of one that is not. After a damaged record it looks for the next whole
+//              one.
 // Exact:       every value of the new database is one that a commit has put into that column of
 //              that row. No record that is whole and fits is left out. A record is a commit, so
 //              each commit is there wholly or not at all, but for changes of tables whose
 //              definition is lost.
-// Not exact:   behind a hole a row may be older than what the hole has lost, and have newer values
-//              in some columns than in others. The report counts such rows.
-// The old one: is opened to be read, and never changed. Another process must not have it open.
-// Bounds:      memory for the new database, the longest file of the log, and, behind a hole, some
-//              hundred bytes for each row that was changed since.
+// Not exact:   where records are missing, a row may be older than these, and have newer values in
+//              some columns than in others. The report counts such rows.
+// The old one: salvage opens the old database to read it, and never changes it. No other process
+//              may have it open.
+// Bounds:      it needs memory for the new database, for the longest file of the log, and, after
+//              missing records, some hundred bytes for each row that was changed since.
 #pragma once
 
 #include <cstdint>

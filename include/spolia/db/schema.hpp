@@ -52,7 +52,7 @@ enum class base_type : std::uint8_t {
   long_text,
   blob
 };
-/// Whether the values lie apart from their rows: blob.hpp.
+/// Whether the values are out-of-line values: blob.hpp.
 constexpr bool lies_apart(base_type t) noexcept {
   return t == base_type::long_text || t == base_type::blob;
 }
@@ -125,7 +125,7 @@ struct table_spec {
   std::vector<index_spec> indexes{};
 };
 
-/// Where a table, as its spec() says, first is another one than a program wants, in words: its
+/// Says in words where a table, by its spec(), first differs from what a program wants: in its
 /// name, the kind of its primary index, a column, or an index. Empty: nowhere. The order of columns
 /// counts, that of indexes does not.
 [[nodiscard]] SPOLIA_EXPORT std::string difference(const table_spec& is, const table_spec& wanted);
@@ -147,11 +147,11 @@ constexpr std::int64_t as_integer(Int v) noexcept(always_fits<Int>) {
   return static_cast<std::int64_t>(v);
 }
 
-/// A value for a column, of the arguments of a call: texts and blobs are not copied, and must live
-/// as long, as temporaries of the same call do. What is to be kept is a `value`. A null is
-/// std::monostate. A decimal may have other digits after the point than its column, if it is the
-/// same number with those of the column. Of doubles, -0 is stored as 0, and every NaN as the same
-/// one, which is equal to itself as a key and above all numbers.
+/// A value for a column, as an argument of a call. It does not copy texts and blobs: these must
+/// live as long as the call, as its temporaries do. To keep a value, use `value`. A null is
+/// std::monostate. A decimal may have more or fewer digits after the point than its column, if the
+/// column's digits can write the same number. Of doubles, -0 is stored as 0, and every NaN as the
+/// same one. As a key that one is equal to itself, and above all numbers.
 class argument {
  public:
   argument() noexcept = default;
@@ -201,9 +201,9 @@ class argument {
 };
 static_assert(std::is_trivially_destructible_v<argument>, "a call ends nothing for its arguments");
 
-/// A value that may be kept. What is made of a temporary std::string, owned_text, owned_blob,
-/// vector or array of bytes owns it, and so do its copies. Other texts and blobs are not copied:
-/// they must live as long; owned() copies.
+/// A value that may be kept. A value that is made of a temporary std::string, owned_text,
+/// owned_blob, vector or array of bytes owns it, and so do copies of the value. Other texts and
+/// blobs are not copied, and must live as long as the value; owned() copies them.
 class value : public argument {
  public:
   using argument::argument;
@@ -328,8 +328,8 @@ concept single_value =
     std::constructible_from<argument, const V&> && !std::convertible_to<const V&, values>;
 
 /// An end of a range of keys, as an argument of a call: a list in braces, anything that `values` is
-/// made of, or a single value. What begins so is in the range; key_after and key_before leave
-/// it out.
+/// made of, or a single value. Keys that begin with these values are in the range; key_after and
+/// key_before leave them out.
 class key_bound {
  public:
   enum class kind : std::uint8_t { included, after, before };
@@ -485,7 +485,7 @@ struct column_layout {
   std::uint32_t of = 0;                       ///< schema::tag() of its table
   std::shared_ptr<const table_name> table{};  ///< of that
 
-  /// Writes `v` to the column's words; of a value that lies apart, where it is. Throws
+  /// Writes `v` to the column's words; of an out-of-line value, where it is. Throws
   /// std::invalid_argument if it is none of the column's, and no_result with outcome::too_long if
   /// it has more bytes than the column takes.
   SPOLIA_EXPORT void encode(const argument& v, std::uint64_t* to) const;
@@ -524,7 +524,7 @@ class SPOLIA_EXPORT schema {
   /// Those of the primary key; and those that may be null.
   [[nodiscard]] std::uint64_t keyed() const noexcept { return keyed_; }
   [[nodiscard]] std::uint64_t nullable() const noexcept { return nullable_; }
-  /// Those whose values lie apart.
+  /// Those with out-of-line values.
   [[nodiscard]] std::uint64_t apart() const noexcept { return apart_; }
   /// Those of one word that hold whole numbers, of which most are small; and those with doubles.
   [[nodiscard]] std::uint64_t numbers() const noexcept { return numbers_; }
@@ -585,7 +585,7 @@ template <class T>
 struct column {
   std::uint32_t number = 0;
   std::uint32_t first = 0;
-  std::uint32_t words = 1;  // 0: text that lies apart
+  std::uint32_t words = 1;  // 0: an out-of-line text
   std::uint32_t of = 0;     // schema::tag()
 };
 template <>

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// stop.hpp: telling a query, from any thread, that its answer is not wanted any more.
+// stop.hpp: lets any thread tell a query that its answer is not wanted any more.
 //
 //     spolia::db::stop_source enough;                       // or a std::stop_source
 //     auto answer = query.run({.stop = enough.get_token()});  // meanwhile, in another thread:
 //                                                             // enough.request_stop();
 //
-// The types of <stop_token> are not everywhere where the rest of C++20 is (libc++ has them behind a
-// switch), so the library asks for none of them, and takes them as it takes any other type that can
-// be asked.
+// Not every standard library has the types of <stop_token> (libc++ wants a switch for them). So the
+// library does not use them, and takes them as any other type that can be asked.
 // Memory:      a source and its tokens share one block of 32 bytes; a token of another type is kept
 //              in a block of its own, 16 bytes larger than it is.
 // Complexity:  constant.
@@ -31,7 +30,7 @@ concept asked_to_stop = requires(const Token& of) {
   { of.stop_requested() } noexcept -> std::convertible_to<bool>;
 };
 
-/// Asked by what takes long, every now and then.
+/// Code that takes long asks one of these from time to time.
 class stop_token {
  public:
   /// Never stops.

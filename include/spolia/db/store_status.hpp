@@ -7,13 +7,14 @@
 //              that meets a page of which only a part is new reads again. No memory is shared, so
 //              a program that cuts the file short or writes rubbish to it harms the readers and not
 //              the database.
-// When:        when the database is opened; by a commit, if the last time is 100 ms ago, or if it
-//              is in doubt; by database::resume() and database::publish_status(); no thread of its
-//              own. The file goes when the database is closed; after a kill it stays, and says
-//              which process it was.
+// When:        the page is written when the database is opened; by a commit, if the last page is
+//              100 ms old or the commit is in doubt; and by database::resume() and
+//              database::publish_status(). There is no thread for it. The file is removed when the
+//              database is closed. After a kill it stays, and names the process.
 // Where:       through the database's options::files, in the directory that it has open.
-// Cost:        a commit: one reading of the clock. A writing of the page: microseconds, by one
-//              thread at a time; the others go on. What fails (a full disk) is tried again later.
+// Cost:        each commit reads the clock once. To write the page takes microseconds. One thread
+//              at a time writes it, and the others go on. If that fails, as on a full disk, it is
+//              tried again later.
 #pragma once
 
 #include <array>

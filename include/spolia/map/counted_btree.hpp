@@ -23,9 +23,9 @@
 ///              one, in the tree or, if it has been replaced meanwhile, as it was then, which is a
 ///              moment of the call.
 /// Errors:      std::bad_alloc, and what copying keys and values throws: then nothing has changed.
-/// Values that own memory (base/weight.hpp) lie apart: the copy of a leaf has them in common with
-/// the leaf, and copies none. One that was replaced ends when the last thread that visits its leaf
-/// has left and the pointers' collector has come by, as does every value whose destructor does
+/// Values that own memory (base/weight.hpp) are out of line: the copy of a leaf has them in common
+/// with the leaf, and copies none. One that was replaced ends when the last thread that visits its
+/// leaf has left and the pointers' collector has come by, as does every value whose destructor does
 /// something; others stay where they are until their leaf ends.
 /// Keys are copied, compared and destroyed while the writer has its turn, and values are copied:
 /// what that does must not change the same map. A value's destructor may: over Spolia's own

@@ -58,7 +58,7 @@
 /// Fork:        in the child, locks of threads that were lost go to the next thread that wants
 ///              them. The map is as before what they did, or as after it; size_approx() may count a
 ///              pair too many for each lost insertion.
-/// Values that own memory lie apart, as in counted_btree.
+/// Values that own memory are out of line, as in counted_btree.
 /// Keys are copied, compared and destroyed while nodes are locked, and values are copied: what that
 /// does must not change the same map. A value's destructor may: over Spolia's own pointers it runs
 /// after the locks, also where a later copy fails.

@@ -15,7 +15,7 @@
 //              and what was moved into the map is gone if that starts over: copy instead. for_each
 //              and range show one instant; they copy it first, so their f may do what it likes.
 // Cost:        linear in the number of smaller keys.
-// Progress:    reads never wait. Of updates that change the same links one gets on.
+// Progress:    reads never wait. Of updates that change the same links one succeeds.
 // Errors:      std::bad_alloc, rlu::log_full, and whatever the user's copies, moves and comparisons
 //              throw: then the map is as it was before.
 #pragma once

@@ -221,7 +221,7 @@ class domain final : private threads::listener, private shared_budget::member {
   class outside;  // what the standard faces do outside of guards: src/reclaim/outside.hpp
 
   /// Throws std::invalid_argument with one sentence when an option makes no sense; under
-  /// neutralization std::runtime_error when there is no signal to be had (signals.hpp).
+  /// neutralization std::runtime_error when the system has no free signal (signals.hpp).
   explicit domain(options o = {})
       : serial_(core::next_serial()),
         scheme_(checked(o).scheme),

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// array.hpp: objects side by side, that live as long as the array: the buckets of a table, say, or
-// what a structure begins with. They need no block each, and to look one up is to follow no
-// pointer.
+// array.hpp: objects side by side that live as long as the array, such as the buckets of a table.
+// They need no block each, and a section finds one without following a pointer.
 //
 //     struct bucket : spolia::rlu::element { spolia::rlu::ptr<node> first; };
 //     spolia::rlu::array<bucket> buckets(home, 1024);
 //     home.read([&](auto& in) { return in.read(buckets[7])->first; });
 //
-// Sections read and lock the elements as any object; making and freeing one does not compile.
+// Sections read and lock an element as they do any object. To make or free one does not compile.
 // Errors:      std::bad_alloc.
-// Teardown:    as of domain::discard: no section may see an element any more.
+// Teardown:    no section may see an element any more, as for domain::discard.
 #pragma once
 
 #include <cstddef>

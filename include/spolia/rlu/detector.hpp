@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// detector.hpp: a thread that looks through the logs of a domain, for programs that rather have one
-// than have their sections do it.
+// detector.hpp: a thread that collects the logs of a domain, so that the program's own sections
+// need not do it.
 //
 // Source:      MV-RLU, section 3.7 (the grace period detector).
 //
 //     spolia::rlu::domain home;
 //     spolia::rlu::detector upkeep(home);            // as long as it lives
 //
-// While a domain has one, sections look through logs only where it does not keep up: from the high
-// watermark on. It also collects what threads leave that do nothing more, which otherwise waits for
-// the next section of any thread.
-// Progress:    never waits for a section, and no section waits for it.
-// Errors:      std::bad_alloc; std::system_error if there is no thread to be had.
-// Fork:        in the child there is no such thread; its sections do without from the high
-//              watermark on.
+// While a domain has a detector, sections collect logs only from the high watermark on, which a log
+// reaches where the detector does not keep up. The detector also collects the logs of threads that
+// do nothing more. Without it, these wait for the next section of any thread.
+// Progress:    the detector never waits for a section, and no section waits for the detector.
+// Errors:      std::bad_alloc; std::system_error if the system gives it no thread.
+// Fork:        the child has no such thread. Its sections collect logs from the high watermark on.
 //
-// Departure from the paper: it finds out about grace periods and tells no other thread, since each
-// thread that looks through a log asks the census itself.
+// Departure from the paper: the detector tells no other thread about grace periods, since each
+// thread that sweeps a log asks the census itself.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +35,8 @@ namespace rlu {
 template <class Domain = domain>
 class detector {
  public:
-  /// Looks every `nap`; more seldom while nothing is written. `of` must outlive it.
+  /// Looks at the logs every `nap`, and less often while nothing is written. `of` must outlive the
+  /// detector.
   /// \throws std::bad_alloc, std::system_error
   explicit detector(Domain& of, std::chrono::microseconds nap = std::chrono::microseconds(500))
       : of_(of), nap_(nap), worker_(*this) {

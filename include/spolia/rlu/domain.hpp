@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // domain.hpp: read-log-update with many versions: sections that read one instant without waiting,
-// and sections that change several objects at once and conflict only on the same object. How that
-// works stands in detail/domain_impl.hpp.
+// and sections that change several objects at once and conflict only on the same object.
+// detail/domain_impl.hpp says how that works.
 //
 // Source:      Kim et al.: MV-RLU: Scaling Read-Log-Update with Multi-Versioning, ASPLOS 2019.
 //
@@ -16,38 +16,40 @@
 //     });
 //     long sum = bank.read([&](auto& in) { return in.read(a)->balance + in.read(b)->balance; });
 //
-// Promises:    snapshot isolation: a section sees what was committed before it began and its own
-//              writes, and of two sections that lock the same object at most one commits. Two
-//              sections may each change what the other has only read (write skew), unless they lock
-//              that, too (try_lock_const), or say serializable(). A thread sees what it has
-//              committed, and a section sees what was committed before it in real time, or was
-//              seen by a section before it.
-// Cost:        a section: an announcement in the census. A read: a load, if the object has no
-//              copies; two loads and a comparison, if the newest one is what the section sees; else
-//              a short guard and a walk to the version of that time. A lock: a compare-and-swap and
-//              a copy. A commit: a full fence and a tick of the clock.
-// Progress:    reads wait for no thread, and, where they meet a commit, for a hardware clock's
-//              bound(); a section's beginning may wait for one commit of a thread in exclusive mode
-//              (exclusive_mode.hpp). Locks never wait for sections; a section that conflicts starts
-//              over after a pause, so one of those that conflict gets on, and which is chance.
-// Bound:       each thread's log holds `log_cap` bytes at most, in all versions, needed or not; and
-//              freed objects that are large or own much about 1 MiB, or one of them: then passes
-//              are made for their sake.
-//              What a sleeping section holds up: the versions whose interval has its time, and the
+// Promises:    snapshot isolation: a section sees what was committed before it began, and its own
+//              writes. Of two sections that lock the same object at most one commits. Two sections
+//              may each change what the other has only read (write skew), unless they lock that,
+//              too (try_lock_const), or say serializable(). A thread sees what it has committed. A
+//              section sees what was committed before it in real time, or was seen by a section
+//              before it.
+// Cost:        a section: an announcement in the census. A read of an object without copies: a
+//              load. A read of the newest copy: two loads and a comparison. Any other read: a short
+//              guard and a walk to the version of that time. A lock: a compare-and-swap and a copy.
+//              A commit: a full fence and a tick of the clock.
+// Progress:    reads wait for no thread. Where one meets a commit it waits for a hardware clock's
+//              bound(). A section's beginning may wait for one commit of a thread in exclusive mode
+//              (exclusive_mode.hpp). Locks never wait for sections. A section that conflicts starts
+//              over after a pause, so that one of those that conflict commits; chance decides
+//              which.
+// Bound:       each thread's log holds `log_cap` bytes of versions at most, needed or not. Freed
+//              objects that are large, or own much, hold about 1 MiB, or one of them alone does:
+//              above that, threads sweep logs for their sake.
+//              A sleeping section holds up the versions whose interval has its time, and the
 //              write-back of objects whose master it may read.
-// Errors:      std::bad_alloc from anything that begins, locks or makes; the section is abandoned,
+// Errors:      std::bad_alloc from anything that begins, locks or makes: the section is abandoned,
 //              and all is as it was. log_full when a log stays at its cap. What the user's function
-//              throws passes through, and the section is abandoned. std::logic_error from an update
+//              throws comes out, and the section is abandoned. std::logic_error from an update
 //              inside a section that only reads.
-// Threads:     come and go. A thread that ends leaves its log to be collected by others. Sections
-//              of one domain nest: an inner one is a part of the outer. Sections of two domains may
-//              overlap; nothing is common to them.
-// Fork:        in the child, the sections of lost threads end: their locks are given up, and what
-//              they had not committed shows never (a commit that lacked nothing but its timestamp
-//              gets one). Their logs are left to the child as by threads that have ended; only what
-//              the fork has caught in a change of a log's lists, or a thread looked through, or a
-//              section had freed in place, stays for the life of the process.
-// Teardown:    `discard` what has not been freed; then the domain may go.
+// Threads:     come and go. Other threads collect the log of a thread that has ended. Sections of
+//              one domain nest: an inner section is a part of the outer one. Sections of two
+//              domains may overlap, since these have nothing in common.
+// Fork:        in the child, the sections of lost threads end. Their locks are given up, and no
+//              section ever sees what they had not committed. (A commit that lacked nothing but its
+//              timestamp gets one.) The child collects their logs as those of threads that have
+//              ended. Three things stay for the life of the process: what the fork has caught in a
+//              change of a log's lists, what a thread was sweeping, and what a section had freed in
+//              place.
+// Teardown:    `discard` each object that has not been freed, and then destroy the domain.
 #pragma once
 
 #include <algorithm>
@@ -115,7 +117,7 @@ class basic_domain final : private threads::listener {
   auto read(F&& f) {
     return read(nullptr, std::forward<F>(f));
   }
-  /// The same with a name for `for_each_section`, which must live as long as the section.
+  /// The same with a label for `for_each_section`. The label must live as long as the section.
   template <class F>
   auto read(const char* label, F&& f) {
     using result = std::invoke_result_t<F&, reader&>;
@@ -128,9 +130,10 @@ class basic_domain final : private threads::listener {
     return std::forward<F>(f)(in);
   }
 
-  /// Calls f(writer&) until its section has committed, and returns what f returned then: for void,
-  /// false if f has cancelled it. Inside another section that writes, f becomes part of that, is
-  /// called once, and what it returns means nothing if the writer is doomed then.
+  /// Calls f(writer&) until its section has committed, and returns what f returned in the call that
+  /// was committed. If f returns void, update returns false where f has cancelled the section.
+  /// Inside another section that writes, f becomes part of that and is called once. What f returns
+  /// means nothing then if the writer is doomed.
   /// \throws std::bad_alloc, log_full, and what f throws
   template <class F>
   auto update(F&& f) {
@@ -154,7 +157,7 @@ class basic_domain final : private threads::listener {
     }
   }
 
-  /// One try of update; says how it went. \throws std::bad_alloc and what f throws
+  /// One try of update; returns how it ended. \throws std::bad_alloc and what f throws
   template <std::invocable<writer&> F>
   outcome attempt(F&& f) {
     session& mine = my_session();
@@ -185,8 +188,8 @@ class basic_domain final : private threads::listener {
     return make<T>(detail::fixed_of<T>(), body);
   }
 
-  /// Ends an object that no section can see, neither now nor later: for teardown. Null is allowed.
-  /// Waits for passes over logs that are under way.
+  /// For teardown: ends an object that no section can see, neither now nor later. Null is allowed.
+  /// Waits for sweeps of logs that are under way.
   template <class T>
   void discard(ptr<T> p) noexcept {
     static_assert(!detail::is_element<T>, "rlu: elements end with their array");
@@ -197,8 +200,8 @@ class basic_domain final : private threads::listener {
     detail::whole<T>::destroy(*o);
   }
 
-  /// The newest version of an object that no section can reach and no other thread uses: for
-  /// teardown.
+  /// For teardown: the newest version of an object that no section can reach and no other thread
+  /// uses.
   template <class T>
   T& alone(ptr<T> p) noexcept {
     detail::whole<T>* const o = detail::access::master(p);
@@ -206,12 +209,12 @@ class basic_domain final : private threads::listener {
     return o->body;
   }
 
-  /// Collects every log once: two calls with a moment between them free all that no section needs,
-  /// but for what is in the open segments of threads that write. Not inside a section.
+  /// Sweeps every log once. Two calls with a moment between them free all that no section needs,
+  /// but for what is in the open segments of threads that write. Do not call it inside a section.
   void collect() {
     session& mine = my_session();
     if (mine.depth != 0) return misuse::report("rlu: collect inside a section", threads::number());
-    if (mine.collecting) return;  // by a destructor that a pass has called
+    if (mine.collecting) return;  // by a destructor that a sweep has called
     sessions_.for_each([&](std::uint32_t n, session& s) {
       if (n == threads::number()) s.written.close();
       pass(mine, &s, nullptr, true);
@@ -222,8 +225,8 @@ class basic_domain final : private threads::listener {
     graves_.clear();
   }
 
-  /// Calls f(census::entry) for each section that is alive: which of them hold versions up, and
-  /// since when.
+  /// Calls f(census::entry) for each section that is alive, which tells which sections hold
+  /// versions up, and since when.
   template <class F>
   void for_each_section(F&& f) const {
     sections_.for_each(std::forward<F>(f));
@@ -308,9 +311,9 @@ class basic_domain final : private threads::listener {
   void thread_lost(std::uint32_t n) noexcept override;
 
   static constexpr std::uint32_t look_every = 64;         // sections, before another thread's turn
-  static constexpr std::uint64_t walks_a_copy = 4;        // that a pass had to leave
+  static constexpr std::uint64_t walks_a_copy = 4;        // that a sweep had to leave
   static constexpr std::uint32_t most_haste = 4;          // a sixteenth of a watermark
-  static constexpr std::uint64_t most_walks = 1U << 24U;  // between two passes, whatever happens
+  static constexpr std::uint64_t most_walks = 1U << 24U;  // between two sweeps, whatever happens
 #if defined(SPOLIA_MODEL)                                 // so that small scenarios come to it
   static constexpr std::uint64_t most_retired = 1;
   static constexpr std::uint32_t most_asked_for = 1;

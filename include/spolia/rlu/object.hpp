@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// object.hpp: what an object of the read-log-update domain looks like, and what a version of it.
+// object.hpp: the layout of an object of a read-log-update domain, and of its versions.
 //
 // Source:      Kim et al.: MV-RLU: Scaling Read-Log-Update with Multi-Versioning, ASPLOS 2019,
 //              section 3.2 (master object, copy object, pending).
@@ -10,14 +10,14 @@
 //     master  [word | newest | body | fixed part]
 //                       └─► copy [older | since | ended | ...| body] ─► copy ─► null: the master
 //
-// A copy whose body is two words at most is one cache line, which goes to another processor's cache
-// once, with all that a reader, the next commit and a collector ask of it. So what is asked at
-// different times stands in one place: whose commit word to ask is where `since` will be, and when
-// the master began is where `ended` will be.
+// A copy whose body is two words at most is one cache line. It moves to another processor's cache
+// once, with all that a reader, the next commit and a collector need of it. To fit there, fields
+// that are needed at different times share a position: whose commit word to ask lies where `since`
+// will be, and when the master began where `ended` will be.
 //
-// A version is for the sections whose time lies in [since, ended). For the newest one that is open;
-// for a copy that was written back to its master, `ended` is a time by which no section finds it
-// any more.
+// A version is for the sections whose time lies in [since, ended). The interval of the newest one
+// has no end yet. For a copy that was written back to its master, `ended` is a time from which on
+// no section finds it.
 //
 // Word:        the object's write lock while a thread has it: then it names the uncommitted copy,
 //              so that its owner finds that again. Else when the newest version began. A thread
@@ -31,8 +31,8 @@
 //              section has looked gets a timestamp above the section's time (commit_word.hpp). So
 //              the section's time is in the head's interval, and collectors leave the head alone.
 // Life:        an object that was freed ends with the segment of its tombstone. Until a copy is
-//              unlinked its collector may go to the object: passes over logs are inside guards of
-//              the domain's reclamation, and that is where the tombstone's segment waits.
+//              unlinked its collector may use the object. It can, because sweeps of logs run inside
+//              guards of the domain's reclamation, for which the tombstone's segment waits.
 //
 // Departures from the paper:
 //   D1  Pointers in objects are of a type of their own that can only hold masters. So nothing has

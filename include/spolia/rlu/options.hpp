@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// options.hpp: the numbers that a read-log-update domain is made with, and those that it tells.
+// options.hpp: the options of a read-log-update domain, and its statistics.
 #pragma once
 
 #include <algorithm>
@@ -22,14 +22,14 @@ class log_full : public std::bad_alloc {
   }
 };
 
-/// Bytes are those of one thread's log. A sixteenth of low_watermark or walk_watermark brings a
-/// pass on where a fast-path check will do instead of a scan of the census, see online_state.hpp.
+/// Bytes are those of one thread's log. Where a fast-path check is enough in place of a scan of the
+/// census (online_state.hpp), a sweep begins at a sixteenth of low_watermark or walk_watermark.
 struct options {
   std::uint32_t segment_bytes = 16384;   ///< what a log grows by in the end; cap / 4 at most
-  std::size_t low_watermark = 32768;     ///< written since the last pass bring one on
+  std::size_t low_watermark = 32768;     ///< written since the last sweep bring one on
   std::size_t high_watermark = 1048576;  ///< from here on other threads help
   std::size_t log_cap = std::size_t{64} << 20U;  ///< a section that would go beyond starts over
-  std::uint32_t walk_watermark = 4096;           ///< reads that met copies bring a pass on, too
+  std::uint32_t walk_watermark = 4096;           ///< reads that met copies bring a sweep on, too
   /// While sections of threads that were interrupted hold much up, each thread gives its processor
   /// away after so many microseconds, between two sections, and once at once for each such section
   /// that it meets; 0: never. See reclaim/courtesy.hpp (voluntary yields).
@@ -45,7 +45,7 @@ struct statistics {
   std::uint64_t conflicts = 0;         ///< sections that started over
   std::uint64_t walks = 0;             ///< reads of objects that had copies
   std::uint64_t written_back = 0;      ///< copies
-  std::uint64_t waiting = 0;           ///< copies that the last passes had to leave
+  std::uint64_t waiting = 0;           ///< copies that the last sweeps had to leave
   std::uint64_t passes = 0;            ///< over logs; each has found out which sections there are
   std::uint64_t log_bytes = 0;         ///< in all logs
   std::uint64_t retired_segments = 0;  ///< that wait for readers in the middle of a walk
@@ -56,7 +56,7 @@ struct statistics {
 
 namespace detail {
 
-/// Segments are few and large. A pass has some guards for each, and each that waits is one more
+/// Segments are few and large. A sweep has some guards for each, and each that waits is one more
 /// that the caches have to hold; so epochs are short, which costs no fence while all threads go on.
 template <class Blocks>
 auto options_of_blocks() noexcept {

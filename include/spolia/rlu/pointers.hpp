@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// pointers.hpp: what user code holds: a pointer to an object, which may be stored anywhere, and
-// looks at a version of it, which may not.
+// pointers.hpp: what user code holds. A pointer to an object may be stored anywhere. A view or a
+// copy of one of its versions may not.
 //
-//   ptr<T>    names an object for good: a field of other objects, a local, a root. Equal pointers
-//             name the same object. Leads nowhere without a section.
+//   ptr<T>    names an object as long as that exists: in a field of other objects, a local, a root.
+//             Equal pointers name the same object. Only a section can follow it.
 //   view<T>   what a section reads: a version that does not change, for as long as the section.
 //   copy<T>   what a section that has the object's lock writes: visible to it alone until it
 //             commits.
 //
-// A view or copy turns into the pointer of its object by itself, so what is stored in an object is
-// never the address of a copy. In the checked build variant a view or copy that is used after its
-// section is reported.
+// A view or a copy is converted to the pointer of its object, so that an object never stores the
+// address of a copy. The checked build variant reports a view or copy that is used after its
+// section.
 #pragma once
 
 #include <cstdint>
@@ -51,8 +51,8 @@ class section_mark {
 
 }  // namespace detail
 
-/// Names an object; null by default. A plain value: copied, compared, stored in objects. T may be
-/// incomplete.
+/// Names an object, and is null by default. It is a plain value, which can be copied, compared, and
+/// stored in objects. T may be incomplete.
 template <class T>
 class ptr {
  public:

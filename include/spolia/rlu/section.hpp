@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// section.hpp: what user code may do inside a section: `reader` reads, `writer` also locks, makes
-// and frees. Only a domain makes them; they live as long as the section.
+// section.hpp: what user code may do inside a section. A `reader` reads; a `writer` also locks,
+// makes and frees objects. Only a domain makes them, and they live as long as the section.
 #pragma once
 
 #include <concepts>
@@ -35,8 +35,8 @@ class basic_reader {
   basic_reader(const basic_reader&) = delete;
   basic_reader& operator=(const basic_reader&) = delete;
 
-  /// The version of the object that this section sees; empty for null. Waits for no thread, never
-  /// fails but for std::bad_alloc in a serializable section.
+  /// The version of the object that this section sees; empty for null. It waits for no thread. Only
+  /// in a serializable section can it fail, with std::bad_alloc.
   template <class T>
   SPOLIA_ALWAYS_INLINE view<T> read(ptr<T> p) {
     detail::whole<T>* const o = detail::access::master(p);
@@ -167,10 +167,10 @@ class basic_reader {
   const bool may_write_;  // kept here: reads are many, and ask nothing else of the session
 };
 
-/// Also writes. Whatever it does shows when its section commits, all at once or not at all.
+/// Also writes. What it does becomes visible when its section commits, all at once or not at all.
 ///
-/// A lock that cannot be had dooms the section: the copy is empty, and so is every later one, and
-/// whatever the function returns is dropped and the function is called again (domain::update).
+/// A lock that cannot be taken dooms the section. The copy is empty then, and so is every later
+/// one. What the function returns is dropped, and domain::update calls the function again.
 template <class Clock, class Blocks>
 class basic_writer : public basic_reader<Clock, Blocks> {
   using reader = basic_reader<Clock, Blocks>;
@@ -192,8 +192,8 @@ class basic_writer : public basic_reader<Clock, Blocks> {
     return r == nullptr ? copy<T>() : first_copy(*o, *r);
   }
 
-  /// Locks the object until the section ends, and changes nothing: so that no other section changes
-  /// it beside this one. False: as an empty copy.
+  /// Locks the object until the section ends, and changes nothing, so that no other section changes
+  /// it meanwhile. False means what an empty copy means.
   /// \throws std::bad_alloc
   template <class T>
   bool try_lock_const(ptr<T> p) {
@@ -201,8 +201,8 @@ class basic_writer : public basic_reader<Clock, Blocks> {
     return usable(o) && keep_as_it_is(*o, detail::whole<T>::how);
   }
 
-  /// A new object, which the section may write to until it commits, and which vanishes if it does
-  /// not. \throws std::bad_alloc, or what moving the fixed part throws
+  /// A new object, which the section may write to until it commits. It ends if the section does not
+  /// commit. \throws std::bad_alloc, or what moving the fixed part throws
   template <class T>
   [[nodiscard]] copy<T> make(detail::fixed_of<T> fixed, const T& body) {
     return make_with<T>(std::move(fixed), body, {});
@@ -217,8 +217,8 @@ class basic_writer : public basic_reader<Clock, Blocks> {
     return make<T>(detail::fixed_of<T>(), body);
   }
 
-  /// Ends the object when no section can see it any more. Locks it, if this section has not; false:
-  /// as an empty copy. The section also takes it out of wherever it is linked.
+  /// Ends the object when no section can see it any more. Locks it first, if this section has not;
+  /// false means what an empty copy means. The section itself has to unlink the object.
   /// \throws std::bad_alloc
   template <class T>
   bool free(ptr<T> p) {
@@ -256,8 +256,8 @@ class basic_writer : public basic_reader<Clock, Blocks> {
   /// The section can only be dropped: as after a lock that could not be had.
   [[nodiscard]] bool doomed() const noexcept { return here_.doomed(); }
 
-  /// From here on the section commits only if nothing that it reads has changed by then: no write
-  /// skew. Call it before the first read.
+  /// Rules out write skew: the section commits only if nothing that it reads from here on has
+  /// changed by then. Call it before the first read.
   void serializable() noexcept { here_.serializable = here_.special = true; }
 
  private:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # An overlay port, for a checkout of the library around it: vcpkg install spolia
-# --overlay-ports=packaging/vcpkg. Not tried: vcpkg is not to be had where the project is tested.
+# --overlay-ports=packaging/vcpkg. Not tried: there is no vcpkg where the project is tested.
 cmake_path(SET SOURCE_PATH NORMALIZE "${CMAKE_CURRENT_LIST_DIR}/../../..")
 
 vcpkg_check_features(OUT_FEATURE_OPTIONS features

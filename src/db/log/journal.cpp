@@ -44,7 +44,7 @@ journal::~journal() {
 
 void journal::start(const log_end& end, std::uint64_t origin, const opening_steps& steps) {
   epoch_ = end.epoch;
-  // The thread first: that there is none to be had must leave the files as they were.
+  // The thread first: that there is none must leave the files as they were.
   if (level_ == durability_level::async) {
     try {
       *flusher_ = std::thread([this] { run(); });

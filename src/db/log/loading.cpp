@@ -95,7 +95,7 @@ void loader::release() noexcept {
   }
 }
 
-/// Gives the image's values in these columns that lie apart blocks of their own. Throws
+/// Gives the image's out-of-line values in these columns blocks of their own. Throws
 /// std::bad_alloc; then it has none.
 void loader::make_apart(const table& t, std::uint64_t columns) {
   value_list made;

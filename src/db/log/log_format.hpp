@@ -347,7 +347,7 @@ inline change_header read_change(roomy_decoder& from) {
 
 /// The columns of a row without a change_header: the key's, which columns are null, the others.
 void put_row(byte_buffer& to, const schema& s, const std::uint64_t* image, std::uint64_t shape);
-/// Fills the image, which then refers to values that lie apart in `from`; returns the row's shape.
+/// Fills the image, which then refers to out-of-line values in `from`; returns the row's shape.
 /// With `key_only` the key's columns alone.
 std::uint64_t read_row_image(decoder& from, const schema& s, bool key_only, std::uint64_t* image);
 /// What put_columns() has written after the key.

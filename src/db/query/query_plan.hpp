@@ -13,7 +13,7 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// How values of a type compare; unseen: of values that lie apart, which have
+/// How values of a type compare; unseen: of out-of-line values, which have
 /// conditions and no more.
 enum class word_order : std::uint8_t { number, real, bytes, unseen };
 

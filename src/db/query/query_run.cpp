@@ -154,7 +154,7 @@ bool query_run::worker::take(std::uint64_t from, std::uint64_t end) {
   }
 }
 
-/// As keep(), of a reader that may be ended, for a condition of values that lie apart: they may go
+/// As keep(), of a reader that may be ended, for a condition of out-of-line values: they may go
 /// when it has been. So each is copied in a step of its own, and the condition is asked after that.
 /// False: the reader was ended.
 bool query_run::worker::keep_apart(std::uint64_t from, const query_filter& f,
@@ -181,8 +181,8 @@ bool query_run::worker::keep_apart(std::uint64_t from, const query_filter& f,
   return goes_on;
 }
 
-/// A row's words, or those that the transaction has for it, to image_. In a step: what lies apart
-/// is not copied.
+/// A row's words, or those that the transaction has for it, to image_. In a step: what is out of
+/// line is not copied.
 std::uint64_t query_run::worker::read_in_place(std::uint64_t slot, const column_set& wanted) {
   const reader& at = of_.at_;
   const row_place place = of_.of_.at(slot);

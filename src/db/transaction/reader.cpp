@@ -210,7 +210,7 @@ std::uint64_t reader::read(const table& t, std::uint64_t slot, const column_set&
   return shape;
 }
 
-/// Copies values that lie apart, so that they stay when this reader is ended. In a step.
+/// Copies out-of-line values, so that they stay when this reader is ended. In a step.
 void reader::keep_apart(const table& t, std::uint64_t columns, std::uint64_t* words) const {
   each_column(columns, [&](std::uint32_t c) {
     std::uint64_t* const at = words + t.form().span_of(c).first;
@@ -378,7 +378,7 @@ inline row reader::row_in(const table& t, std::uint64_t slot, const column_set& 
   return {t.form(), words, shape, wanted.mask, image_share(image)};
 }
 
-/// As row_in(), with values that lie apart in the row's image, too: they stay when this reader is
+/// As row_in(), with out-of-line values in the row's image, too: they stay when this reader is
 /// ended.
 SPOLIA_NOINLINE row reader::row_with_values(const table& t, std::uint64_t slot,
                                             const column_set& wanted, column_span part) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// value_blocks.cpp: which values of a row lie apart from it; what ended snapshots leave of them.
+// value_blocks.cpp: which values of a row are out of line; what ended snapshots leave of them.
 #include "db/versions/value_blocks.hpp"
 
 #include <array>

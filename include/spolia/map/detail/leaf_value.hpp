@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // leaf_value.hpp: a value as leaves keep it that are copied as a whole when one of their pairs
-// changes: a value that owns memory lies apart, and all copies of a leaf have it in common. So a
+// changes: values that own memory are out of line, and all copies of a leaf share them. So a
 // change costs as much, and as much waits to be freed, as the one value takes, and not the leaf's.
 //
 // Both kinds: made of a value (\throws std::bad_alloc, or what copying the value throws), copies

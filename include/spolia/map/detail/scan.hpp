@@ -103,7 +103,7 @@ using pairs = std::vector<std::pair<Key, Value>>;
 /// Pairs to copy in one guard: some microseconds.
 inline constexpr std::size_t scan_batch = 64;
 
-/// Whether a walk gets on, asked at some of the keys that it comes to. By an order each lies beyond
+/// Whether a walk advances, asked at some of the keys that it meets. By an order each lies beyond
 /// those before it. By a comparison that is no order a walk could go in circles forever. So one
 /// key is remembered, and after twice as many questions each time a later one; the others have to
 /// lie beyond it. In a circle that key comes again, which does not lie beyond itself.

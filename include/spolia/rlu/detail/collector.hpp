@@ -6,11 +6,11 @@
 // Protects:    a copy until no live section has a time in its interval; a master's content until no
 //              section reads it. What is unlinked may still be walked through by a section older
 //              than it: the domain's reclamation waits for those.
-// Cost:        for each pass a fast-path check of the other threads or one scan of the census (a
+// Cost:        for each sweep a fast-path check of the other threads or one scan of the census (a
 //              heavy fence), one tick of the clock and a full fence, and a guard for each segment;
 //              for each copy a lookup of a time or two, and its object's lock. Most go without a
 //              second look, by one question for all that lie before the first which has to stay.
-// Progress:    never waits. A copy whose object is locked is looked at again in the next pass.
+// Progress:    never waits. A copy whose object is locked is looked at again in the next sweep.
 //
 // Why a master may be overwritten. Its content is for the sections whose time is in [s, t), where s
 // is when it was written and t when the oldest copy above it began. A collector that holds the
@@ -20,7 +20,7 @@
 // Why v may go then. Its chain is empty now; sections that begin after the fence and the tick that
 // follow read the master (commit_word.hpp has the argument). So v's interval ends with that tick: a
 // section that found v has a time below it. Such a section is looked for in the census in a later
-// pass.
+// sweep.
 //   - Without the tick v would go as if no section had found it.
 //   - Without the lock two newest copies of one object could be written back the wrong way round.
 //
@@ -32,8 +32,8 @@
 // for the same reason. A section that walks past u has a time below u.since, which only grows.
 //   - Another collector may have found u over before that. So when it has the lock it takes u for
 //     unlinked only if u is not in the chain.
-// Segments that stay are looked through again only after half as many passes as there are such
-// segments, so that a pass costs what it frees. Tombstones and copies that were followed go with
+// Segments that stay are looked through again only after half as many sweeps as there are such
+// segments, so that a sweep costs what it frees. Tombstones and copies that were followed go with
 // the sections that hold them and not before: a segment of such records alone that one instant
 // holds is not looked through while a section sees that.
 //
@@ -57,7 +57,7 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu::detail {
 
-/// One pass over one log, by the thread that is the log's collector.
+/// One sweep over one log, by the thread that is the log's collector.
 template <class Log, class Blocks>
 class collector {
  public:
@@ -69,7 +69,7 @@ class collector {
       : log_(of), now_(now), blocks_(blocks), segment_bytes_(segment_bytes), cap_(cap) {}
 
   /// Calls retire(segment) for each that is left empty. Unless it is about `everything`, segments
-  /// that earlier passes had to leave get their turn only now and then.
+  /// that earlier sweeps had to leave get their turn only now and then.
   template <class Clock, class Retire>
   void pass(Clock& clock, bool everything, Retire&& retire) {
     log_.take_filled();  // first: what is shown afterwards is none of these
@@ -322,7 +322,7 @@ class collector {
   }
 
   /// No section finds `r` any more. The time at which that began to be true is drawn at the end of
-  /// the pass.
+  /// the sweep.
   void detach(piece& s, record& r) noexcept {
     r.ended.store_relaxed(SPOLIA_FAULT("rlu.no_second_grace") ? r.since.load_relaxed() : detached);
     r.state.store_relaxed(record_state::unlinked);
@@ -330,8 +330,8 @@ class collector {
     holder_ = grace_period::unknown;
   }
 
-  /// Those written back in this pass are found by no section that begins from here on. For those of
-  /// earlier passes the segment had an earlier time, and has a later one now, as long as any of
+  /// Those written back in this sweep are found by no section that begins from here on. For those
+  /// of earlier sweeps the segment had an earlier time, and has a later one now, as long as any of
   /// them keeps it.
   template <class Clock>
   void end_detached(Clock& clock) noexcept {
@@ -387,7 +387,7 @@ class collector {
   static constexpr std::uint32_t sparse_factor = 2;
 #endif
 
-  /// How often a segment is looked through in every pass: once to write copies back, once more to
+  /// How often a segment is looked through in every sweep: once to write copies back, once more to
   /// find them over, and once because a section was alive. What remains is needed longer.
   static constexpr std::uint32_t looks_when_young = 3;
 
@@ -401,7 +401,7 @@ class collector {
   // What holds the record that was examined last, if it could not go: an instant, or `unknown`.
   std::uint64_t holder_ = grace_period::unknown;
   bool old_too_ = false;   // looks at segments that are held for long
-  bool detached_ = false;  // in this pass
+  bool detached_ = false;  // in this sweep
   bool sparse_ = false;    // the segment that is looked through is
 };
 

@@ -167,7 +167,7 @@ template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
   const bool looks = mine.until_look == 0;
   if (looks) mine.until_look = look_every;
-  if (mine.collecting) return;  // a destructor that a pass has called began this section
+  if (mine.collecting) return;  // a destructor that a sweep has called began this section
   if (looks && enough_is_left()) collect_what_is_left(mine);
   if (mine.presses()) press(mine);
   const bool gives = looks && courtesy_.is_due(mine.turn_taken);
@@ -187,7 +187,7 @@ void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
   courtesy_.give(mine.turn_taken, threads::high_water());
 }
 
-/// A pass over the thread's log, and a neighbour's, whose owner may be asleep or gone. For the
+/// A sweep over the thread's log, and a neighbour's, whose owner may be asleep or gone. For the
 /// first a fast-path check may be enough. If it is not, it may be after the next section, unless it
 /// was not of late, or this is the last chance.
 template <class Clock, class Blocks>
@@ -226,7 +226,7 @@ void basic_domain<Clock, Blocks>::press(session& mine) noexcept {
   become_exclusive_if_so(mine);
   end_pass(mine, false);
 }
-/// One pass finds what no section needs any more, and the next one that no section has found it
+/// One sweep finds what no section needs any more, and the next one that no section has found it
 /// meanwhile.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::pass_twice(session& mine) noexcept {
@@ -250,7 +250,7 @@ void basic_domain<Clock, Blocks>::end_pass(session& mine, bool walks) noexcept {
   graves_.clear();
 }
 
-/// What a log holds can be written back long before a pass is due that has to fence: if all other
+/// What a log holds can be written back long before a sweep is due that has to fence: if all other
 /// threads are seen to have gone on, or are offline.
 template <class Clock, class Blocks>
 bool basic_domain<Clock, Blocks>::pass_by_fast_check(session& mine) noexcept {
@@ -264,7 +264,7 @@ bool basic_domain<Clock, Blocks>::pass_by_fast_check(session& mine) noexcept {
   return true;
 }
 
-/// Comes long before a pass is due that looks after a neighbour, too, and scans the census if a
+/// Comes long before a sweep is due that looks after a neighbour, too, and scans the census if a
 /// fast-path check is not enough.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::fast_check_if_enough(session& mine) noexcept {
@@ -290,7 +290,7 @@ void basic_domain<Clock, Blocks>::become_exclusive_if_so(session& mine) noexcept
   exclusive_.after_pass(mine, mine.now.latest(), sections_, sessions_);
 }
 
-/// Leaves a pass that is due to a detector, if there is one and it keeps up.
+/// Leaves a sweep that is due to a detector, if there is one and it keeps up.
 template <class Clock, class Blocks>
 bool basic_domain<Clock, Blocks>::others_do(session& mine) noexcept {
   const bool leaves =
@@ -316,7 +316,7 @@ bool basic_domain<Clock, Blocks>::tend_all() {
   return any;
 }
 
-/// A thread whose log no thread has looked through for some passes of ours. An owner that is awake
+/// A thread whose log no thread has looked through for some sweeps of ours. An owner that is awake
 /// does that itself, and sooner: what it has written is in its caches, and not in ours; and while
 /// we are at its log, it cannot.
 template <class Clock, class Blocks>
@@ -335,7 +335,7 @@ auto basic_domain<Clock, Blocks>::neighbour_in_need(session& mine, bool walks) n
   return needed ? other : nullptr;
 }
 
-/// Threads that have ended had written as much as brings a pass on, since their logs were last
+/// Threads that have ended had written as much as brings a sweep on, since their logs were last
 /// looked through. That is counted for the domain: what is counted for a number comes to nothing
 /// where its next thread does not use the domain.
 template <class Clock, class Blocks>
@@ -371,7 +371,7 @@ void basic_domain<Clock, Blocks>::collect_what_is_left(session& mine) noexcept {
   graves_.clear();
 }
 
-/// Where passes leave most copies as they are, or take long because a section sleeps: less often.
+/// Where sweeps leave most copies as they are, or take long because a section sleeps: less often.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::set_next_pass(session& mine, std::uint64_t written_back,
                                                 bool walks) noexcept {
@@ -379,14 +379,14 @@ void basic_domain<Clock, Blocks>::set_next_pass(session& mine, std::uint64_t wri
   const std::uint64_t least =
       std::max<std::uint64_t>(options_.walk_watermark, walks_a_copy * mine.written.waiting());
   // A thread that comes because of its walks wants the copies gone; those that it met may all be
-  // others'. What was written back waits, too, for a pass.
+  // others'. What was written back waits, too, for a sweep.
   const bool futile = walks && (written_back == 0 || 2 * written_back < mine.written.waiting());
   const std::uint64_t most = (std::max)(least, most_walks);  // least may be anything
   mine.walk_step = futile ? std::clamp(2 * mine.walk_step, least, most) : least;
   mine.walks_at = mine.walks.value() + mine.walk_step;
 }
 
-/// Retired segments go by the epochs of the passes' own guards, a few dozen of a thread's at a
+/// Retired segments go by the epochs of the sweeps' own guards, a few dozen of a thread's at a
 /// time, as long as the threads that have retired some, or walk, go on; that needs no fence. What
 /// is left by a thread that does not go on is for a round like this, when there is twice as much as
 /// the last one had to leave: it takes over what idle threads have retired, and frees what no
@@ -465,7 +465,7 @@ inline void basic_domain<Clock, Blocks>::write_back(detail::object& o) noexcept 
 
 template <class Clock, class Blocks>
 inline void basic_domain<Clock, Blocks>::wait_for_collectors() const noexcept {
-  fence::full();  // ↔ the heavy one at a pass's beginning: see log::wait_for_collector
+  fence::full();  // ↔ the heavy one at a sweep's beginning: see log::wait_for_collector
   sessions_.for_each([](std::uint32_t, const session& s) {
     s.written.wait_for_collector();
     return true;

@@ -3,9 +3,9 @@
 // commits need no timestamp, leave no copies, and end at once what they free.
 //
 // Source:      none; as biased locks do, it is cheap for one thread and asks the others to speak.
-// Idea:        a thread that finds at two passes that no section has begun but its own is granted
-//              exclusive mode: it tells all other threads to ask before their next section or pass.
-//              A thread that is told asks once: it revokes the grant, and goes on as ever.
+// Idea:        a thread that finds at two sweeps that no section has begun but its own is granted
+//              exclusive mode: it tells all other threads to ask before their next section or
+//              sweep. A thread that is told asks once: it revokes the grant, and goes on as ever.
 //
 //     grant:   mine.granted := true;  others: asks := true;  heavy fence;  scan of the census: m is
 //              the latest time of a section that is alive
@@ -34,7 +34,7 @@
 // Progress:    a section that asks waits for one commit, if one is under way: the only place where
 //              a section waits for another. `options::in_place` forbids all of this.
 // Cost:        a section: a load and a comparison. Asking: a heavy fence. So a thread whose grants
-//              were revoked soon waits twice as many passes each time before it tries again.
+//              were revoked soon waits twice as many sweeps each time before it tries again.
 // Fork:        a commit that was overwriting is completed in the child.
 #pragma once
 
@@ -79,7 +79,7 @@ struct exclusive_part {
 template <class Session>
 class exclusive_mode {
  public:
-  /// Before the first read of a section, which is announced, or after a pass's fence.
+  /// Before the first read of a section, which is announced, or after a sweep's fence.
   SPOLIA_NOINLINE void ask(Session& mine) noexcept {
     if (!mine.here.come_online()) return;
     for (Session* who = last_.load_acquire();;) {  // ← the release in grant: the session is whole
@@ -93,7 +93,7 @@ class exclusive_mode {
     }
   }
 
-  /// After a pass, outside of sections: gives the thread the grant, if it can have it.
+  /// After a sweep, outside of sections: gives the thread the grant, if it can have it.
   void grant(Session& mine, const census& sections, const cells<Session>& all) noexcept {
     // acquire ← the release below.
     if (busy_.exchange_acquire(true)) return;
@@ -102,7 +102,7 @@ class exclusive_mode {
   }
 
   /// The same if it is worth trying. `latest`: of the times of sections that were there at the
-  /// last two passes, which saw the same; 0: there are none.
+  /// last two sweeps, which saw the same; 0: there are none.
   void after_pass(Session& mine, std::uint64_t latest, const census& sections,
                   const cells<Session>& all) noexcept {
     exclusive_part& part = mine.exclusive;
@@ -145,7 +145,7 @@ class exclusive_mode {
 
  private:
   static constexpr std::uint64_t worth_a_grant = 10000;  // commits
-  static constexpr std::uint32_t most_patience = 4096;   // passes
+  static constexpr std::uint32_t most_patience = 4096;   // sweeps
 
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint32_t scans_to_call = 0;

@@ -14,11 +14,11 @@
 //              collector:  busy := true;   heavy fence;  shown?  then look through it
 //              By the fences the owner sees that it must leave the segment alone, or the collector
 //              sees nothing shown. So no thread writes to a segment that is looked through.
-//              A pass may last, if its thread is interrupted. What the owner begins to fill beside
-//              it, it shows with that pass's number, and the pass leaves it alone: so the owner
+//              A sweep may last, if its thread is interrupted. What the owner begins to fill beside
+//              it, it shows with that sweep's number, and the sweep leaves it alone: so the owner
 //              may go on with it, and does not begin a segment for each section.
 // Bound:       `cap` bytes in segments, those included that are retired and not yet freed, because
-//              a thread was interrupted in the middle of a walk or a pass. One section may fill
+//              a thread was interrupted in the middle of a walk or a sweep. One section may fill
 //              all of them.
 //
 // Departures from the paper:
@@ -64,7 +64,7 @@ class log {
     const changing lists(*this);
     begun_ = true;
     shown_.store_relaxed(nullptr);
-    fence::light();  // ↔ the heavy one in a pass: see "Open"
+    fence::light();  // ↔ the heavy one in a sweep: see "Open"
     // acquire ← the release in end_collect: a collector that has looked at the segment has ended.
     const std::uint64_t seen = passes_.load_acquire();
     const std::uint64_t pass = is_busy(seen) ? seen : no_pass;
@@ -181,7 +181,7 @@ class log {
   [[nodiscard]] std::size_t buried_bytes() const noexcept { return retired_.buried_bytes(); }
   /// Bytes that were ever written.
   [[nodiscard]] std::uint64_t written() const noexcept { return written_.value(); }
-  /// Records that the last pass had to leave.
+  /// Records that the last sweep had to leave.
   [[nodiscard]] std::uint64_t waiting() const noexcept { return waiting_.value(); }
   /// Changes whenever a collector begins to look through it, or ends.
   [[nodiscard]] std::uint64_t passes() const noexcept { return passes_.load_relaxed(); }
@@ -189,7 +189,7 @@ class log {
   [[nodiscard]] bool is_looked_through() const noexcept {
     return is_busy(passes_.load_acquire());  // ← the release in end_collect
   }
-  /// A pass might find something to do.
+  /// A sweep might find something to do.
   [[nodiscard]] bool has_work() const noexcept {
     return waiting() != 0 || written() != looked_at_.value();
   }
@@ -207,10 +207,10 @@ class log {
     passes_.store_release(passes_.load_relaxed() + 1);  // → the acquires of the others
   }
 
-  /// Waits until no pass is under way that has begun before. What the caller did before a full
+  /// Waits until no sweep is under way that has begun before. What the caller did before a full
   /// fence is seen by each that begins later, by the heavy fence at its beginning.
   void wait_for_collector() const noexcept {
-    // acquire, both ← the release above: what the pass did, it did before what we do next.
+    // acquire, both ← the release above: what the sweep did, it did before what we do next.
     const std::uint64_t seen = passes_.load_acquire();
     for (backoff busy; is_busy(seen) && passes_.load_acquire() == seen;) busy.pause();
   }
@@ -221,7 +221,7 @@ class log {
   void at(object* o) noexcept { at_ = o; }
 
   /// The segment that the owner has open, if it is between two sections, and has not begun it
-  /// beside this very pass.
+  /// beside this very sweep.
   piece* shown() const noexcept {
     piece* const s = shown_.load_acquire();  // ← the release in end
     const bool avoids_us = shown_during_.load_relaxed() == passes_.load_relaxed();
@@ -247,10 +247,10 @@ class log {
     }
   }
   piece*& held() noexcept { return held_; }
-  /// Those that several passes had to leave, and that are looked at less often.
+  /// Those that several sweeps had to leave, and that are looked at less often.
   piece*& old() noexcept { return old_; }
-  /// Asked once a pass, of a log whose owner sleeps, too: true once half as many segments have
-  /// grown old since as there are old ones, or twice as many passes have come; or some of both. So
+  /// Asked once a sweep, of a log whose owner sleeps, too: true once half as many segments have
+  /// grown old since as there are old ones, or twice as many sweeps have come; or some of both. So
   /// the old ones do not become more than what is needed by a factor, and each costs a few looks in
   /// all. A segment that a section holds as it is is skipped, and counts as so much less.
   [[nodiscard]] bool is_turn_of_old() noexcept { return ++turns_skipped_ >= 2 * old_looks_; }
@@ -289,7 +289,7 @@ class log {
     }
     const std::uint32_t offset = to->used.read();
     to->used.write(offset + size);
-    ++to->last.waiting;  // it may have been looked through in this pass
+    ++to->last.waiting;  // it may have been looked through in this sweep
     to->last.waiting_bytes += size;
     to->held_by = 0;
     return to->at(offset);
@@ -298,7 +298,7 @@ class log {
     return &s == survivors_ || &s == graves_;
   }
 
-  /// After a pass: `in_open` records wait in the open segment.
+  /// After a sweep: `in_open` records wait in the open segment.
   void set_waiting(std::uint32_t in_open) noexcept {
     std::uint64_t all = in_open + waiting_in_old_;
     for (const piece* s = held_; s != nullptr; s = s->next) all += s->last.waiting;
@@ -349,7 +349,7 @@ class log {
   friend class log_after_fork;
 
   static constexpr std::uint32_t no_thread = ~std::uint32_t{0} - 1;  // no thread's number
-  static constexpr std::uint64_t no_pass = 0;                        // passes are odd
+  static constexpr std::uint64_t no_pass = 0;                        // sweeps are odd
   static constexpr std::uint64_t skips_a_look = 64;
   static constexpr std::uint64_t passes_a_segment = 4;  // that has grown old
   static constexpr bool is_busy(std::uint64_t passes) noexcept { return (passes & 1U) != 0; }
@@ -428,7 +428,7 @@ class log {
   piece* chain_ = nullptr;  // the section's first segment if none was open
   std::uint32_t mark_ = 0;  // how much of first_ was used
 
-  std::uint64_t beside_ = no_pass;  // the pass beside which the last section began to write
+  std::uint64_t beside_ = no_pass;  // the sweep beside which the last section began to write
 
   tally written_;
 

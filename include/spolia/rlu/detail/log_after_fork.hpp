@@ -9,7 +9,7 @@
 // the owner has not been lost. Only their records may be half done:
 //   - One that was on its way out may not say so. It is one that no chain leads to.
 //   - One that is out may not have the time yet from which on no section finds it. It gets a later
-//     one from the child's first pass.
+//     one from the child's first sweep.
 //   - What the collector had noted of them is forgotten: the next look is the first again.
 // The same holds of an owner that was lost, but for one that was just changing those lists. Its log
 // is given up as a whole (log::forget).
@@ -37,7 +37,7 @@ class log_after_fork {
   void set_right(bool is_whole) noexcept {
     log_.retired_
         .start_over();  // the threads that would have freed those segments are lost, mostly
-    // A thread that has forked in its own pass, where a type's copy or a look at chains does that,
+    // A thread that has forked in its own sweep, where a type's copy or a look at chains does that,
     // goes on with it.
     if (!log_.is_looked_through() || threads::is_this(log_.by_)) return;
     object* const half_done = std::exchange(log_.at_, nullptr);

@@ -46,12 +46,12 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu::detail {
 
-/// Of one thread: what it does before its next section or pass. At first it asks, and is offline.
+/// Of one thread: what it does before its next section or sweep. At first it asks, and is offline.
 class online_state {
  public:
   // -- the thread
 
-  /// After the fence of an announcement, or of a pass.
+  /// After the fence of an announcement, or of a sweep.
   [[nodiscard]] SPOLIA_ALWAYS_INLINE bool is_called() const noexcept {
     return to_do_.load_relaxed() != 0;
   }

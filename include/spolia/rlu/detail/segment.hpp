@@ -169,7 +169,7 @@ struct alignas(record) segment : Header {
   findings last;  // its
   // The instant that holds each record that waits, whatever is written; 0: there is no such one.
   std::uint64_t held_by = 0;
-  bool detached = false;          // has copies that no section finds since this pass
+  bool detached = false;          // has copies that no section finds since this sweep
   std::uint64_t detached_at = 0;  // and when that was, or a later one
   bool charged = true;            // takes of its log's cap: not so what a lost thread has left
   bool buries = false;            // objects end with it

@@ -76,11 +76,11 @@ struct alignas(cache_line) session {
   // When a look through the logs is due, see domain_impl.hpp:
   std::uint64_t pass_at = 0;        // bytes that will have been written then
   std::uint64_t walks_at = 0;       // reads that will have met copies
-  std::uint64_t walk_step = 0;      // since the last pass
-  std::uint64_t fast_check_at = 0;  // and when a pass is due that needs only a fast-path check
+  std::uint64_t walk_step = 0;      // since the last sweep
+  std::uint64_t fast_check_at = 0;  // and when a sweep is due that needs only a fast-path check
   std::uint64_t fast_check_walks_at = 0;
   std::uint32_t haste = 0;     // these come so much sooner: a power of two
-  std::uint64_t pressing = 0;  // bytes of what was freed since the last passes for their sake
+  std::uint64_t pressing = 0;  // bytes of what was freed since the last sweeps for their sake
   static constexpr std::uint64_t press_bytes = std::uint64_t{1} << 20U;  // that make them due
   std::uint32_t neighbour = 0;  // whose log is looked at next
   std::uint32_t neighbour_looks = 0;
@@ -88,7 +88,7 @@ struct alignas(cache_line) session {
   bool collecting = false;
   std::uint32_t until_look = 1;  // sections, until the thread asks whether its time slice is over
   spolia::detail::reclaim::courtesy::turn turn_taken;
-  grace_period now;  // of the passes that this thread makes
+  grace_period now;  // of the sweeps that this thread makes
 
   template <class Clock>
   SPOLIA_ALWAYS_INLINE void begin(Clock& clock, const char* label) noexcept {
@@ -229,7 +229,7 @@ struct alignas(cache_line) session {
     if (frees_bytes != 0) [[unlikely]]
       note_freed();
   }
-  /// What the section has freed waits in the log: a pass may be due for it.
+  /// What the section has freed waits in the log: a sweep may be due for it.
   SPOLIA_NOINLINE void note_freed() noexcept {
     written.holds_more(frees_bytes);
     pressing += frees_bytes;
