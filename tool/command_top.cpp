@@ -77,12 +77,34 @@ std::string age(const status& s, bool ended) {
                      silent > 2 ? fmt::format(", nothing new for {:.0f} s", silent) : "");
 }
 
+/// What was refused and why, where anything was. The reasons are as of the last that failed.
+std::string refusals(const status& s) {
+  std::string t;
+  const auto why = [](const auto& reason) {
+    return reason[0] == '\0' ? std::string() : fmt::format(": {}", printable(reason.data()));
+  };
+  if (s.limits != 0) {
+    t += fmt::format("MEMORY      {:>9}     commits and changes refused: a budget is used up\n",
+                     short_count(s.limits));
+  }
+  if (s.storage_refusals != 0 || s.storage_failure[0] != '\0') {
+    t += fmt::format("DISK        {:>9}     commits refused or in doubt{}\n",
+                     short_count(s.storage_refusals), why(s.storage_failure));
+  }
+  if (s.failed_checkpoints != 0 || s.checkpoint_failure[0] != '\0') {
+    t += fmt::format("CHECKPOINTS {:>9}     failed{}\n", short_count(s.failed_checkpoints),
+                     why(s.checkpoint_failure));
+  }
+  return t;
+}
+
 std::string text(const std::string& store, const status& s, const status& before, bool ended) {
   const double passed = seconds(before.written_steady, s.written_steady);
   std::string t = fmt::format("{}  process {}, open for {}\n", store, s.process, age(s, ended));
   t += fmt::format("commits     {:>9.0f} /s  {:>9} in all; {:.0f} conflicts /s, {} refused\n",
                    rate(before.commits, s.commits, passed), short_count(s.commits),
-                   rate(before.conflicts, s.conflicts, passed), s.limits);
+                   rate(before.conflicts, s.conflicts, passed), s.limits + s.storage_refusals);
+  t += refusals(s);
   t += fmt::format(
       "log         {:>9}B /s {:>9}B in all, {}B since the checkpoint; slowest flush "
       "{:.1f} ms{}\n",
@@ -151,7 +173,11 @@ std::string line(const status& s, const status& before, bool ended) {
             {"log_flushes", s.log_flushes},
             {"log_longest_flush_ns", s.log_longest_flush_ns},
             {"checkpoints", s.checkpoints},
+            {"failed_checkpoints", s.failed_checkpoints},
+            {"checkpoint_failure", s.checkpoint_failure.data()},
             {"storage_failed", s.storage_failed != 0},
+            {"storage_refusals", s.storage_refusals},
+            {"storage_failure", s.storage_failure.data()},
             {"readers", json::array()}};
   for (std::size_t i = 0; i < std::min<std::size_t>(s.readers, s.oldest.size()); ++i) {
     const status::reader& r = s.oldest[i];

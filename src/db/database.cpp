@@ -127,8 +127,9 @@ engine::engine(const options& o) : old(make_storage(board, o)), settings(o) {
 
 engine::~engine() {
   const uncancelled whole;
+  if (files) files->end_background();  // a checkpoint, which is a reader, and shows how it went
   shown.reset();
-  files.reset();  // waits for a checkpoint in the background, which is a reader
+  files.reset();
   if (process_ != ::getpid()) return;
   // In both variants: what comes later would read what is gone.
   board.for_each(sessions, [](const session& s) {
@@ -321,6 +322,10 @@ void database::collect() {
   give_free_memory_back();
 }
 
+void engine::show_refusal() noexcept {
+  if (shown) shown->after_commit();
+}
+
 void engine::collect() {
   cleaner.collect();  // first: versions of rows that it takes away can go then
   old->collect();
@@ -352,6 +357,7 @@ statistics engine::sums() const noexcept {
     sum.limits += s.limits.value();
   });
   sum.ended_by_policy = ended_by_policy.load_relaxed();
+  sum.storage_refusals = storage_refusals.load_relaxed();
   sum.cleaning = cleaner.waiting();
   sum.cleaning_bytes = cleaner.waiting_bytes();
   sum.work_bytes = work_bytes.load_relaxed();

@@ -440,6 +440,9 @@ class engine {
   engine& operator=(const engine&) = delete;
 
   bool end_slow(const gate* but, bool pressed);
+  /// A commit or a change has ended in outcome::limit or storage_failed, and its caller holds no
+  /// lock: other processes are shown that, too.
+  void show_refusal() noexcept;
   /// Lets go of all that no snapshot needs.
   void collect();
   /// Of what options::version_budget bounds beside versions. True: something has gone.
@@ -529,6 +532,7 @@ class engine {
   gate_board gates;
   const options settings;
   atomic<std::uint64_t> ended_by_policy{0};
+  atomic<std::uint64_t> storage_refusals{0};  // statistics::storage_refusals
   atomic<std::uint64_t> index_bytes{0};  // of all tables, as they were counted last
   atomic<std::uint64_t> work_bytes{0};   // of all sessions
   bool read_only = false;

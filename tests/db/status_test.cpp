@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -20,10 +21,14 @@
 #include <spolia/db.hpp>
 #include <spolia/db/store_status.hpp>
 
+#include "db/faulty_files.hpp"
+
 namespace {
 
 using namespace spolia;
 using namespace spolia::db;
+using spolia::test::faulty_files;
+using spolia::test::file_step;
 namespace fs = std::filesystem;
 
 class store_status_test : public testing::Test {
@@ -93,6 +98,83 @@ TEST_F(store_status_test, is_written_by_commits_now_and_then) {
   std::this_thread::sleep_for(std::chrono::milliseconds(110));
   ASSERT_TRUE(put(base, t, ++commits));
   EXPECT_EQ(read_status(here)->commits, static_cast<std::uint64_t>(commits));
+}
+
+/// As on a full disk.
+class full_log {
+ public:
+  explicit full_log(const char* name)
+      : files(std::make_shared<faulty_files>(real_files(), [this, name](const file_step& s) {
+          const bool takes = s.what == file_step::kind::write || s.what == file_step::kind::reserve;
+          return full && takes && s.name.starts_with(name) ? ENOSPC : 0;
+        })) {}
+  std::atomic<bool> full{false};
+  std::shared_ptr<storage_files> files;
+};
+
+TEST_F(store_status_test, is_renewed_by_what_memory_has_no_room_for) {
+  database base = database::open(
+      here, {.budget = 1U << 20U, .durability = durability_level::none, .publish_status = true});
+  table& t =
+      base.create_table({.name = "t", .columns = {{"k", int64, primary_key}, {"v", text(1000)}}});
+  const std::string v(1000, 'x');
+  const auto add = [&](std::int64_t key) {
+    return base.transact([&](transaction& tx) { return tx.insert(t, {key, v}); });
+  };
+  std::int64_t key = 0;
+  while (add(key)) ++key;
+  std::this_thread::sleep_for(std::chrono::milliseconds(110));
+  EXPECT_EQ(add(key), outcome::limit);
+  const auto s = read_status(here);
+  ASSERT_TRUE(s);
+  EXPECT_EQ(s->limits, base.stats().limits) << "no commit comes that would show it";
+  EXPECT_EQ(s->storage_refusals, 0U);
+  EXPECT_STREQ(s->storage_failure.data(), "");
+}
+
+TEST_F(store_status_test, is_renewed_by_what_the_disk_has_no_room_for) {
+  full_log disk("log-");
+  database base =
+      database::open(here, {.segment_bytes = 4096, .files = disk.files, .publish_status = true});
+  table& t = base.create_table(spec());
+  disk.full = true;
+  std::int64_t key = 0;
+  while (put(base, t, key)) ++key;
+  std::this_thread::sleep_for(std::chrono::milliseconds(110));
+  EXPECT_EQ(put(base, t, key), outcome::storage_failed);
+  const auto s = read_status(here);
+  ASSERT_TRUE(s);
+  EXPECT_GE(s->storage_refusals, 2U) << "no commit comes that would show it";
+  EXPECT_EQ(s->storage_refusals, base.stats().storage_refusals);
+  const std::string why = s->storage_failure.data();
+  EXPECT_NE(why, "");
+  EXPECT_NE(base.storage_failure().find(why), std::string::npos) << why;
+  EXPECT_EQ(s->storage_failed != 0, base.stats().log.failed);
+  disk.full = false;
+  if (base.stats().log.failed) base.resume();
+  ASSERT_TRUE(put(base, t, key));
+  base.publish_status();
+  EXPECT_STREQ(read_status(here)->storage_failure.data(), "");
+}
+
+TEST_F(store_status_test, is_renewed_by_a_checkpoint_that_fails) {
+  full_log disk("checkpoint-");
+  database base = database::open(here, {.durability = durability_level::async,
+                                        .checkpoint_log_bytes = 4096,
+                                        .files = disk.files,
+                                        .publish_status = true});
+  table& t = base.create_table(spec());
+  disk.full = true;
+  for (std::int64_t key = 0; key < 200; ++key) ASSERT_TRUE(put(base, t, key));
+  // No commit comes any more.
+  for (int i = 0; i < 60'000 && read_status(here)->failed_checkpoints == 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const auto s = read_status(here);
+  ASSERT_GE(s->failed_checkpoints, 1U);
+  const std::string why = s->checkpoint_failure.data();
+  EXPECT_NE(why.find("told to fail"), std::string::npos) << why;
+  EXPECT_STREQ(s->storage_failure.data(), "") << "commits go on";
 }
 
 TEST_F(store_status_test, is_not_there_unless_asked_for) {

@@ -193,6 +193,9 @@ struct statistics {
   /// Commits that ended in outcome::limit, whatever had no room, and insertions and other changes
   /// that were refused with it while the transaction went on. Not look-ups, scans, create_index.
   std::uint64_t limits = 0;
+  /// Commits that ended in outcome::storage_failed: database::storage_failure() says why the last
+  /// one did.
+  std::uint64_t storage_refusals = 0;
   std::uint64_t table_bytes = 0;
   std::uint64_t value_bytes = 0;          ///< of variable texts and blobs
   std::uint64_t value_bytes_waiting = 0;  ///< of these, in no row any more: old snapshots see them

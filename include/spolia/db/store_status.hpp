@@ -55,6 +55,7 @@ struct store_status {
   std::uint64_t commits = 0;
   std::uint64_t conflicts = 0;
   std::uint64_t limits = 0;
+  std::uint64_t storage_refusals = 0;
   std::uint64_t ended_by_policy = 0;  ///< readers and transactions
   std::uint64_t tables = 0;
   std::uint64_t row_slots = 0;  ///< of rows, in use or to be used again
@@ -78,9 +79,13 @@ struct store_status {
   std::uint64_t log_flushes = 0;
   std::uint64_t log_longest_flush_ns = 0;
   std::uint64_t checkpoints = 0;
+  std::uint64_t failed_checkpoints = 0;
   std::uint64_t storage_failed = 0;           ///< 1: nothing is acknowledged any more
   std::uint64_t readers = 0;                  ///< how many there are
   std::array<reader, most_readers> oldest{};  ///< of them, the oldest first
+  /// The texts of database::storage_failure() and checkpoint_failure(), or their beginnings.
+  std::array<char, 256> storage_failure{};
+  std::array<char, 256> checkpoint_failure{};
 };
 
 /// The status of the database in a directory; none: no process publishes one. Throws storage_error

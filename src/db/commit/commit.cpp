@@ -288,6 +288,7 @@ status transaction::commit() {
 /// It has been published, and is not known to be durable. That is shown at once: maybe no other
 /// commit comes.
 status transaction::in_doubt() const noexcept {
+  engine_.storage_refusals.fetch_add_relaxed(1);
   if (engine_.shown) engine_.shown->publish();
   try {
     return {outcome::storage_failed, "in doubt: the commit of time " +
@@ -320,7 +321,10 @@ status transaction::only_read() {
 /// Waits for what it has seen, which `seen_` says.
 status transaction::seen_is_durable() const {
   at_work::must_not_wait(engine_, at_work::writing | at_work::lengthening, "commit()");
-  return engine_.log->wait(seen_) ? status() : engine_.log_refuses();
+  if (engine_.log->wait(seen_)) return {};
+  engine_.storage_refusals.fetch_add_relaxed(1);
+  engine_.show_refusal();
+  return engine_.log_refuses();
 }
 
 /// Ends those whose time is over, and has the program asked about others.

@@ -14,7 +14,10 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <span>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -25,13 +28,14 @@
 #include "db/engine.hpp"
 #include "db/files/folder.hpp"
 #include "db/files/reserve_file.hpp"
+#include "db/files/storage.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
 constexpr std::uint64_t status_mark = 0x5359'5453'4c4f'5053;  // SPOLSTYS
-constexpr std::uint64_t status_version = 6;
+constexpr std::uint64_t status_version = 7;
 constexpr double status_pause_ns = 100e6;
 
 /// The file: words of the processor that wrote it.
@@ -42,6 +46,7 @@ struct status_page {
   std::uint64_t sum = 0;  // of all above
 };
 static_assert(std::has_unique_object_representations_v<status_page>, "no gaps in the file");
+static_assert(sizeof(status_page) == 2608, "docs/formats.md says so");
 
 std::uint64_t sum_of(const status_page& p) noexcept {
   const auto words = std::bit_cast<std::array<std::uint64_t, sizeof(status_page) / 8>>(p);
@@ -136,6 +141,7 @@ void fill_sums(store_status& s, const statistics& sum) noexcept {
   s.commits = sum.commits;
   s.conflicts = sum.conflicts;
   s.limits = sum.limits;
+  s.storage_refusals = sum.storage_refusals;
   s.ended_by_policy = sum.ended_by_policy;
   s.index_bytes = sum.index_bytes;
   s.cleaning = sum.cleaning;
@@ -156,7 +162,30 @@ void fill_sums(store_status& s, const statistics& sum) noexcept {
   s.log_flushes = sum.log.flushes;
   s.log_longest_flush_ns = static_cast<std::uint64_t>(sum.log.longest_flush.count());
   s.checkpoints = sum.log.checkpoints;
+  s.failed_checkpoints = sum.log.failed_checkpoints;
   s.storage_failed = sum.log.failed ? 1 : 0;
+}
+
+/// Of what an exception says.
+std::string without_name(std::string what) {
+  constexpr std::string_view ours = "spolia::db: ";
+  if (what.starts_with(ours)) what.erase(0, ours.size());
+  return what;
+}
+
+/// Its beginning, and no half of a character at the end.
+void copy_text(std::array<char, 256>& to, std::string_view from) noexcept {
+  std::size_t size = std::min(from.size(), to.size() - 1);
+  const auto is_within = [&] { return (static_cast<unsigned char>(from[size]) & 0xc0U) == 0x80; };
+  while (size != 0 && size < from.size() && is_within()) --size;
+  to.fill('\0');
+  std::copy_n(from.begin(), size, to.begin());
+}
+
+void fill_failures(store_status& s, const engine& of) {
+  if (!of.files) return;
+  copy_text(s.storage_failure, without_name(of.files->failure()));
+  copy_text(s.checkpoint_failure, without_name(of.files->checkpoint_failure()));
 }
 
 /// Closes itself.
@@ -240,6 +269,11 @@ void status_file::publish() noexcept {
   const store_status before = page_;
   fill_readers(page_, engine_);
   fill_held(page_, before, engine_);
+  try {
+    fill_failures(page_, engine_);
+  } catch (const std::bad_alloc&) {
+    // The texts are those of before.
+  }
   status_page p{.what = page_};
   p.sum = sum_of(p);
   try {
@@ -273,6 +307,7 @@ std::optional<store_status> read_status(const std::filesystem::path& directory) 
     if (got == static_cast<::ssize_t>(sizeof p) && p.sum == sum_of(p)) {
       // The writer may have been any program.
       for (store_status::reader& r : p.what.oldest) r.label.back() = '\0';
+      p.what.storage_failure.back() = p.what.checkpoint_failure.back() = '\0';
       return p.what;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

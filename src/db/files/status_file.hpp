@@ -31,6 +31,7 @@ class status_file {
   status_file(const status_file&) = delete;
   status_file& operator=(const status_file&) = delete;
 
+  /// Also after one that was refused.
   void after_commit() noexcept {
     // As signed numbers, since the counter of another processor may be a little behind.
     if (static_cast<std::int64_t>(ticks::read() - next_.load_relaxed()) >= 0) publish();

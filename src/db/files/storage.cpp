@@ -111,7 +111,9 @@ storage::storage(engine& of, const std::filesystem::path& directory, const optio
   report_.took = std::chrono::steady_clock::now() - start;
 }
 
-storage::~storage() {
+storage::~storage() { end_background(); }
+
+void storage::end_background() noexcept {
   if (!background_.here()) return;
   stopping_.store_relaxed(true);
   const std::lock_guard hold(background_lock_);

@@ -85,6 +85,8 @@ class storage {
   [[nodiscard]] std::uint64_t next() const noexcept { return last_.load_relaxed() + 1; }
   /// Starts a checkpoint if the log is long enough.
   void after_commit() noexcept;
+  /// Waits until a checkpoint that has been started so is given up or over; none begins after it.
+  void end_background() noexcept;
   void fill(log_stats& s) const noexcept;
   [[nodiscard]] std::string failure() const;
   [[nodiscard]] std::string checkpoint_failure() const;

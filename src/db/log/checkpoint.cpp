@@ -19,6 +19,7 @@
 
 #include "base/entropy.hpp"
 #include "db/catalog/slot_chunks.hpp"
+#include "db/files/status_file.hpp"
 #include "db/files/storage.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -438,6 +439,7 @@ void storage::checkpoint_in_background() noexcept {
     failed_checkpoints_.fetch_add_relaxed(1);
     keep_failure(&e);
   }
+  if (engine_.shown) engine_.shown->publish();  // maybe no commit comes that would
   in_background_.store_release(false);  // → the acquire in after_commit()
 }
 

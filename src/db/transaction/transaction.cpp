@@ -87,7 +87,9 @@ transaction::~transaction() { roll_back(); }
 status transaction::fail(status why) noexcept {
   if (why == outcome::conflict) session_->conflicts.add(1);
   if (why == outcome::limit) session_->limits.add(1);
+  if (why == outcome::storage_failed) engine_.storage_refusals.fetch_add_relaxed(1);
   roll_back(why);
+  if (why == outcome::limit || why == outcome::storage_failed) engine_.show_refusal();
   return why;
 }
 
@@ -138,6 +140,7 @@ auto transaction::change(F&& f) -> decltype(f()) {
     throw;
   }
   session_->limits.add(1);
+  engine_.show_refusal();
   return engine_.budget_is_used_up();
 }
 
