@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // command_top.cpp: `spolia top`: what another process's store does.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -202,17 +200,6 @@ status look(const std::filesystem::path& store) {
                   "options::publish_status");
   }
   return *s;
-}
-
-/// Whether no process has the store, not even in another container, where numbers of processes say
-/// nothing: then its lock is free. The look takes the lock for a moment, in which no process can
-/// open the store, so this is asked only of a process that shows nothing new.
-bool nobody_has(const std::filesystem::path& store) {
-  const int fd = ::open((store / "SPOLIA").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) return false;
-  const bool free = ::flock(fd, LOCK_SH | LOCK_NB) == 0;
-  ::close(fd);
-  return free;
 }
 
 /// Flushes, so that an output which does not take the text is noticed now, and not with the next.

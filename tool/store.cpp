@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
+
+#include <spolia/db/store_status.hpp>
 
 #include "errors.hpp"
 #include "text.hpp"
@@ -43,6 +49,33 @@ db::database open_it(const fs::path& directory, db::options o, progress_mode sho
   return base;
 }
 
+/// None: it is not there, or the file system has no locks.
+std::optional<bool> lock_is_free(const fs::path& store) {
+  const int fd = ::open((store / "SPOLIA").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return std::nullopt;
+  const bool had = ::flock(fd, LOCK_SH | LOCK_NB) == 0;
+  const bool taken = !had && errno == EWOULDBLOCK;
+  ::close(fd);
+  if (!had && !taken) return std::nullopt;
+  return had;
+}
+
+/// What there is to do about damage. A program that has the store open may have rows in its memory
+/// that the files have lost, so no advice is to end it.
+std::string what_helps(const fs::path& directory) {
+  const char* const keep =
+      " has it open, and its memory may be whole: do not stop it; let it call checkpoint() or "
+      "backup()";
+  if (const auto holder = db::find_holder(directory)) {
+    const std::string name = holder->name.empty() ? "" : " (" + printable(holder->name) + ")";
+    return fmt::format("; process {}{}{}", holder->process, name, keep);
+  }
+  if (lock_is_free(directory) == false) {
+    return std::string("; a process that is not seen from here") + keep;
+  }
+  return "; spolia salvage makes a new store out of what is whole";
+}
+
 /// Says what can be done about damage.
 db::database open_old(const fs::path& directory, db::options o, progress_mode show) {
   try {
@@ -51,7 +84,7 @@ db::database open_old(const fs::path& directory, db::options o, progress_mode sh
     if (!is_damage(e)) throw;
     const char* const copy =
         is_copy(directory) ? "; the copy is damaged: make a new one, in another folder" : "";
-    throw failure(plain(e) + copy + "; spolia salvage makes a new store out of what is whole");
+    throw failure(plain(e) + copy + what_helps(directory));
   }
 }
 
@@ -135,6 +168,8 @@ db::database open_made(const fs::path& directory, db::options o, progress_mode s
 db::database open_to_write(const fs::path& directory, db::options o, progress_mode show) {
   return open_old(directory, std::move(o), show);
 }
+
+bool nobody_has(const fs::path& store) { return lock_is_free(store).value_or(false); }
 
 std::string plain(const std::exception& e) {
   constexpr std::string_view ours = "spolia::db: ";

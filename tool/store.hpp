@@ -47,6 +47,11 @@ bool is_store(const std::filesystem::path& directory);
 /// database::backup() or restore() has made it, and no program has opened it to be changed.
 bool is_copy(const std::filesystem::path& directory);
 
+/// Whether no process has the store, not even in another container, where numbers of processes say
+/// nothing: then its lock is free. The look takes the lock for a moment, in which no process can
+/// open the store: only for one that shows nothing new, or is damaged.
+bool nobody_has(const std::filesystem::path& store);
+
 /// What is at fault, in one line: without the name of the library.
 std::string plain(const std::exception& e);
 

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
@@ -91,6 +92,15 @@ struct store_status {
 /// The status of the database in a directory; none: no process publishes one. Throws storage_error
 /// if there is something else.
 SPOLIA_EXPORT std::optional<store_status> read_status(const std::filesystem::path& directory);
+
+/// The process that has the database in a directory open to change it.
+struct store_holder {
+  std::uint64_t process = 0;  ///< the system's number
+  std::string name{};         ///< the system's; empty: not known
+};
+/// None: there is none, or it is not seen from here, as where it is in another container. Takes no
+/// lock, and so is in the way of no opening.
+SPOLIA_EXPORT std::optional<store_holder> find_holder(const std::filesystem::path& directory);
 
 }  // namespace db
 }  // namespace spolia::inline SPOLIA_FLAVOUR

@@ -64,9 +64,12 @@ std::unique_ptr<storage_directory> directory_for(storage_files& files,
   std::unique_ptr<storage_directory> opened = files.open_directory(directory, how);
   return use.attach ? attach(std::move(opened)) : std::move(opened);
 }
-/// What a program that has it would write meanwhile could not be told from damage.
+/// What a program that has it would write meanwhile could not be told from damage; and it may have
+/// rows that the files have lost.
 const char* what_then(folder_use use) noexcept {
-  return use.damaged ? ". End what has it, or use a copy of the directory" : "";
+  return use.damaged ? ". Its memory may be whole: do not stop it, and let it call checkpoint() or "
+                       "backup(); or use a copy of the directory"
+                     : "";
 }
 
 /// What a process leaves that was killed while it made a database, or its computer lost power: of

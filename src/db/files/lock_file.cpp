@@ -14,11 +14,15 @@
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <iomanip>
 #include <iterator>
 #include <sstream>
+#include <system_error>
 #include <vector>
+
+#include <spolia/db/store_status.hpp>
 
 #include "base/entropy.hpp"
 
@@ -119,7 +123,62 @@ std::string name_for(const file_identity& of, const lock_file::process& mine) {
   return name_of({.directory = of.number, .who = mine, .opening = core::random_bits()});
 }
 
+/// Empty: the system does not say.
+std::string name_of_process(std::uint64_t process) {
+  std::string name = content_of(("/proc/" + std::to_string(process) + "/comm").c_str());
+  if (!name.empty() && name.back() == '\n') name.pop_back();
+  return name;
+}
+
+/// /proc/locks has a line for each: "1: FLOCK  ADVISORY  WRITE 3108 fe:00:10078278 0 EOF". It does
+/// not know the process of a lock that belongs to an opening (-1), nor one of another container
+/// (0); and some file systems have another device there. Then this is 0. To change: only of an
+/// opening that is not read_only.
+std::uint64_t process_of_lock(const file_identity& locked, bool to_change) {
+  std::ostringstream file;
+  file << std::hex << std::setfill('0') << std::setw(2) << major(locked.device) << ':'
+       << std::setw(2) << minor(locked.device) << ':' << std::dec << locked.number;
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);) {
+    std::istringstream in(line);
+    const std::vector<std::string> fields(std::istream_iterator<std::string>(in), {});
+    if (fields.size() < 6 || fields[5] != file.str()) continue;
+    if (to_change && fields[3] != "WRITE") continue;
+    const std::uint64_t process = std::strtoull(fields[4].c_str(), nullptr, 10);
+    if (fields[4].front() != '-' && process != 0) return process;
+  }
+  return 0;
+}
+
+/// Where the file system has no locks; 0: none, or it is not known whether it lives.
+std::uint64_t process_of_lock_file(const std::filesystem::path& directory,
+                                   const file_identity& of) {
+  const auto mine = lock_file::this_process();
+  if (!mine) return 0;
+  std::error_code ignored;
+  const std::filesystem::directory_iterator none;
+  for (std::filesystem::directory_iterator one(directory, ignored); !ignored && one != none;
+       one.increment(ignored)) {
+    const auto says = parse_owner(one->path().filename().string());
+    if (says && says->directory == of.number && life_of(says->who, *mine) == life::lives) {
+      return says->who.number;
+    }
+  }
+  return 0;
+}
+
 }  // namespace
+
+std::optional<store_holder> find_holder(const std::filesystem::path& directory) {
+  struct stat s{};
+  if (::stat((directory / "SPOLIA").c_str(), &s) != 0) return std::nullopt;
+  const file_identity of{.device = static_cast<std::uint64_t>(s.st_dev),
+                         .number = static_cast<std::uint64_t>(s.st_ino)};
+  std::uint64_t process = process_of_lock(of, true);
+  if (process == 0) process = process_of_lock_file(directory, of);
+  if (process == 0) return std::nullopt;
+  return store_holder{process, name_of_process(process)};
+}
 
 std::optional<lock_file::process> lock_file::this_process() {
   const std::string started = content_of("/proc/sys/kernel/random/boot_id");
@@ -141,28 +200,14 @@ std::optional<lock_file::process> lock_file::this_process() {
 
 std::string lock_file::in_words(std::uint64_t process) {
   if (process == static_cast<std::uint64_t>(::getpid())) return "in this process";
-  const std::string number = std::to_string(process);
-  std::string name = content_of(("/proc/" + number + "/comm").c_str());
-  if (!name.empty() && name.back() == '\n') name.pop_back();
-  return "in process " + number + (name.empty() ? "" : " (" + name + ")");
+  const std::string name = name_of_process(process);
+  return "in process " + std::to_string(process) + (name.empty() ? "" : " (" + name + ")");
 }
 
-/// /proc/locks has a line for each: "1: FLOCK  ADVISORY  WRITE 3108 fe:00:10078278 0 EOF". It does
-/// not know the process of a lock that belongs to an opening (-1), nor one of another container
-/// (0); and some file systems have another device there.
 std::string lock_file::holder_of(const file_identity& locked) {
-  std::ostringstream file;
-  file << std::hex << std::setfill('0') << std::setw(2) << major(locked.device) << ':'
-       << std::setw(2) << minor(locked.device) << ':' << std::dec << locked.number;
-  std::ifstream locks("/proc/locks");
-  for (std::string line; std::getline(locks, line);) {
-    std::istringstream in(line);
-    const std::vector<std::string> fields(std::istream_iterator<std::string>(in), {});
-    if (fields.size() < 6 || fields[5] != file.str()) continue;
-    const std::uint64_t process = std::strtoull(fields[4].c_str(), nullptr, 10);
-    if (fields[4].front() != '-' && process != 0) return in_words(process);
-  }
-  return "in this process, or in another one";
+  const std::uint64_t process = process_of_lock(locked, false);
+  if (process != 0) return in_words(process);
+  return "in this process, in another one, or in another container";
 }
 
 lock_file::lock_file(storage_directory& in, const file_identity& of, const process& mine)

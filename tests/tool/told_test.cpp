@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What spolia says of a store, and of what is none, to somebody who has only the tool.
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <spolia/db.hpp>
+
+#include "program.hpp"
+
+namespace {
+
+namespace db = spolia::db;
+namespace fs = std::filesystem;
+using namespace tool_test;
+
+class tool_told : public program {
+ protected:
+  void make_bank() const {
+    write_text(here / "people.csv", "id,name\n1,Ada\n2,Bo\n");
+    write_text(here / "schema.json", R"({"spolia_dump":1,"tables":[{"name":"people","columns":[)"
+                                     R"({"name":"id","type":"int64","key":true},)"
+                                     R"({"name":"name","type":"text","bytes":10}]}]})");
+    ASSERT_EQ(
+        run({"load", "bank", "people.csv", "--table", "people", "--schema", "schema.json"}).code,
+        0);
+  }
+};
+
+/// What the files have lost is in the memory of a program that has the store open.
+TEST_F(tool_told, damage_is_no_reason_to_stop_a_program) {
+  make_bank();
+  fs::path log;
+  for (const auto& one : fs::directory_iterator(here / "bank")) {
+    if (one.path().filename().string().starts_with("log-")) log = one.path();
+  }
+  const db::database mine = db::database::open(here / "bank");
+  std::string bytes = read_text(log);
+  bytes[110] = static_cast<char>(bytes[110] ^ 4);
+  write_text(log, bytes);
+  const std::string process = "process " + std::to_string(::getpid()) + " (";
+  const std::string keep = "has it open, and its memory may be whole: do not stop it; let it call";
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"check", "bank"}, {"info", "bank"}, {"backup", "bank", "copy"}}) {
+    bad(1, process, words);
+    bad(1, keep, words);
+    EXPECT_EQ(run(words).err.find("salvage"), std::string::npos) << words.front();
+  }
+  bad(1, "emory may be whole: do not stop it, and let it call", {"salvage", "bank", "new"});
+}
+
+}  // namespace
