@@ -79,6 +79,8 @@ void check_index(const db::reader& at, const db::table& t, const db::index_spec&
   }
 }
 
+}  // namespace
+
 std::string torn_text(const db::recovery_report& found, bool copy) {
   return fmt::format(
       "{}: {}: {} bytes at {} are no whole record ({}), {}", printable(found.cut_file.string()),
@@ -91,8 +93,6 @@ std::string torn_text(const db::recovery_report& found, bool copy) {
           : "as a process leaves that dies, of what was never acknowledged; or the very last "
             "records are damaged. An opening that writes cuts it off");
 }
-
-}  // namespace
 
 void run_check(const check_request& r, const common& c) {
   const db::database base = open_to_read(r.store, c.chosen.store, {c.show, c.nice});

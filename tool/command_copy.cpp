@@ -76,10 +76,20 @@ class stoppable_files final : public db::storage_files {
   const std::shared_ptr<db::storage_files> of_ = db::real_files();
 };
 
+/// A torn end is no part of a copy. Where a program has the store open, it is a record that is just
+/// being written.
+void tell_torn_end(const db::database& base, const copy_request& r) {
+  const db::recovery_report& found = base.recovered();
+  if (found.cut_bytes == 0 || is_taken(r.from)) return;
+  say(fmt::format("spolia: {}. The copy has all before it\n", torn_text(found, is_copy(r.from))));
+}
+
 db::database open_to_copy(const copy_request& r, const common& c) {
   db::options o = c.chosen.store;
   o.files = std::make_shared<stoppable_files>();
-  return open_to_read(r.from, o, {c.show, c.nice});
+  db::database base = open_to_read(r.from, o, {c.show, c.nice});
+  tell_torn_end(base, r);
+  return base;
 }
 
 /// A whole copy in a folder that is made, read once more before it gets its name.
@@ -100,6 +110,7 @@ void copy_whole(const copy_request& r, const common& c) {
 void copy_out(const copy_request& r, const common& c) {
   if (::isatty(STDOUT_FILENO) == 1) throw usage_error("a copy is not for a terminal to show");
   db::database base = open_to_read(r.from, c.chosen.store, {c.show, c.nice});
+  tell_torn_end(base, r);
   progress bar("backup", 0, c.show);
   file_sink out(standard_stream);
   std::uint64_t done = 0;

@@ -197,7 +197,8 @@ void add_load(CLI::App& app, std::function<void()>& run) {
 
 void add_copies(CLI::App& app, std::function<void()>& run) {
   command<copy_request> b(app, "backup",
-                          "copies a store, also one that a program has open, and checks it");
+                          "copies a store, also one that a program has open, and checks it. A torn "
+                          "end is told on standard error, and the exit code is 0 then");
   b.looks_at_store(b.request->from);
   b.app
       .add_option(

@@ -13,6 +13,7 @@
 #include "load_from.hpp"
 #include "progress.hpp"
 #include "settings.hpp"
+#include "store.hpp"
 
 namespace tool {
 
@@ -34,6 +35,8 @@ struct check_request {
   std::filesystem::path store;
 };
 void run_check(const check_request& r, const common& c);
+/// What there is to say of bytes behind the last record that are none.
+std::string torn_text(const db::recovery_report& found, bool copy);
 
 struct dump_request {
   std::filesystem::path store;

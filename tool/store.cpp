@@ -171,6 +171,10 @@ db::database open_to_write(const fs::path& directory, db::options o, progress_mo
 
 bool nobody_has(const fs::path& store) { return lock_is_free(store).value_or(false); }
 
+bool is_taken(const fs::path& store) {
+  return db::find_holder(store).has_value() || lock_is_free(store) == false;
+}
+
 std::string plain(const std::exception& e) {
   constexpr std::string_view ours = "spolia::db: ";
   std::string s = e.what();

@@ -51,6 +51,9 @@ bool is_copy(const std::filesystem::path& directory);
 /// nothing: then its lock is free. The look takes the lock for a moment, in which no process can
 /// open the store: only for one that shows nothing new, or is damaged.
 bool nobody_has(const std::filesystem::path& store);
+/// Whether a process has it open to change it, as far as that is seen. Looks as nobody_has() does,
+/// unless the process is seen without that.
+bool is_taken(const std::filesystem::path& store);
 
 /// What is at fault, in one line: without the name of the library.
 std::string plain(const std::exception& e);

@@ -584,6 +584,13 @@ TEST_F(tool_salvage, is_not_needed_for_a_torn_end) {
   bad(4, "a torn end, and good before it: 25 bytes at " + std::to_string(whole.size()),
       {"check", "bank"});
   EXPECT_NE(good({"info", "bank"}).find("torn end     25 bytes"), std::string::npos);
+  for (const char* to : {"copy", "copy", "-"}) {  // made, brought up to date, and a stream
+    const ended e = run({"backup", "bank", to});
+    EXPECT_EQ(e.code, 0) << e.err;
+    EXPECT_TRUE(e.err.starts_with("spolia: ")) << e.err;
+    EXPECT_NE(e.err.find(": a torn end, and good before it: "), std::string::npos) << e.err;
+    EXPECT_EQ(e.err.find('\n'), e.err.size() - 1) << e.err;
+  }
   damage();
   bad(1, "spolia salvage", {"check", "bank"});
 }
