@@ -194,6 +194,12 @@ std::string line(const status& s, const status& before, bool ended) {
 
 status look(const std::filesystem::path& store) {
   const auto s = db::read_status(store);
+  if (!s && !is_store(store)) {
+    throw failure(
+        store.string() +
+        ": its file SPOLIA is missing, and its data files are there; no process shows what "
+        "it does with them");
+  }
   if (!s) {
     throw failure(store.string() +
                   ": no process shows what it does there; one has to open the store with "
@@ -223,7 +229,7 @@ bool sleep_for(double seconds) {
 }  // namespace
 
 void run_top(const top_request& r, const common& c) {
-  if (!is_store(r.store)) refuse_no_store(r.store);
+  if (!is_store(r.store) && !has_data(r.store)) refuse_no_store(r.store);
   const bool screen = !r.json && ::isatty(STDOUT_FILENO) == 1;
   status before = look(r.store);
   for (std::uint64_t n = 0; r.times == 0 || n < r.times; ++n) {

@@ -70,6 +70,12 @@ std::string what_helps(const fs::path& directory) {
     const std::string name = holder->name.empty() ? "" : " (" + printable(holder->name) + ")";
     return fmt::format("; process {}{}{}", holder->process, name, keep);
   }
+  if (!is_store(directory)) {
+    return "; where SPOLIA is missing, no process is seen that has it open: if there is one, do "
+           "not "
+           "stop it, put the same file back, and let it call resume(), or backup(). If there is "
+           "none, spolia salvage makes a new store out of what is whole";
+  }
   if (lock_is_free(directory) == false) {
     return std::string("; a process that is not seen from here") + keep;
   }
@@ -91,20 +97,6 @@ db::database open_old(const fs::path& directory, db::options o, progress_mode sh
 /// What is not there is an answer; what this process may not look at is none.
 [[noreturn]] void fail_to_look(const fs::path& at, const std::error_code& why) {
   throw could_not_look(at.string() + ": cannot look at it: " + why.message());
-}
-
-bool has_data(const fs::path& directory) {
-  std::error_code why;
-  const fs::directory_iterator all(directory, why);
-  if (why == std::errc::no_such_file_or_directory || why == std::errc::not_a_directory) {
-    return false;
-  }
-  if (why) fail_to_look(directory, why);
-  for (fs::directory_iterator one = all; one != fs::directory_iterator(); one.increment(why)) {
-    if (one->path().extension() == ".spl") return true;
-  }
-  if (why) fail_to_look(directory, why);  // which has ended it
-  return false;
 }
 
 }  // namespace
@@ -148,6 +140,20 @@ bool is_store(const fs::path& directory) {
 bool is_copy(const fs::path& directory) {
   std::error_code ignored;
   return fs::exists(directory / "COPY", ignored);
+}
+
+bool has_data(const fs::path& directory) {
+  std::error_code why;
+  const fs::directory_iterator all(directory, why);
+  if (why == std::errc::no_such_file_or_directory || why == std::errc::not_a_directory) {
+    return false;
+  }
+  if (why) fail_to_look(directory, why);
+  for (fs::directory_iterator one = all; one != fs::directory_iterator(); one.increment(why)) {
+    if (one->path().extension() == ".spl") return true;
+  }
+  if (why) fail_to_look(directory, why);  // which has ended it
+  return false;
 }
 
 db::database open_to_read(const fs::path& directory, db::options o, looking how) {

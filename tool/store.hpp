@@ -44,6 +44,8 @@ bool is_folder(const std::filesystem::path& path);
 /// Whether a store is there, in whatever state. Throws could_not_look if that cannot be
 /// seen.
 bool is_store(const std::filesystem::path& directory);
+/// Whether a store's data files are there.
+bool has_data(const std::filesystem::path& directory);
 /// database::backup() or restore() has made it, and no program has opened it to be changed.
 bool is_copy(const std::filesystem::path& directory);
 

@@ -242,6 +242,25 @@ TEST_F(folders, that_are_gone_have_sync_fail) {
   }
 }
 
+/// What the message advises.
+TEST_F(folders, that_lose_their_name_are_advised_to_what_works) {
+  database base = database::open("bank", small_segments());
+  commit(base, 1, 10);
+  fs::rename("bank/SPOLIA", "aside");
+  EXPECT_EQ(base.sync(), outcome::storage_failed);
+  const std::string why = base.storage_failure();
+  EXPECT_NE(why.find("Put the same file back (not a copy of it) and call resume()"), why.npos)
+      << why;
+  EXPECT_NE(why.find("or call backup() with another directory"), why.npos) << why;
+  base.backup("elsewhere");
+  EXPECT_EQ(commits_at("elsewhere"), 10);
+  fs::copy("aside", "bank/SPOLIA");
+  EXPECT_NE(refused([&] { base.resume(); }).find("SPOLIA was replaced"), std::string::npos);
+  fs::rename("aside", "bank/SPOLIA");
+  base.resume();
+  commit(base, 11, 20);
+}
+
 TEST_F(folders, that_come_back_are_gone_on_with_by_resume) {
   {
     database base = database::open("bank", small_segments());

@@ -54,4 +54,19 @@ TEST_F(tool_told, damage_is_no_reason_to_stop_a_program) {
   bad(1, "emory may be whole: do not stop it, and let it call", {"salvage", "bank", "new"});
 }
 
+/// A program that has the store goes on, and can be looked at.
+TEST_F(tool_told, that_a_store_has_lost_the_file_that_names_it) {
+  make_bank();
+  fs::rename(here / "bank/SPOLIA", here / "kept");
+  bad(1, "bank: its file SPOLIA is missing, and its data files are there", {"top", "bank"});
+  bad(1, "if there is one, do not stop it, put the same file back", {"check", "bank"});
+  fs::rename(here / "kept", here / "bank/SPOLIA");
+  const db::database mine = db::database::open(here / "bank", {.publish_status = true});
+  fs::rename(here / "bank/SPOLIA", here / "kept");
+  const std::string process = "process " + std::to_string(::getpid()) + ", open for";
+  EXPECT_NE(good({"top", "bank", "--times", "1", "--interval", "0.05"}).find(process),
+            std::string::npos);
+  fs::rename(here / "kept", here / "bank/SPOLIA");
+}
+
 }  // namespace

@@ -405,7 +405,8 @@ void folder::still_ours() const {
               "copy, was put there; nothing in it is changed. Close this one, and open what is "
               "there now"
             : "its file SPOLIA was removed while the database was open; nothing in it is changed. "
-              "Close the database, and restore a backup");
+              "Put the same file back (not a copy of it) and call resume(), or call backup() with "
+              "another directory; restore a backup only if neither works");
 }
 
 void folder::still_has(const std::string& name, storage_file& file) const {
