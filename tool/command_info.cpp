@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // command_info.cpp: `spolia info`.
 #include <fmt/format.h>
+#include <sys/stat.h>
 
+#include <cstdint>
 #include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <system_error>
+
+#include <spolia/db/store_status.hpp>
 
 #include "commands.hpp"
 #include "schema_json.hpp"
@@ -14,6 +24,82 @@ namespace tool {
 namespace {
 
 using json = nlohmann::ordered_json;
+
+/// Of the folder, beside what an opening finds.
+struct folder_info {
+  std::string format;
+  std::string id;
+  std::filesystem::path newest;  // data file; empty: none
+  std::uint64_t newest_ns = 0;   // since 1970
+  std::optional<db::store_holder> holder;
+};
+
+std::uint64_t changed_at(const std::filesystem::path& file) {
+  struct stat s{};
+  if (::stat(file.c_str(), &s) != 0) return 0;  // it may have gone
+#if defined(__APPLE__)
+  const timespec& t = s.st_mtimespec;
+#else
+  const timespec& t = s.st_mtim;
+#endif
+  return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000U +
+         static_cast<std::uint64_t>(t.tv_nsec);
+}
+
+/// Before it is opened: to look changes no time of change.
+folder_info look_at(const std::filesystem::path& store) {
+  folder_info f;
+  std::ifstream identity(store / "SPOLIA", std::ios::binary);
+  for (std::string line; std::getline(identity, line);) {
+    if (line.starts_with("format ")) f.format = line.substr(7);
+    if (line.starts_with("id ")) f.id = line.substr(3);
+  }
+  std::error_code ignored;
+  const std::filesystem::directory_iterator none;
+  for (std::filesystem::directory_iterator one(store, ignored); !ignored && one != none;
+       one.increment(ignored)) {
+    const std::string name = one->path().filename().string();
+    const bool data = name.starts_with("log-") || name.starts_with("checkpoint-");
+    if (!data || one->path().extension() != ".spl") continue;
+    if (const std::uint64_t at = changed_at(one->path()); at > f.newest_ns) {
+      f.newest = one->path().filename();
+      f.newest_ns = at;
+    }
+  }
+  f.holder = db::find_holder(store);
+  return f;
+}
+
+/// To the second, as the world's clocks have it.
+std::string time_text(std::uint64_t ns) {
+  const auto seconds = static_cast<std::time_t>(ns / 1'000'000'000U);
+  std::tm t{};
+  if (::gmtime_r(&seconds, &t) == nullptr) return "a time that is out of range";
+  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02} UTC", t.tm_year + 1900, t.tm_mon + 1,
+                     t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec);
+}
+
+void print_folder(const folder_info& f) {
+  fmt::print("format       {}\n", printable(f.format));
+  fmt::print("id           {}\n", printable(f.id));
+  if (!f.newest.empty()) {
+    fmt::print("newest file  {}, written to at {}\n", printable(f.newest.string()),
+               time_text(f.newest_ns));
+  }
+  if (f.holder) {
+    const std::string name = f.holder->name.empty() ? "" : fmt::format(" ({})", f.holder->name);
+    fmt::print("open in      process {}{}\n", f.holder->process, printable(name));
+  }
+}
+
+void add_folder(json& all, const folder_info& f) {
+  all["format"] = f.format;
+  all["id"] = f.id;
+  all["newest_file"] = f.newest.string();
+  all["newest_file_ns"] = f.newest_ns;
+  all["open_in"] = nullptr;
+  if (f.holder) all["open_in"] = {{"process", f.holder->process}, {"name", f.holder->name}};
+}
 
 /// What is looked up once, for both ways to print it.
 struct table_info {
@@ -46,9 +132,11 @@ void print_table(const table_info& t, bool hash) {
   for (const auto& i : t.spec.indexes) fmt::print("  {}\n", index_text(i));
 }
 
-void print_text(const std::filesystem::path& store, const db::recovery_report& found,
-                const std::vector<table_info>& tables, bool hash) {
+void print_text(const std::filesystem::path& store, const folder_info& folder,
+                const db::recovery_report& found, const std::vector<table_info>& tables,
+                bool hash) {
   fmt::print("store        {}\n", printable(store.string()));
+  print_folder(folder);
   fmt::print("last change  {}\n", found.sequence);
   fmt::print("checkpoint   {} rows, up to change {}\n", found.checkpoint_rows,
              found.checkpoint_sequence);
@@ -65,8 +153,9 @@ void print_text(const std::filesystem::path& store, const db::recovery_report& f
   for (const table_info& t : tables) print_table(t, hash);
 }
 
-void print_json(const std::filesystem::path& store, const db::recovery_report& found,
-                const std::vector<table_info>& tables, bool hash) {
+void print_json(const std::filesystem::path& store, const folder_info& folder,
+                const db::recovery_report& found, const std::vector<table_info>& tables,
+                bool hash) {
   json all = {{"store", store.string()},
               {"sequence", found.sequence},
               {"checkpoint_sequence", found.checkpoint_sequence},
@@ -77,6 +166,7 @@ void print_json(const std::filesystem::path& store, const db::recovery_report& f
               {"notes", json::array()},
               {"tables", json::array()}};
   for (const db::recovery_note& n : found.notes) all["notes"].push_back(n.text);
+  add_folder(all, folder);
   for (const table_info& t : tables) {
     json one = {{"name", t.spec.name}, {"rows", t.rows.rows}, {"table_bytes", t.bytes}};
     if (hash) one["hash"] = fmt::format("{:016x}", t.rows.hash);
@@ -90,6 +180,7 @@ void print_json(const std::filesystem::path& store, const db::recovery_report& f
 }  // namespace
 
 void run_info(const info_request& r, const common& c) {
+  const folder_info folder = look_at(r.store);
   const db::database base = open_to_read(r.store, c.chosen.store, {c.show, c.nice});
   progress bar("read", 0, c.show);
   const db::reader now = base.snapshot("info");
@@ -103,7 +194,7 @@ void run_info(const info_request& r, const common& c) {
     }
     tables.push_back(std::move(one));
   }
-  (r.json ? print_json : print_text)(r.store, base.recovered(), tables, r.hash);
+  (r.json ? print_json : print_text)(r.store, folder, base.recovered(), tables, r.hash);
 }
 
 }  // namespace tool

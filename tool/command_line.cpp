@@ -101,7 +101,9 @@ class command {
 };
 
 void add_info(CLI::App& app, std::function<void()>& run) {
-  command<info_request> c(app, "info", "what is in a store: tables, rows, log");
+  command<info_request> c(app, "info",
+                          "what is in a store: tables, rows, log. Its last change has a "
+                          "number, which JSON calls sequence");
   c.looks_at_store(c.request->store);
   c.app.add_flag("--hash", c.request->hash,
                  "a hash of each table's rows: the same for the same rows in any order");
@@ -225,7 +227,9 @@ void add_salvage(CLI::App& app, std::function<void()>& run) {
 }
 
 void add_top(CLI::App& app, std::function<void()>& run) {
-  command<top_request> c(app, "top", "shows what a running program does with its store");
+  command<top_request> c(app, "top",
+                         "shows what a running program does with its store. Its last "
+                         "change has the number that info shows; JSON calls it sequence");
   c.store(c.request->store);
   c.app
       .add_option("--interval", c.line->interval, "seconds between two readings; the default is 1")

@@ -24,9 +24,9 @@ namespace fs = std::filesystem;
 using json = nlohmann::ordered_json;
 
 std::string records_text(const db::missing_records& m) {
-  if (m.last == 0) return fmt::format("records from {} on, if there were any", m.first);
-  if (m.first == m.last) return fmt::format("record {}", m.first);
-  return fmt::format("records {} to {}", m.first, m.last);
+  if (m.last == 0) return fmt::format("changes from {} on, if there were any", m.first);
+  if (m.first == m.last) return fmt::format("change {}", m.first);
+  return fmt::format("changes {} to {}", m.first, m.last);
 }
 
 std::string place_text(const db::damaged_place& d) {
@@ -76,7 +76,7 @@ void say_of_table(const db::salvaged_table& t) {
 void say_what_is_missing(const salvage_request& r, const db::salvage_report& done) {
   if (!r.dry_run) fmt::print("new store    {}\n", printable(r.to.string()));
   if (done.checkpoint_sequence != 0) {
-    fmt::print("checkpoint   up to record {}\n", done.checkpoint_sequence);
+    fmt::print("checkpoint   up to change {}\n", done.checkpoint_sequence);
   }
   fmt::print("log          {} records used, up to record {}\n", done.records, done.sequence);
   for (const db::damaged_place& d : done.damage) fmt::print("damage       {}\n", place_text(d));

@@ -105,10 +105,10 @@ std::string text(const std::string& store, const status& s, const status& before
   t += refusals(s);
   t += fmt::format(
       "log         {:>9}B /s {:>9}B in all, {}B since the checkpoint; slowest flush "
-      "{:.1f} ms{}\n",
+      "{:.1f} ms; last change {}{}\n",
       short_count(static_cast<std::uint64_t>(rate(before.log_bytes, s.log_bytes, passed))),
       short_count(s.log_bytes), short_count(s.log_since_checkpoint),
-      static_cast<double>(s.log_longest_flush_ns) / 1e6,
+      static_cast<double>(s.log_longest_flush_ns) / 1e6, s.log_sequence,
       s.storage_failed != 0 ? "; FAILED: nothing is acknowledged" : "");
   t += fmt::format(
       "versions    {:>9.0f} /s  {:>9} live, {}B; partitions {} of {} used, {} dropped\n",
@@ -164,6 +164,7 @@ std::string line(const status& s, const status& before, bool ended) {
             {"partitions", s.partitions},
             {"partitions_used", s.partitions_used},
             {"partition_drops", s.partition_drops},
+            {"sequence", s.log_sequence},
             {"log_sequence", s.log_sequence},
             {"log_durable", s.log_durable},
             {"log_bytes", s.log_bytes},

@@ -501,8 +501,8 @@ TEST_F(tool_salvage, brings_out_what_is_whole_and_says_what_is_missing) {
   EXPECT_EQ(e.code, 3) << e.err;
   EXPECT_EQ(e.err.find('\n'), e.err.size() - 1) << e.err;
   EXPECT_NE(e.out.find(log_.filename().string() + " at 64, "), std::string::npos) << e.out;
-  EXPECT_NE(e.out.find("missing      record 2\n"), std::string::npos) << e.out;
-  EXPECT_NE(e.out.find("3 rows may be older than record 2"), std::string::npos) << e.out;
+  EXPECT_NE(e.out.find("missing      change 2\n"), std::string::npos) << e.out;
+  EXPECT_NE(e.out.find("3 rows may be older than change 2"), std::string::npos) << e.out;
   EXPECT_EQ(state(), before);
   EXPECT_NE(good({"check", "new"}).find("4 rows"), std::string::npos);
   EXPECT_EQ(csv("new"), people + "5,Ed,\r\n");

@@ -69,4 +69,28 @@ TEST_F(tool_told, that_a_store_has_lost_the_file_that_names_it) {
   fs::rename(here / "kept", here / "bank/SPOLIA");
 }
 
+TEST_F(tool_told, which_store_it_is_and_which_program_has_it) {
+  make_bank();
+  const std::string identity = read_text(here / "bank/SPOLIA");
+  const std::string format = identity.substr(identity.find("format ") + 7, 1);
+  const std::string id = identity.substr(identity.find("id ") + 3, 32);
+  std::string told = good({"info", "bank"});
+  EXPECT_NE(told.find("format       " + format + "\nid           " + id + "\nnewest file  log-"),
+            std::string::npos)
+      << told;
+  EXPECT_NE(told.find(" UTC\n"), std::string::npos) << told;
+  EXPECT_EQ(told.find("open in "), std::string::npos) << told;
+  std::string json = good({"info", "bank", "--json"});
+  EXPECT_NE(json.find("\"format\":\"" + format + "\",\"id\":\"" + id + "\""), std::string::npos);
+  EXPECT_NE(json.find("\"open_in\":null"), std::string::npos) << json;
+  EXPECT_EQ(json.find("\"newest_file_ns\":0,"), std::string::npos) << json;
+  const db::database mine = db::database::open(here / "bank");
+  told = good({"info", "bank"});
+  const std::string number = std::to_string(::getpid());
+  EXPECT_NE(told.find("open in      process " + number + " ("), std::string::npos) << told;
+  json = good({"info", "bank", "--json"});
+  EXPECT_NE(json.find("\"open_in\":{\"process\":" + number + ",\"name\":\""), std::string::npos)
+      << json;
+}
+
 }  // namespace
