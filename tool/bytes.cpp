@@ -148,7 +148,8 @@ void new_folder::refuse_taken() {
   if (!std::filesystem::exists(std::filesystem::symlink_status(path_, ignored))) return;
   if (!std::filesystem::is_directory(path_, ignored) ||
       !std::filesystem::is_empty(path_, ignored)) {
-    throw usage_error(path_.string() + " exists; choose a name for a new folder");
+    throw usage_error(path_.string() +
+                      " exists; choose a name for a new folder, or move it away first");
   }
   replaces_ = can_replace(path_);
   if (replaces_) return;

@@ -201,6 +201,10 @@ void run_restore(const copy_request& r, const common& c) {
   if (r.from == standard_stream) {
     copy_in(r, c);
   } else {
+    if (is_stream_of_backup(r.from)) {
+      throw usage_error(fmt::format("{} is a copy as a stream; use: spolia restore - {} < {}",
+                                    r.from.string(), r.to.string(), r.from.string()));
+    }
     refuse_within(r.from, r.to);
     copy_whole(r, c);
   }

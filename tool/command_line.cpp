@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "command_line.hpp"
 
-#include <cmath>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "commands.hpp"
 #include "errors.hpp"
@@ -34,8 +40,25 @@ const std::map<std::string, progress_mode> progress_names = {{"auto", progress_m
 const std::map<std::string, text_format> format_names = {{"csv", text_format::csv},
                                                          {"json", text_format::json}};
 
-/// CLI11 takes -1 for a very large number, and what is too large for the largest.
-CLI::Range count_range() { return {std::int64_t{0}, std::int64_t{1} << 62U}; }
+/// What CLI11 says of a number does not say what is wrong with it; and it takes -1 for a very large
+/// one, and what is too large for the largest.
+CLI::Validator whole_number(std::int64_t from, std::int64_t to, const std::string& range) {
+  const auto look = [from, to, range](const std::string& word) {
+    const auto number = to_int64(word);
+    if (number && *number >= from && *number <= to) return std::string();
+    return fmt::format("'{}' is not a number {}", printable(word), range);
+  };
+  return {look, range};
+}
+CLI::Validator count_range() { return whole_number(0, std::int64_t{1} << 62U, "from 0 on"); }
+CLI::Validator number_range(double from, double to) {
+  const auto look = [from, to](const std::string& word) {
+    const auto number = to_float64(word);
+    if (number && *number >= from && *number <= to) return std::string();  // NaN is in none
+    return fmt::format("'{}' is not a number from {} to {}", printable(word), from, to);
+  };
+  return {look, fmt::format("from {} to {}", from, to)};
+}
 
 template <class F>
 auto named(const char* option, F&& f) {
@@ -88,7 +111,7 @@ class command {
     line->nice = 10;
     app.add_option("--nice", line->nice,
                    "how far to lower the priority, so that the store's program goes first: 0 to 19")
-        ->check(CLI::Range(0, 19))
+        ->check(whole_number(0, 19, "from 0 to 19"))
         ->capture_default_str();
   }
   void does(std::function<void()>& run, void (*f)(const Request&, const common&)) {
@@ -233,11 +256,7 @@ void add_top(CLI::App& app, std::function<void()>& run) {
   c.store(c.request->store);
   c.app
       .add_option("--interval", c.line->interval, "seconds between two readings; the default is 1")
-      ->check(CLI::Range(0.01, 86400.0))
-      ->check([](const std::string& word) {  // which is in every range
-        const auto number = to_float64(word);
-        return std::string(number && std::isnan(*number) ? "not a number" : "");
-      });
+      ->check(number_range(0.01, 86400));
   c.app.add_option("--times", c.request->times, "how many readings; 0: until stopped")
       ->check(count_range())
       ->capture_default_str();
@@ -245,7 +264,104 @@ void add_top(CLI::App& app, std::function<void()>& run) {
   c.does(run, run_top);
 }
 
+std::string list_of(const std::vector<std::string>& names) {
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::vector<std::string> commands_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* one : app.get_subcommands(nullptr)) names.push_back(one->get_name());
+  return names;
+}
+
+/// How many characters have to be put in, taken out or replaced, at least.
+std::size_t steps_between(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t before = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      const std::size_t other = before + (a[i] == b[j] ? 0U : 1U);
+      before = row[j + 1];
+      row[j + 1] = std::min({other, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+std::string no_such_command(const CLI::App& app, const std::string& word) {
+  const std::vector<std::string> all = commands_of(app);
+  const auto far = [&](const std::string& name) { return steps_between(word, name); };
+  const auto nearest = std::min_element(
+      all.begin(), all.end(), [&](const auto& a, const auto& b) { return far(a) < far(b); });
+  const bool near = nearest != all.end() && far(*nearest) <= 2;
+  return fmt::format("there is no command '{}'; {} (see --help)", printable(word),
+                     near ? "did you mean " + *nearest + "?" : "there are: " + list_of(all));
+}
+
+/// The words that it takes, as `info STORE`.
+std::string words_of(const CLI::App& command) {
+  std::string words = "spolia " + command.get_name();
+  for (const CLI::Option* o : command.get_options()) {
+    if (!o->get_positional() || !o->get_required()) continue;
+    std::string name = o->get_name(true);
+    for (char& c : name) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    words += " " + name;
+  }
+  return words;
+}
+
+/// Of one of them that is missing; empty: it is something else that is.
+std::string what_is_missing(const CLI::App& command) {
+  for (const CLI::Option* o : command.get_options()) {
+    if (!o->get_positional() || !o->get_required() || o->count() != 0) continue;
+    return fmt::format("{}: name the {} (spolia {} --help)", words_of(command),
+                       o->get_description(), command.get_name());
+  }
+  return {};
+}
+
+std::string what_is_too_much(const CLI::App& command) {
+  const std::vector<std::string> words = command.remaining();
+  if (words.empty()) return {};
+  const std::string name = command.get_name();
+  if (!words.front().starts_with("-")) {
+    return fmt::format("{} takes no more words: '{}' is too much (spolia {} --help)",
+                       words_of(command), printable(words.front()), name);
+  }
+  std::vector<std::string> options;
+  for (const CLI::Option* o : command.get_options()) {
+    if (!o->get_positional()) options.push_back("--" + o->get_lnames().front());
+  }
+  return fmt::format("spolia {} has no option {}; there are: {} (spolia {} --help)", name,
+                     printable(words.front()), list_of(options), name);
+}
+
 }  // namespace
+
+std::string what_is_wrong(const CLI::App& app, const CLI::Error& e,
+                          const std::vector<std::string>& words) {
+  const auto commands = app.get_subcommands();
+  if (commands.empty()) {
+    const bool wrong = !words.empty() && !words.front().starts_with("-");
+    if (wrong) return no_such_command(app, words.front());
+    if (words.empty()) return "give a command: " + list_of(commands_of(app)) + " (see --help)";
+    return plain(e) + " (see --help)";
+  }
+  const CLI::App& command = *commands.front();
+  std::string why;
+  if (e.get_name() == "RequiredError") why = what_is_missing(command);
+  if (e.get_name() == "ExtrasError") why = what_is_too_much(command);
+  return why.empty() ? fmt::format("{} (spolia {} --help)", plain(e), command.get_name()) : why;
+}
+
+std::vector<std::string> with_help(std::vector<std::string> words) {
+  if (words.empty() || words.front() != "help") return words;
+  words.erase(words.begin());
+  words.resize(std::min<std::size_t>(words.size(), 1));
+  words.emplace_back("--help");
+  return words;
+}
 
 void add_commands(CLI::App& app, std::function<void()>& run) {
   add_info(app, run);

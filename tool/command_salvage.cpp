@@ -182,7 +182,7 @@ db::salvage_report into_new(const salvage_request& r, const common& c) {
 
 void run_salvage(const salvage_request& r, const common& c) {
   if (!is_folder(r.store)) refuse_no_store(r.store);
-  if (!r.dry_run && r.to.empty()) throw usage_error("where to? salvage STORE NEW, or --dry-run");
+  if (!r.dry_run && r.to.empty()) throw usage_error("name the new folder, or give --dry-run");
   if (!r.dry_run) refuse_within(r.store, r.to);
   const db::salvage_report done = r.dry_run ? run_it(r, {}, c) : into_new(r, c);
   (r.json ? say_it_in_json : say_what_is_missing)(r, done);

@@ -43,16 +43,19 @@ std::string label_of(const status::reader& r) {
   return r.label[0] == '\0' ? "(no label)" : printable(r.label.data());
 }
 
-std::string waiting_for(const status::reader& r) {
+std::string bytes(std::uint64_t n) { return short_count(n) + (n < 1000 ? " B" : "B"); }
+
+/// What waits for it.
+std::string held_by(const status::reader& r) {
   std::string t;
-  const auto tell = [&](std::uint64_t count, const char* what, std::uint64_t bytes) {
+  const auto tell = [&](std::uint64_t count, const char* what, std::uint64_t size) {
     if (count == 0) return;
-    t += fmt::format("{} {} {} ({}B)", t.empty() ? "," : " and", short_count(count), what,
-                     short_count(bytes));
+    t += fmt::format("{} {} {} ({})", t.empty() ? "; holds" : " and", short_count(count), what,
+                     bytes(size));
   };
-  tell(r.held, "rows and entries", r.held_bytes);
+  tell(r.held, "rows and index entries", r.held_bytes);
   tell(r.held_versions, "versions", r.held_version_bytes);
-  return t.empty() ? t : t + " wait for it";
+  return t;
 }
 
 /// For how long nothing is new of a process that runs, by the clock that it shares with this one
@@ -104,36 +107,35 @@ std::string text(const std::string& store, const status& s, const status& before
                    rate(before.conflicts, s.conflicts, passed), s.limits + s.storage_refusals);
   t += refusals(s);
   t += fmt::format(
-      "log         {:>9}B /s {:>9}B in all, {}B since the checkpoint; slowest flush "
+      "log         {:>9}/s {:>9} in all, {} since the checkpoint; slowest flush "
       "{:.1f} ms; last change {}{}\n",
-      short_count(static_cast<std::uint64_t>(rate(before.log_bytes, s.log_bytes, passed))),
-      short_count(s.log_bytes), short_count(s.log_since_checkpoint),
+      bytes(static_cast<std::uint64_t>(rate(before.log_bytes, s.log_bytes, passed))),
+      bytes(s.log_bytes), bytes(s.log_since_checkpoint),
       static_cast<double>(s.log_longest_flush_ns) / 1e6, s.log_sequence,
       s.storage_failed != 0 ? "; FAILED: nothing is acknowledged" : "");
   t += fmt::format(
-      "versions    {:>9.0f} /s  {:>9} live, {}B; partitions {} of {} used, {} dropped\n",
+      "versions    {:>9.0f} /s  {:>9} live, {}; partitions {} of {} used, {} dropped\n",
       rate(before.versions_made, s.versions_made, passed),
       short_count(s.versions_made - std::min(s.versions_made, s.versions_dropped)),
-      short_count(s.version_bytes), s.partitions_used, s.partitions,
-      short_count(s.partition_drops));
-  t += fmt::format("tables      {:>9}     {:>9} rows, {}B; indexes {}B; values {}B\n", s.tables,
-                   short_count(s.row_slots), short_count(s.table_bytes), short_count(s.index_bytes),
-                   short_count(s.value_bytes));
-  t += fmt::format(
-      "waiting     {:>9}     {:>9}B of deleted rows and index entries, {}B of values\n",
-      short_count(s.cleaning), short_count(s.cleaning_bytes), short_count(s.value_bytes_waiting));
-  t += fmt::format(
-      "readers     {:>9}     {:>9}B to work with{}\n", s.readers, short_count(s.work_bytes),
-      s.ended_by_policy == 0 ? ""
-                             : fmt::format("; {} ended by deadline or policy", s.ended_by_policy));
+      bytes(s.version_bytes), s.partitions_used, s.partitions, short_count(s.partition_drops));
+  t += fmt::format("tables      {:>9}     room for {} rows, {}; indexes {}; values {}\n", s.tables,
+                   short_count(s.row_slots), bytes(s.table_bytes), bytes(s.index_bytes),
+                   bytes(s.value_bytes));
+  t += fmt::format("waiting     {:>9}     {:>9} of deleted rows and index entries, {} of values\n",
+                   short_count(s.cleaning), bytes(s.cleaning_bytes), bytes(s.value_bytes_waiting));
+  t += fmt::format("readers     {:>9}     {:>9} to work with{}\n", s.readers, bytes(s.work_bytes),
+                   s.ended_by_policy == 0
+                       ? ""
+                       : fmt::format("; {} ended by deadline or policy", s.ended_by_policy));
   const std::size_t shown = std::min<std::size_t>(s.readers, s.oldest.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const status::reader& r = s.oldest[i];
     t += fmt::format("  {:<24} thread {:<4} {:>9} commits behind", label_of(r), r.thread,
                      short_count(r.behind));
-    t += waiting_for(r);
-    if (r.work_bytes != 0) t += fmt::format(", works with {}B", short_count(r.work_bytes));
-    if (r.age_ns != 0) t += fmt::format(", for {:.1f} s", static_cast<double>(r.age_ns) / 1e9);
+    const double open = static_cast<double>(r.age_ns) / 1e9 + (ended ? 0 : silence(s));
+    if (r.age_ns != 0) t += fmt::format(", open {:.1f} s", open);
+    t += held_by(r);
+    if (r.work_bytes != 0) t += fmt::format("; works with {}", bytes(r.work_bytes));
     t += '\n';
   }
   return t;

@@ -57,7 +57,8 @@ class batch {
     const auto there = tx_.find(t, db::values(key));
     if (!there) refuse_unique(taken);
     if (options_.conflict == on_conflict::fail) {
-      rows_.refuse(fmt::format("table {} has a row with this key", t.name()));
+      rows_.refuse(
+          fmt::format("table {} has a row with this key; --on-conflict skip or replace", t.name()));
     }
     notes_.replaced(tx_, t, rows_.row(), *there);
     replace(t, key);

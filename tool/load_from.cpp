@@ -92,7 +92,7 @@ load_job::load_job(load_request request) : request_(std::move(request)) {
     kind_ = kind::one_table;
     std::erase_if(tables_, [&](const auto& t) { return t.spec.name != request_.table; });
   } else if (format_ == text_format::csv) {
-    throw usage_error("of which --table are these rows?");
+    throw usage_error("give --table NAME: the file has rows of one table");
   } else {
     kind_ = kind::stream;
     if (!request_.schema.empty()) throw usage_error("--schema: a stream has its own");
@@ -102,6 +102,10 @@ load_job::load_job(load_request request) : request_(std::move(request)) {
 
 void load_job::read_folder() {
   if (!request_.schema.empty()) throw usage_error("--schema: a folder has its own");
+  std::error_code ignored;
+  if (is_store(request_.from) && !fs::exists(request_.from / "schema.json", ignored)) {
+    throw usage_error(request_.from.string() + " is a store, not a dump: spolia dump it first");
+  }
   tables_ = read_schema(request_.from / "schema.json");
   if (!request_.table.empty()) {
     std::erase_if(tables_, [&](const auto& t) { return t.spec.name != request_.table; });

@@ -7,12 +7,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <iostream>
 #include <new>
+#include <string>
+#include <vector>
 
 #include "command_line.hpp"
 #include "errors.hpp"
@@ -65,17 +68,14 @@ int main(int argc, char** argv) {
                "spolia"};
   app.set_version_flag("--version", std::string(SPOLIA_VERSION_STRING));
   app.require_subcommand(1);
+  const std::vector<std::string> words = with_help({argv + std::min(argc, 1), argv + argc});
   app.failure_message([&](const CLI::App* of, const CLI::Error& e) {
-    const auto called = [&](const CLI::App* one) { return one->check_name(argv[1]); };
-    if (argc > 1 && argv[1][0] != '-' && of->get_subcommands(called).empty()) {
-      return fmt::format("spolia: there is no command '{}' (see --help)\n", printable(argv[1]));
-    }
-    return fmt::format("spolia: {} (see --help)\n", plain(e));
+    return fmt::format("spolia: {}\n", what_is_wrong(*of, e, words));
   });
   std::function<void()> run;
   add_commands(app, run);
   try {
-    app.parse(argc, argv);
+    app.parse({words.rbegin(), words.rend()});  // the last one first
     watch_for_interrupts();
     have_descriptors();
     run();

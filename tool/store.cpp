@@ -6,14 +6,18 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <fstream>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include <spolia/db/store_status.hpp>
 
+#include "bytes.hpp"
 #include "errors.hpp"
 #include "text.hpp"
 
@@ -88,6 +92,9 @@ db::database open_old(const fs::path& directory, db::options o, progress_mode sh
     return open_it(directory, std::move(o), show);
   } catch (const db::storage_error& e) {
     if (!is_damage(e)) throw;
+    if (e.problem().find("belongs to another database") != std::string::npos) {
+      throw failure(plain(e) + "; move this file out of the folder");
+    }
     const char* const copy =
         is_copy(directory) ? "; the copy is damaged: make a new one, in another folder" : "";
     throw failure(plain(e) + copy + what_helps(directory));
@@ -101,6 +108,14 @@ db::database open_old(const fs::path& directory, db::options o, progress_mode sh
 
 }  // namespace
 
+bool is_stream_of_backup(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return false;
+  std::array<char, 8> mark{};
+  std::ifstream(path, std::ios::binary).read(mark.data(), mark.size());
+  return std::string_view(mark.data(), mark.size()) == "SPOLIACP";
+}
+
 bool says_nothing(std::error_code reason, db::storage_fault fault) {
   if (reason) return is_denied(reason.value());
   return fault == db::storage_fault::unknown_format || fault == db::storage_fault::changes;
@@ -110,7 +125,17 @@ bool says_nothing(const db::storage_error& e) { return says_nothing(e.reason(), 
 
 void refuse_no_store(const fs::path& directory) {
   if (directory.empty()) throw usage_error("a store needs a name: '' is not the folder of one");
-  throw usage_error(directory.string() + " is not the folder of a store");
+  const std::string name = directory.string();
+  const std::string no_store = name + " is not the folder of a store: ";
+  if (directory == standard_stream) throw usage_error(no_store + "a stream is none");
+  std::error_code ignored;
+  const fs::file_status there = fs::status(directory, ignored);
+  if (!fs::exists(there)) throw usage_error(no_store + "there is nothing of that name");
+  if (is_stream_of_backup(directory)) {
+    throw usage_error(no_store + "it is a copy as a stream; use: spolia restore - NEW < " + name);
+  }
+  if (!fs::is_directory(there)) throw usage_error(no_store + "it is a file");
+  throw usage_error(no_store + "it has no file SPOLIA and no data files");
 }
 
 // As database::backup() does, before the store is opened.
@@ -172,7 +197,15 @@ db::database open_made(const fs::path& directory, db::options o, progress_mode s
 }
 
 db::database open_to_write(const fs::path& directory, db::options o, progress_mode show) {
-  return open_old(directory, std::move(o), show);
+  try {
+    return open_old(directory, std::move(o), show);
+  } catch (const db::storage_error& e) {
+    if (e.problem().find("options::read_only") == std::string::npos) throw;
+    if (e.reason().value() == EROFS) {
+      throw failure(e.file().string() + ": you may not write there: the disk is read-only");
+    }
+    throw could_not_look(e.file().string() + ": you may not write there; run it as its owner");
+  }
 }
 
 bool nobody_has(const fs::path& store) { return lock_is_free(store).value_or(false); }

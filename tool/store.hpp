@@ -46,6 +46,8 @@ bool is_folder(const std::filesystem::path& path);
 bool is_store(const std::filesystem::path& directory);
 /// Whether a store's data files are there.
 bool has_data(const std::filesystem::path& directory);
+/// Whether it is a file that `spolia backup STORE -` has written.
+bool is_stream_of_backup(const std::filesystem::path& path);
 /// database::backup() or restore() has made it, and no program has opened it to be changed.
 bool is_copy(const std::filesystem::path& directory);
 

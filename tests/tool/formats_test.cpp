@@ -165,7 +165,8 @@ TEST(tool_formats, csv_that_is_wrong_is_refused_with_its_place) {
   EXPECT_EQ(wrong("id,name\n1,\"a\"b\n"), "in:2:6: text after the quote that ends a field");
   EXPECT_EQ(wrong("id,name\n1,\"a\n\n"), "in:2:3: the quote that begins here never ends");
   EXPECT_EQ(wrong("id,name\n1,a\rb\n"), "in:2:5: a carriage return without a line feed");
-  EXPECT_EQ(wrong("id,name\n1,a\n7,b\n"), "in:3:1: table people has a row with this key");
+  EXPECT_EQ(wrong("id,name\n1,a\n7,b\n"),
+            "in:3:1: table people has a row with this key; --on-conflict skip or replace");
 }
 
 TEST(tool_formats, json_that_is_wrong_is_refused_with_its_place) {
@@ -195,7 +196,8 @@ TEST(tool_formats, json_that_is_wrong_is_refused_with_its_place) {
             R"(in:1:17: an object in a column must be {"base64":"..."})");
   EXPECT_EQ(wrong(R"({"id":1,"name":"a"} x)"), "in:1:21: not JSON: invalid literal");
   EXPECT_EQ(wrong(R"({"id":1e999})"), "in:1:12: not JSON, or a number that is too large");
-  EXPECT_EQ(wrong(R"({"id":7,"name":"b"})"), "in:1:1: table people has a row with this key");
+  EXPECT_EQ(wrong(R"({"id":7,"name":"b"})"),
+            "in:1:1: table people has a row with this key; --on-conflict skip or replace");
 }
 
 TEST(tool_formats, a_zero_byte_ends_no_json) {
@@ -229,7 +231,8 @@ TEST(tool_formats, a_zero_byte_ends_no_json) {
 TEST(tool_formats, rows_that_are_there_fail_stay_or_go) {
   const std::string text = "id,name,note\n1,a,x\n7,Bo,\n2,b,y\n";
   const loaded fail(text, text_format::csv, {.conflict = tool::on_conflict::fail, .batch = 1});
-  EXPECT_EQ(fail.wrong, "in:3:1: table people has a row with this key");
+  EXPECT_EQ(fail.wrong,
+            "in:3:1: table people has a row with this key; --on-conflict skip or replace");
   EXPECT_EQ(fail.done.inserted, 1U);
   EXPECT_EQ(fail.csv(), head + "1,a,,,x\r\n7,Ada,,,old\r\n");
 

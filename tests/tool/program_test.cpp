@@ -55,20 +55,30 @@ TEST_F(tool_program, says_how_it_is_used) {
     EXPECT_NE(good({"--help"}).find(command), std::string::npos);
     EXPECT_NE(good({command, "--help"}).find("--config"), std::string::npos);
   }
+  EXPECT_EQ(good({"help"}), good({"--help"}));
+  EXPECT_EQ(good({"help", "backup"}), good({"backup", "--help"}));
+  bad(2, "there is no command 'dance'", {"help", "dance"});
   EXPECT_EQ(good({"--version"}), std::string(SPOLIA_VERSION_STRING) + "\n");
 }
 
 TEST_F(tool_program, refuses_what_makes_no_sense) {
   make_bank();
-  bad(2, "subcommand", {});
-  bad(2, "there is no command 'dance' (see --help)", {"dance"});
+  bad(2, "give a command: info, check, dump", {});
+  bad(2, "there is no command 'dance'; there are: info, check, dump, load, backup", {"dance"});
+  bad(2, "there is no command 'chekc'; did you mean check? (see --help)", {"chekc"});
+  bad(2, "spolia info STORE: name the folder of a store (spolia info --help)", {"info"});
+  bad(2, "spolia check has no option --json; there are: --help, --config",
+      {"check", "x", "--json"});
+  bad(2, "spolia check STORE takes no more words: 'y' is too much", {"check", "x", "y"});
+  bad(2, "--nice: 'abc' is not a number from 0 to 19", {"info", "bank", "--nice", "abc"});
+  bad(2, "--nice: '20' is not a number from 0 to 19", {"info", "bank", "--nice", "20"});
   for (const char* command : {"info", "check", "top"}) {
     bad(2, "store", {command});
     bad(2, "not the folder of a store", {command, "nowhere"});
     bad(2, "--frobnicate", {command, "bank", "--frobnicate"});
     bad(2, "--progress", {command, "bank", "--progress", "perhaps"});
   }
-  bad(2, "to is required", {"dump", "bank"});
+  bad(2, "spolia dump STORE TO: name the folder to make", {"dump", "bank"});
   bad(2, "not the folder of a store", {"dump", "nowhere", "d"});
   bad(2, "--format", {"dump", "bank", "d", "--format", "xml"});
   bad(2, "there is no table 'x'; there are: people", {"dump", "bank", "d", "--table", "x"});
@@ -76,9 +86,9 @@ TEST_F(tool_program, refuses_what_makes_no_sense) {
   bad(2, "bank is the folder of the store", {"dump", "bank", "bank"});
   bad(2, "there is no folder", {"dump", "bank", "no/such/folder"});
   bad(2, "there is no folder", {"backup", "bank", "no/such/folder"});
-  bad(2, "from is required", {"load", "bank"});
+  bad(2, "spolia load STORE FROM: name the folder of a dump", {"load", "bank"});
   bad(1, "No such file", {"load", "bank", "nothing.csv", "--table", "people"});
-  bad(2, "of which --table", {"load", "bank", "people.csv"});
+  bad(2, "give --table NAME: the file has rows of one table", {"load", "bank", "people.csv"});
   bad(2, "there are fail, skip, replace",
       {"load", "bank", "people.csv", "--table", "people", "--on-conflict", "hope"});
   bad(2, "there are none, async, sync",
@@ -91,9 +101,10 @@ TEST_F(tool_program, refuses_what_makes_no_sense) {
       {"load", "bank", "people.csv", "--table", "x", "--schema", "people.csv"});
   bad(2, "people.csv exists", {"load", "people.csv", "people.csv", "--table", "people"});
   for (const char* command : {"backup", "restore"}) {
-    bad(2, "required", {command, "bank"});
+    bad(2, ": name the folder to make", {command, "bank"});
     bad(2, "not the folder of a store", {command, "nowhere", "new"});
-    bad(2, "people.csv exists", {command, "bank", "people.csv"});
+    bad(2, "people.csv exists; choose a name for a new folder, or move it away first",
+        {command, "bank", "people.csv"});
   }
   bad(2, "bank is the folder of the store", {"restore", "bank", "bank"});
   for (const char* interval : {"0", "nan", "-1"}) {
@@ -597,7 +608,7 @@ TEST_F(tool_salvage, is_not_needed_for_a_torn_end) {
 
 TEST_F(tool_salvage, refuses_what_makes_no_sense) {
   bad(2, "bank is the folder of the store", {"salvage", "bank", "bank"});
-  bad(2, "where to", {"salvage", "bank"});
+  bad(2, "name the new folder, or give --dry-run", {"salvage", "bank"});
   bad(2, "not the folder", {"salvage", "nothing", "new"});
   fs::create_directory(here / "letters");
   bad(1, "no database", {"salvage", "letters", "new"});
@@ -712,7 +723,7 @@ TEST_F(tool_program, shows_what_a_running_program_does) {
   ASSERT_GT(works_with, 0U);
   mine.publish_status();
   const std::string shown = good({"top", "bank", "--times", "2", "--interval", "0.05"});
-  EXPECT_NE(shown.find(", works with " + tool::short_count(works_with) + "B"), std::string::npos)
+  EXPECT_NE(shown.find("; works with " + tool::short_count(works_with)), std::string::npos)
       << shown;
   EXPECT_NE(shown.find("process " + std::to_string(::getpid())), std::string::npos) << shown;
   EXPECT_NE(shown.find("the audit"), std::string::npos) << shown;
@@ -722,7 +733,12 @@ TEST_F(tool_program, shows_what_a_running_program_does) {
   const db::reader_info waits = mine.readers().front();
   EXPECT_GT(waits.held, 0U);
   EXPECT_EQ(waits.held_versions, 2U);
-  EXPECT_NE(shown.find(std::to_string(waits.held) + " rows and entries ("), std::string::npos);
+  EXPECT_NE(shown.find(std::to_string(waits.held) + " rows and index entries ("),
+            std::string::npos);
+  EXPECT_NE(shown.find("commits behind, open "), std::string::npos) << shown;
+  EXPECT_NE(shown.find(" s; holds "), std::string::npos) << shown;
+  EXPECT_NE(shown.find("     room for "), std::string::npos) << shown;
+  EXPECT_NE(shown.find("values 0 B\n"), std::string::npos) << shown;
   EXPECT_NE(shown.find(" and 2 versions ("), std::string::npos) << shown;
   const std::string line = good({"top", "bank", "--times", "1", "--interval", "0.05", "--json"});
   EXPECT_NE(line.find("\"commits\":10006,"), std::string::npos) << line;

@@ -93,4 +93,33 @@ TEST_F(tool_told, which_store_it_is_and_which_program_has_it) {
       << json;
 }
 
+TEST_F(tool_told, what_is_there_where_a_store_should_be) {
+  make_bank();
+  fs::create_directory(here / "letters");
+  write_text(here / "stream", good({"backup", "bank", "-"}));
+  bad(2, "nowhere is not the folder of a store: there is nothing of that name",
+      {"info", "nowhere"});
+  bad(2, "people.csv is not the folder of a store: it is a file", {"info", "people.csv"});
+  bad(2, "letters is not the folder of a store: it has no file SPOLIA", {"info", "letters"});
+  bad(2, "use: spolia restore - NEW < stream", {"info", "stream"});
+  bad(2, "stream is a copy as a stream; use: spolia restore - new < stream",
+      {"restore", "stream", "new"});
+  bad(2, "bank is a store, not a dump: spolia dump it first", {"load", "new", "bank"});
+  bad(1, "has a row with this key; --on-conflict skip or replace",
+      {"load", "bank", "people.csv", "--table", "people"});
+  fs::copy(here / "bank", here / "twin");
+  static_cast<void>(
+      good({"load", "other", "people.csv", "--table", "people", "--schema", "schema.json"}));
+  for (const auto& one : fs::directory_iterator(here / "other")) {
+    const fs::path to = here / "twin" / one.path().filename();
+    if (one.path().extension() == ".spl")
+      fs::copy_file(one.path(), to, fs::copy_options::overwrite_existing);
+  }
+  bad(1, "belongs to another database; move this file out of the folder", {"check", "twin"});
+  if (::geteuid() == 0) return;  // who may write everywhere
+  fs::permissions(here / "bank/SPOLIA", fs::perms::owner_read);
+  bad(5, "you may not write there; run it as its owner",
+      {"load", "bank", "people.csv", "--table", "people"});
+}
+
 }  // namespace

@@ -286,11 +286,12 @@ void folder::parse(std::string_view text, bool beside_data) {
       "this is not the file of a database: its first line is not \"spolia database\". Use another "
       "directory";
   constexpr const char* no_id =
-      "it has no whole number of the database, of 32 hexadecimal digits: it is damaged. Take that "
-      "of a backup";
+      "it has no whole number of the database, of 32 hexadecimal digits: it is damaged. Put the "
+      "SPOLIA of a backup in its place";
   constexpr const char* no_lines =
       "it is damaged: its lines should say \"spolia database\", a format, and the number that the "
-      "data files beside it have as well. Take that of a backup";
+      "data files beside it have as well. Put the SPOLIA of a backup in its "
+      "place";
   const auto refuse = [&](const std::string& why) {
     throw storage_error(path_of(identity_name), 0, why);
   };

@@ -78,7 +78,7 @@ void refuse_own_place(const std::filesystem::path& ours, const std::filesystem::
 }
 
 constexpr const char* does_not_fit =
-    "the copy does not fit to the log, which does not go on where it ends: it is of another "
+    "the copy does not match the log, which does not go on where it ends: it is of another "
     "history of the database, as after a backup was restored. Use another directory";
 constexpr const char* cannot_be_told =
     "an older version has written the end of the copy, and the log that went on there is gone: so "
@@ -417,7 +417,8 @@ backup_report storage::backup(const std::filesystem::path& to) {
     throw storage_error(
         theirs.path(), storage_error::nowhere,
         "the directory has a copy that was opened to be changed since, or that backup() has not "
-        "made: a backup goes to a new directory, or to a copy that was not");
+        "made: a backup goes to a new directory, or to a copy that "
+        "backup() made and no program has changed");
   }
   if (theirs.known() && log_failed()) {
     throw storage_error(theirs.path(), storage_error::nowhere,

@@ -345,7 +345,7 @@ void salvage_history::report_checkpoint(std::size_t number) {
   if (!used) {
     note(path, {storage_error::nowhere, 0},
          superseded(number) ? "it is damaged; a later one is whole"
-                            : "it does not fit to the log; nothing of it is used",
+                            : "it does not match the log; nothing of it is used",
          missing);
     return;
   }
