@@ -22,8 +22,7 @@
 //
 // Departures from debra:
 //   D1  lock() must not fail, also where there is no memory for a thread's first cell. Such
-//   threads,
-//       the strangers, share one more announcement, under a lock.
+//       threads, the strangers, share one more announcement, under a lock.
 //   D2  A thread advances the epoch only while blocks of its own wait: threads that only read pay
 //       for no membarrier.
 //

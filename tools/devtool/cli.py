@@ -206,7 +206,10 @@ def _add_house_commands(add) -> None:
     command.add_argument("--target", action="append", default=[], help="only this target")
 
     command = add(
-        "format", commands.format_code, "format the C++ and Python code", "format --check"
+        "format",
+        commands.format_code,
+        "format the C++ and Python code, and write docs/departures.md",
+        "format --check",
     )
     command.add_argument("--check", action="store_true", help="only say what is not formatted")
 

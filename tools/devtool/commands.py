@@ -12,7 +12,8 @@ import subprocess
 import sys
 import time
 
-from lint.source import files_of
+from lint import departures
+from lint.source import files_of, tree
 
 from devtool import ctest, library, process, setup
 from devtool.process import BUILD, ROOT, dev_error, plain, say, tool
@@ -145,6 +146,9 @@ def format_code(args: argparse.Namespace) -> int:
         config = ["--config", "lab/ruff.toml"] if (ROOT / "lab" / "ruff.toml").exists() else []
         command = [*ruff, *config, *(["--check"] if args.check else []), "lab", "tools"]
         statuses.append(process.status_of(command))
+    if not args.check:
+        page = departures.page_of(tree(ROOT))
+        (ROOT / departures.PAGE).write_text(page, encoding="utf-8")
     return 1 if any(statuses) else 0
 
 

@@ -9,6 +9,7 @@ sys.path.insert(0, str(TOOLS))
 
 from lint import (  # noqa: E402
     banned,
+    departures,
     faults,
     floors,
     headers,
@@ -28,6 +29,7 @@ CHECKS = {
     "headers": headers.check,
     "limits": limits.check,
     "banned": banned.check,
+    "departures": departures.check,
     "references": references.check,
     "faults": faults.check,
     "tables": tables.check,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// wait_free_eras.hpp: hazard eras in which no thread reads a pointer in vain forever: a thread that
-// wants to move the clock first helps those that cannot keep up with it.
+// wait_free_eras.hpp: hazard eras in which no thread reads a pointer again and again forever: a
+// thread that wants to move the clock first helps those that cannot keep up with it.
 //
 // Source:      Nikolaev, Ravindran: Universal Wait-Free Memory Reclamation, PPoPP 2020 (WFE).
 // Idea:        protect() under hazard eras begins anew whenever the clock has moved. After

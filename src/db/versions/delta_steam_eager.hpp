@@ -6,8 +6,8 @@
 //              section 4.3 (eager pruning of obsolete versions); as the baseline of Raza et al.,
 //              SIGMOD 2023, section 7.
 // Idea:        as delta_steam.hpp: each writer keeps its versions in the order in which they end,
-//              and frees those at the front that no snapshot is old enough for. Besides, who is
-//              about to put a version in front of a row's chain walks down the chain with the
+//              and frees those at the front that no snapshot is old enough for. Also, a thread that
+//              is about to put a version in front of a row's chain walks down the chain with the
 //              announced times, and cuts out what lies between them (delta_chain.hpp). It holds the
 //              row's lock, so no other thread is at it.
 // Cost:        on top of Steam's: a commit, for each version, a walk down the row's chain to where

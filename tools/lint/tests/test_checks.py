@@ -7,6 +7,7 @@ import unittest
 
 from lint import (
     banned,
+    departures,
     faults,
     floors,
     headers,
@@ -460,6 +461,82 @@ class Messages(unittest.TestCase):
         text = 'case outcome::ok:\n return "ok";\ncase outcome::gone:\n return "it went";\n'
         found = self.reported(messages.OUTCOMES, text)
         self.assertEqual(found, [(messages.OUTCOMES, 1, "has no line for 'it went'")])
+
+
+class Departures(unittest.TestCase):
+    """The page is made of the heads of headers, in a tree of its own."""
+
+    PATH = "include/spolia/reclaim/mine.hpp"
+    HEAD = """\
+// SPDX-License-Identifier: Apache-2.0
+// mine.hpp: frees what domain<mine>
+// has.
+//
+// Source:      A. Author: PPoPP
+//              2010. In three forms:
+//                mine_first   frees first
+//                             of all
+//                mine_last    frees last
+//              The last is usual.
+// Idea:        a thread asks `all` others.
+// Bound:       none.
+//
+// Departures from the paper:
+//   D1  No fence, see other.hpp; a <= b
+//       holds.
+//   D2  Two bags.
+// What follows is another matter.
+#pragma once
+// Departures: not of the head
+"""
+    TOLD = """\
+## Schemes
+
+### `mine`
+
+[`spolia/reclaim/mine.hpp`](../include/spolia/reclaim/mine.hpp): frees what `domain<mine>` has.
+
+*Source:* A. Author: PPoPP 2010. In three forms:
+
+* `mine_first`: frees first of all
+* `mine_last`: frees last
+
+The last is usual.
+
+*Idea:* a thread asks `all` others.
+
+*Departures from the paper:*
+
+* D1: No fence, see `other.hpp`; a \\<= b holds.
+* D2: Two bags.
+"""
+
+    def test_what_a_head_says(self):
+        page = departures.page_of(tree(pathlib.Path("/"), {self.PATH: self.HEAD}))
+        self.assertEqual(page.removeprefix(departures.FRONT + "\n"), self.TOLD)
+
+    def test_other_forms(self):
+        one = (
+            "//\n// mine.hpp: x.\n//\n// Departure from it: no ring. (There\n// is one.)\n#pragma\n"
+        )
+        column = (
+            "//\n// y.hpp: y.\n// Departures:  D1  No\n//                  ring.\n// Cost:  1\n"
+        )
+        plain = "//\n// z.hpp: z.\n//\n// Idea:  no source.\n"
+        files = {self.PATH: one, "include/spolia/map/y.hpp": column, "src/db/z.hpp": plain}
+        page = departures.page_of(tree(pathlib.Path("/"), files))
+        self.assertIn("\n*Departure from it:* no ring. (There is one.)\n", page)
+        self.assertIn("\n*Departures:*\n\n* D1: No ring.\n", page)
+        self.assertNotIn("`z`", page)
+
+    def test_a_page_that_is_not_written_anew(self):
+        files = {self.PATH: self.HEAD}
+        page = departures.page_of(tree(pathlib.Path("/"), files))
+        self.assertEqual([f[:2] for f in findings(departures, **files)], [(departures.PAGE, 1)])
+        self.assertEqual(findings(departures, **files, **{departures.PAGE: page}), [])
+        changed = {self.PATH: self.HEAD.replace("Two bags", "Three bags")}
+        found = findings(departures, **changed, **{departures.PAGE: page})
+        self.assertEqual([f[:2] for f in found], [(departures.PAGE, 1)])
 
 
 class Tables(unittest.TestCase):
