@@ -272,7 +272,7 @@ PAPER_TABLE_3 = blocks.table(
 )  # fmt: skip
 
 TABLE_3 = Page(
-    key="table-3", name="Table 3", title="The same under other allocators",
+    key="table-3", name="Table 3", title="Amortized freeing against batches, other allocators",
     paper="jemalloc gains 2.56 times (table 2); tcmalloc, whose buffers go back to one list for "
           "all threads, 3.25 times; "
           "mimalloc, which frees into the page that a block came from, needs no help and loses a "

@@ -168,7 +168,7 @@ ELSEWHERE = (
     Elsewhere(TOKENS, "Figures 15, 16", "other machines", "each machine has a report of its own: "
               "run the page there", "experiment-1-abtree"),
     Elsewhere(TOKENS, "Figure 17", "single calls of free, all threads",
-              "columns of slow calls are drawn, and not looked into", "figure-3"),
+              "the figure plots slow calls; the page counts them", "figure-3"),
     Elsewhere(TOKENS, "Figures 18 to 21", "DEBRA's timelines, 48 to 240 threads, jemalloc",
               _NUMBERS, "figure-2"),
     Elsewhere(TOKENS, "Figures 22 to 29", "the same under tcmalloc and mimalloc",
@@ -179,5 +179,6 @@ ELSEWHERE = (
     Elsewhere(FRC, "Figures 1, 2", "the collector's parts, a router of four inputs", _DRAWN),
     Elsewhere(VERSIONS, "Figures 1 to 3", "lists and their steps", _DRAWN),
     Elsewhere(VERSIONS, "Figure 5", "figure 4 with 10 million keys",
-              "it takes most of a run; --keys 20000000 measures it", "snapshots-tree"),
+              "it takes most of a run: ./dev lab paper --only snapshots-tree --keys 20000000",
+              "snapshots-tree"),
 )  # fmt: skip

@@ -286,10 +286,11 @@ PAGES = [
           "where not, little more; DL-RT and SL-RT update faster than BBF+ (PPoPP 2023, "
           "Figures 7 and 8).",
           ("hash", "tree", "std_map", "tbb_hash_map"), CROWD, _judge_mixed),
-    _page("snapshots-zipf", "Zipf", "The same, of keys that are wanted unevenly (Zipf, 0.99)",
+    _page("snapshots-zipf", "Zipf",
+          "Half updates, half look-ups, of keys that are wanted unevenly (Zipf, 0.99)",
           "As with keys that are wanted alike (PPoPP 2023, Figures 7 and 8).",
           ("hash", "tree"), CROWD, _judge_mixed),
-    _page("snapshots-large", "many keys", "The same, with 10 million keys",
+    _page("snapshots-large", "many keys", "Half updates, half look-ups, with 10 million keys",
           "With so many keys, too, those that track ranges need less than epochs and STEAM+LF "
           "in almost all cases, and DL-RT and SL-RT update faster than BBF+ (PPoPP 2023, "
           "Figure 7b).", ("hash", "tree"), CROWD, _judge_mixed),
