@@ -26,6 +26,8 @@
 ///       static std::size_t bytes(const other_image& i) noexcept { return i.size(); }
 ///     };
 ///
+/// A member owned_bytes() of another form is refused: it would be passed over.
+///
 /// Where:       domains and the containers over them, hazard pointers, RCU, counted pointers,
 ///              snapshot maps and read-log-update use it.
 /// Bound:       large blocks, which own 256 bytes or are 1024 bytes themselves, are looked after
@@ -84,6 +86,16 @@ template <class... T>
 
 namespace detail::weighing {
 
+/// Says what it owns, by a member that can be called where the object is weighed.
+template <class T>
+concept says_bytes = requires(const T& x) {
+  { x.owned_bytes() } noexcept -> std::convertible_to<std::size_t>;
+};
+/// Has a member of that name that cannot be called there, or says something else.
+template <class T>
+concept says_bytes_wrongly =
+    !says_bytes<T> && requires(std::remove_const_t<T>& x) { x.owned_bytes(); };
+
 /// What can be told from the members that a class has.
 enum class kind : std::uint8_t {
   nothing,   // owns nothing, as far as is known
@@ -99,9 +111,11 @@ enum class kind : std::uint8_t {
 
 template <class T>
 consteval kind kind_of() {
-  if constexpr (requires(const T& x) {
-                  { x.owned_bytes() } noexcept -> std::convertible_to<std::size_t>;
-                }) {
+  static_assert(
+      !says_bytes_wrongly<T>,
+      "owned_bytes() must be `std::size_t owned_bytes() const noexcept`; for a class that "
+      "you cannot change, specialize spolia::weight_of");
+  if constexpr (says_bytes<T>) {
     return kind::told;
   } else if constexpr (std::is_trivially_copyable_v<T>) {
     return kind::nothing;
