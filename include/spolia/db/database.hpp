@@ -319,14 +319,16 @@ class SPOLIA_EXPORT database {
   [[nodiscard]] reader snapshot(const reader_options& o) const;
 
   /// Runs f(transaction&) and commits, again and again while it ends in a conflict, with growing
-  /// pauses. f returns a status, or nothing; then so does this. Or it returns a T, or a result<T>:
-  /// then this returns a result<T>, which has f's T if that was committed. If what f returns is not
-  /// ok, nothing is committed: refused() is for reasons of the program's own, and is not tried
-  /// again. What f throws comes out, after a rollback. One exception does not: a no_result that
-  /// says conflict or schema_changed, or that comes after a conflict, as from a scan that f begins
-  /// then. It is as if f had returned that outcome, which is tried again. If f itself ends the
-  /// transaction, by commit() or rollback(), and returns ok, the result is outcome::ended; what f
-  /// has done stays done.
+  /// pauses. f returns a status or nothing: this returns a status. Or f returns a T, or a result<T>:
+  /// then this returns a result<T>, which has f's T if that was committed. An f that returns
+  /// nothing or a T commits whatever its calls said, unless one has ended the transaction: an f
+  /// with several changes returns a status. If what f returns is not ok, nothing is committed:
+  /// refused() is for reasons of the program's own, and is not tried again. What f throws comes
+  /// out, after a rollback. One exception does not: a no_result that says conflict or
+  /// schema_changed, or that comes after a conflict, as from a scan that f begins then. It is as if
+  /// f had returned that outcome, which is tried again. If f itself ends the transaction, by
+  /// commit() or rollback(), and returns ok, the result is outcome::ended; what f has done stays
+  /// done.
   /// A T that refers to the ended transaction, as rows, editors and views of texts do, does not
   /// compile. Inside another type, such as an optional or a vector, or as a const char*, it
   /// compiles, and must not be used.
