@@ -319,10 +319,10 @@ class SPOLIA_EXPORT database {
   [[nodiscard]] reader snapshot(const reader_options& o) const;
 
   /// Runs f(transaction&) and commits, again and again while it ends in a conflict, with growing
-  /// pauses. f returns a status or nothing: this returns a status. Or f returns a T, or a result<T>:
-  /// then this returns a result<T>, which has f's T if that was committed. An f that returns
-  /// nothing or a T commits whatever its calls said, unless one has ended the transaction: an f
-  /// with several changes returns a status. If what f returns is not ok, nothing is committed:
+  /// pauses. f returns a status or nothing: this returns a status. Or f returns a T, or a
+  /// result<T>: then this returns a result<T>, which has f's T if that was committed. An f that
+  /// returns nothing or a T commits whatever its calls said, unless one has ended the transaction:
+  /// an f with several changes returns a status. If what f returns is not ok, nothing is committed:
   /// refused() is for reasons of the program's own, and is not tried again. What f throws comes
   /// out, after a rollback. One exception does not: a no_result that says conflict or
   /// schema_changed, or that comes after a conflict, as from a scan that f begins then. It is as if
