@@ -184,7 +184,19 @@ void load_job::run_stream(db::database& base, load_notes& notes, load_counts& do
   load(base, rows, notes, done, file_->size());
 }
 
+/// Before the schema's tables are made: none of them is for these rows.
+void load_job::look_for_table(const db::database& base) const {
+  const std::vector<std::string> names = names_of(tables_);
+  if (request_.schema.empty() || base.try_find_table(request_.table) != nullptr ||
+      std::ranges::find(names, request_.table) != names.end()) {
+    return;
+  }
+  throw failure(fmt::format("{} has no table '{}'; there are: {}", request_.schema.string(),
+                            request_.table, fmt::join(names, ", ")));
+}
+
 void load_job::run_file(db::database& base, load_notes& notes, load_counts& done) {
+  look_for_table(base);
   text_input lines(*file_, file_->name());
   begin({request_.table}, notes);
   prepare(base, notes);

@@ -42,6 +42,7 @@ class load_job {
   void read_folder();
   void begin(const std::vector<std::string>& tables, load_notes& notes) const;
   void prepare(db::database& base, load_notes& notes) const;
+  void look_for_table(const db::database& base) const;
   void run_folder(db::database& base, load_notes& notes, load_counts& done);
   void run_stream(db::database& base, load_notes& notes, load_counts& done);
   void run_file(db::database& base, load_notes& notes, load_counts& done);

@@ -351,6 +351,9 @@ TEST(tool_formats, a_schema_that_is_wrong_is_refused) {
   EXPECT_EQ(wrong(with(R"({"name":"t","columns":[{"name":"a","type":"int"}]})")),
             "in: column a has type 'int'; there are int64, float64, boolean, decimal, timestamp, "
             "text, blob");
+  EXPECT_EQ(wrong(with(R"({"name":"t","columns":[{"name":"a","type":"numeric","digits":2}]})")),
+            "in: column a has type 'numeric'; there are int64, float64, boolean, decimal, "
+            "timestamp, text, blob");
   EXPECT_EQ(wrong(with(R"({"name":"t","columns":[{"name":"a","type":"text","bytes":70000}]})")),
             "in: column a has room for too many bytes; text without 'bytes' has no limit");
   EXPECT_EQ(wrong(with(R"({"name":"t","columns":[{"name":"a","type":"decimal"}]})")),

@@ -61,6 +61,15 @@ TEST_F(tool_program, says_how_it_is_used) {
   EXPECT_EQ(good({"--version"}), std::string(SPOLIA_VERSION_STRING) + "\n");
 }
 
+TEST_F(tool_program, a_schema_of_other_tables_makes_none) {
+  make_bank();
+  write_text(here / "other.json", R"({"spolia_dump":1,"tables":[{"name":"staff",
+    "columns":[{"name":"id","type":"int64","key":true}]}]})");
+  bad(1, "other.json has no table 'stuff'; there are: staff",
+      {"load", "bank", "people.csv", "--table", "stuff", "--schema", "other.json"});
+  EXPECT_EQ(good({"info", "bank"}).find("staff"), std::string::npos);
+}
+
 TEST_F(tool_program, refuses_what_makes_no_sense) {
   make_bank();
   bad(2, "give a command: info, check, dump", {});
