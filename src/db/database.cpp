@@ -236,8 +236,9 @@ database database::open(const std::filesystem::path& directory, const options& o
 storage& database::files_of(engine& e) {
   if (e.files == nullptr) {
     throw std::invalid_argument(
-        "spolia::db: the database is only in memory, and has no checkpoints, backups and report of "
-        "an opening: database::open(directory) makes one that has");
+        "spolia::db: the database is in memory only: it has no checkpoints, no backups and no "
+        "report "
+        "of its opening. One that database::open(directory) makes has them");
   }
   return *e.files;
 }

@@ -312,6 +312,30 @@ TEST(queries, mistakes_are_told) {
   EXPECT_EQ(a->get<std::int64_t>(0, 0), 10) << "what was refused has changed nothing";
 }
 
+TEST(queries, a_column_that_is_read_as_another_type_says_its_own) {
+  sales s(10);
+  const reader now = s.base.snapshot();
+  const auto a = now.query(s.t).group_by("town").aggregate(count(), sum("id"), avg("id")).run();
+  const auto said = [](auto&& f) -> std::string {
+    try {
+      f();
+    } catch (const std::invalid_argument& e) {
+      return e.what();
+    }
+    return "";
+  };
+  const std::string other = " It is read as another: at() gives any";
+  EXPECT_EQ(said([&] { static_cast<void>(a->get<double>(0, 1)); }),
+            "spolia::db: column count of the answer has type std::int64_t." + other);
+  EXPECT_EQ(said([&] { static_cast<void>(a->get<bool>(0, 2)); }),
+            "spolia::db: column sum(id) of the answer has type std::int64_t, and may be read as "
+            "double." +
+                other);
+  EXPECT_EQ(said([&] { static_cast<void>(a->get<std::int64_t>(0, 3)); }),
+            "spolia::db: column avg(id) of the answer has type double." + other);
+  EXPECT_EQ(said([&] { static_cast<void>(a->get<double>(0, 2)); }), "");
+}
+
 TEST(queries, what_a_condition_throws_comes_out) {
   sales s(300);
   const reader now = s.base.snapshot();

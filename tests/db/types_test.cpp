@@ -94,8 +94,8 @@ TEST(mistakes, are_named) {
             "spolia::db: there is no table u: tables() has all that there are");
   EXPECT_EQ(
       refused([&] { base.checkpoint(); }),
-      "spolia::db: the database is only in memory, and has no checkpoints, backups and report "
-      "of an opening: database::open(directory) makes one that has");
+      "spolia::db: the database is in memory only: it has no checkpoints, no backups and no report "
+      "of its opening. One that database::open(directory) makes has them");
   transaction tx = base.begin();
   EXPECT_EQ(refused([&] { static_cast<void>(tx.insert(t, {1, 2})); }),
             "spolia::db: a row of table t has 1 values, and not 2");
@@ -422,13 +422,14 @@ TEST(typed_columns, refuse_what_they_cannot_hold) {
             "922337203685477580.7: it keeps 2 digits after the point, and 64 bits in all");
   const std::string takes =
       "spolia::db: column amount of table payments has type decimal(2) and takes a decimal_number, "
-      "not ";
+      "as in decimal_number(\"1.50\"), not ";
   EXPECT_EQ(insert(minute(1), 1), takes + "an integer");
   EXPECT_EQ(insert(minute(1), 1.5), takes + "a double");
   EXPECT_EQ(insert(minute(1), "1.5"), takes + "a text");
-  EXPECT_EQ(insert(60000000, decimal_number()),
-            "spolia::db: column at of table payments has type timestamp and takes an instant, not "
-            "an integer");
+  EXPECT_EQ(
+      insert(60000000, decimal_number()),
+      "spolia::db: column at of table payments has type timestamp and takes an instant, as in "
+      "instant_of(\"2026-11-22T21:14:00Z\"), not an integer");
   EXPECT_EQ(insert(nullptr, decimal_number()),
             "spolia::db: column at of table payments cannot be null: give it a value, or make it "
             "nullable");

@@ -169,7 +169,7 @@ class SPOLIA_EXPORT answer {
       const value v = at(row, column);
       if (v.null()) return T{};
       if (const T* const t = std::get_if<T>(&v.what())) return *t;
-      refuse_type(column);
+      refuse_type(column, v);
     }
   }
   [[nodiscard]] const query_figures& figures() const noexcept { return figures_; }
@@ -180,7 +180,7 @@ class SPOLIA_EXPORT answer {
          const query_figures& took);
   [[nodiscard]] double real(std::size_t row, std::size_t column) const;
   [[nodiscard]] const std::uint64_t* entry(std::size_t row, std::size_t column) const;
-  [[noreturn]] void refuse_type(std::size_t column) const;
+  [[noreturn]] void refuse_type(std::size_t column, const value& is) const;
 
   std::shared_ptr<const query_plan> plan_;
   std::unique_ptr<query_groups> groups_;

@@ -116,8 +116,7 @@ constexpr std::string_view usual_reason(outcome o, cause c) noexcept {
     case outcome::not_found:
       if (c == cause::same_row)
         return "the row that is edited was erased since: edit() another one";
-      return "the table has no row with the key that was given at this snapshot: insert() or put() "
-             "makes one";
+      return "the table has no row with this key at this snapshot: insert() or put() makes one";
     case outcome::duplicate_key:
       return "the key, or a value of a unique index, is taken: give another one, or use put()";
     case outcome::limit:

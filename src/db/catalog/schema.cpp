@@ -67,9 +67,9 @@ const char* taken_by(base_type t) noexcept {
     case base_type::int64:
       return "an integer";
     case base_type::decimal:
-      return "a decimal_number";
+      return "a decimal_number, as in decimal_number(\"1.50\")";
     case base_type::timestamp:
-      return "an instant";
+      return "an instant, as in instant_of(\"2026-11-22T21:14:00Z\")";
     case base_type::float64:
       return "a double";
     case base_type::boolean:

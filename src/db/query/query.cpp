@@ -21,6 +21,17 @@ namespace {
   throw std::invalid_argument("spolia::db: " + what);
 }
 
+struct type_of_value {
+  const char* operator()(std::monostate) const noexcept { return "nothing"; }
+  const char* operator()(std::int64_t) const noexcept { return "std::int64_t"; }
+  const char* operator()(double) const noexcept { return "double"; }
+  const char* operator()(bool) const noexcept { return "bool"; }
+  const char* operator()(std::string_view) const noexcept { return "std::string_view"; }
+  const char* operator()(blob_view) const noexcept { return "blob_view"; }
+  const char* operator()(decimal_number) const noexcept { return "decimal_number"; }
+  const char* operator()(instant) const noexcept { return "instant"; }
+};
+
 word_order order_of_type(const column_layout& c) {
   switch (c.type.base) {
     case base_type::int64:
@@ -288,12 +299,17 @@ double answer::real(std::size_t row, std::size_t column) const {
   }
   const value v = at(row, column);
   if (const double* const d = std::get_if<double>(&v.what())) return *d;
-  refuse_type(column);
+  refuse_type(column, v);
 }
 
-void answer::refuse_type(std::size_t column) const {
-  refuse_query("column " + name(column) +
-               " of the answer is read as another type than it has: at() gives any");
+void answer::refuse_type(std::size_t column, const value& is) const {
+  const std::size_t keys = plan_->keys.size();
+  const bool sum = column >= keys && plan_->folds[column - keys].what == measure::kind::sum;
+  const bool rounded = sum && !std::holds_alternative<double>(is.what());
+  refuse_query("column " + name(column) + " of the answer has type " +
+               std::visit(type_of_value(), is.what()) +
+               (rounded ? ", and may be read as double" : "") +
+               ". It is read as another: at() gives any");
 }
 
 }  // namespace db

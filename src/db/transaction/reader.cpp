@@ -249,8 +249,7 @@ status reader::how_ended() const noexcept {
 SPOLIA_NOINLINE status reader::said_of(const table& t, outcome why) const noexcept {
   if (why == outcome::not_found) {
     return session_->say(why, "table ", t,
-                         " has no row with the key that was given at this snapshot: insert() or "
-                         "put() makes one");
+                         " has no row with this key at this snapshot: insert() or put() makes one");
   }
   if (why != outcome::dropped) return why;
   return session_->say(why, "table ", t,
