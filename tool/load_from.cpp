@@ -90,6 +90,7 @@ load_job::load_job(load_request request) : request_(std::move(request)) {
   format_ = format_of(request_);
   if (!request_.table.empty()) {
     kind_ = kind::one_table;
+    described_ = names_of(tables_);
     std::erase_if(tables_, [&](const auto& t) { return t.spec.name != request_.table; });
   } else if (format_ == text_format::csv) {
     throw usage_error("give --table NAME: the file has rows of one table");
@@ -184,23 +185,15 @@ void load_job::run_stream(db::database& base, load_notes& notes, load_counts& do
   load(base, rows, notes, done, file_->size());
 }
 
-/// Before the schema's tables are made: none of them is for these rows.
-void load_job::look_for_table(const db::database& base) const {
-  const std::vector<std::string> names = names_of(tables_);
-  if (request_.schema.empty() || base.try_find_table(request_.table) != nullptr ||
-      std::ranges::find(names, request_.table) != names.end()) {
-    return;
-  }
-  throw failure(fmt::format("{} has no table '{}'; there are: {}", request_.schema.string(),
-                            request_.table, fmt::join(names, ", ")));
-}
-
 void load_job::run_file(db::database& base, load_notes& notes, load_counts& done) {
-  look_for_table(base);
   text_input lines(*file_, file_->name());
   begin({request_.table}, notes);
   prepare(base, notes);
   db::table* const into = base.try_find_table(request_.table);
+  if (into == nullptr && !request_.schema.empty()) {
+    throw failure(fmt::format("{} has no table '{}'; there are: {}", request_.schema.string(),
+                              request_.table, fmt::join(described_, ", ")));
+  }
   if (into == nullptr) {
     throw failure("there is no table " + request_.table + "; --schema can say how to make it");
   }

@@ -42,7 +42,6 @@ class load_job {
   void read_folder();
   void begin(const std::vector<std::string>& tables, load_notes& notes) const;
   void prepare(db::database& base, load_notes& notes) const;
-  void look_for_table(const db::database& base) const;
   void run_folder(db::database& base, load_notes& notes, load_counts& done);
   void run_stream(db::database& base, load_notes& notes, load_counts& done);
   void run_file(db::database& base, load_notes& notes, load_counts& done);
@@ -53,6 +52,7 @@ class load_job {
   kind kind_ = kind::one_table;
   text_format format_ = text_format::json;
   std::vector<dumped_table> tables_;
+  std::vector<std::string> described_;  // tables of --schema, for a message
   std::unique_ptr<file_source> file_;  // opened once: a pipe with a name ends when it is closed
 };
 

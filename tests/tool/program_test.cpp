@@ -61,7 +61,7 @@ TEST_F(tool_program, says_how_it_is_used) {
   EXPECT_EQ(good({"--version"}), std::string(SPOLIA_VERSION_STRING) + "\n");
 }
 
-TEST_F(tool_program, a_schema_of_other_tables_makes_none) {
+TEST_F(tool_program, a_schema_of_other_tables_says_which_it_has) {
   make_bank();
   write_text(here / "other.json", R"({"spolia_dump":1,"tables":[{"name":"staff",
     "columns":[{"name":"id","type":"int64","key":true}]}]})");
