@@ -55,8 +55,8 @@ class rng {
 /// A seed of this test's own for its `stream`-th random stream.
 [[nodiscard]] std::uint64_t seed_for(std::uint64_t stream);
 
-/// `share` of SPOLIA_STRESS_SECONDS, by default of half a second, under a sanitizer of a quarter,
-/// in `./dev test --quick` of a fifth.
+/// `share` of SPOLIA_STRESS_SECONDS, by default of half a second, and less under a sanitizer
+/// and in `./dev test --quick`: see sanitized.hpp.
 /// \throws std::invalid_argument if SPOLIA_STRESS_SECONDS is not a positive number
 [[nodiscard]] std::chrono::nanoseconds stress_time(double share);
 

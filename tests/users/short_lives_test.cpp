@@ -34,7 +34,7 @@ namespace {
 using namespace spolia;
 using namespace spolia::test;
 
-constexpr int lives = !sanitized ? 1000 : fewer > 4 ? 200 : 400;
+constexpr int lives = !sanitized ? 1000 : fewer > 4 ? 100 : 400;
 
 /// How many there are of them is counted where they begin and end, and nowhere else.
 struct witness {

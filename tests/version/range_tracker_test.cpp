@@ -227,7 +227,7 @@ TEST(range_tracker, threads_leave_behind_what_they_have_found_needed) {
 class short_lives : public testing::TestWithParam<std::pair<unsigned, int>> {
  protected:
   static constexpr std::uint32_t batch = 64;
-  static constexpr unsigned lives = 2000;
+  static constexpr unsigned lives = fewer > 4 ? 300 : 2000;
 
   /// Returns the most that was held when a thread had ended.
   static std::uint64_t run(world& w) {
