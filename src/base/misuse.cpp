@@ -7,15 +7,40 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <stdexcept>
+#include <string>
 
 #include <spolia/base/threads.hpp>
 
 namespace spolia::core::inline SPOLIA_OF_VERSION {
 namespace {
 
+/// The system's name of the thread, as much as there is memory for.
+std::string name_of([[maybe_unused]] long os_thread) noexcept {
+#if !defined(SPOLIA_MODEL)
+  try {
+    return os_name(os_thread);
+  } catch (const std::bad_alloc&) {  // then without
+  }
+#endif
+  return {};
+}
+
 void tell_and_abort(const char* what, std::uint32_t thread) {
-  std::fprintf(stderr, "spolia: misuse: %s (thread number %u)\n", what, thread);
+#if defined(SPOLIA_MODEL)
+  const long os_thread = 0;
+#else
+  const long os_thread = os_id_of(thread);
+#endif
+  if (os_thread == 0) {
+    std::fprintf(stderr, "spolia: misuse: %s (thread number %u)\n", what, thread);
+  } else {
+    const std::string name = name_of(os_thread);
+    const char* const between = name.empty() ? "" : ", named ";
+    std::fprintf(stderr, "spolia: misuse: %s (thread number %u, the system's %ld%s%s)\n", what,
+                 thread, os_thread, between, name.c_str());
+  }
   std::abort();
 }
 

@@ -64,6 +64,7 @@ class registry {
     }
     here.number_plus_one = number + 1;
     here.joined = forks;
+    note_os_id(number);
     return number;
   }
 
@@ -109,6 +110,10 @@ class registry {
     return number_plus_one != forked_.number_plus_one || identity >> 32U < forked_.joined;
   }
 
+  long os_id_of(std::uint32_t number) const noexcept {
+    return number < os_ids_.size() ? os_ids_[number].load(std::memory_order_relaxed) : 0;
+  }
+
   void begin_making() {
     if (makings++ == 0) making_.lock();
   }
@@ -139,6 +144,11 @@ class registry {
     if (has_key_) return;
     if (pthread_key_create(&key_, [](void*) { registry::get().leave(); }) != 0) throw no_key();
     has_key_ = true;
+  }
+
+  void note_os_id(std::uint32_t number) noexcept {
+    // relaxed: a number for people, which nothing follows.
+    if (number < os_ids_.size()) os_ids_[number].store(os_id(), std::memory_order_relaxed);
   }
 
   /// In the order in which a constructor that registers a listener takes them.
@@ -198,6 +208,7 @@ class registry {
     }
     for (listener* l = first_; l != nullptr; l = l->next_) l->alone();
     kept_.fill(0);
+    if (here.number_plus_one != 0) note_os_id(here.number_plus_one - 1);
     here.domain = 0;  // the listeners may have reset this thread's cells
     here.cell = nullptr;
     ++forks;
@@ -215,6 +226,9 @@ class registry {
   // Those of ended threads that listeners keep. Of higher ones it is not known: they stay in use.
   std::array<std::uint64_t, first_words> kept_{};
   std::atomic<std::uint32_t> high_water_{0};
+  // The system's numbers of those threads that have the first numbers, or had them last. Read
+  // without the mutex: reports come from listeners, too.
+  std::array<std::atomic<long>, first_words * 64> os_ids_{};
   listener* first_ = nullptr;
   this_thread forked_;  ///< the thread that came through the last fork
   pthread_key_t key_{};
@@ -235,6 +249,7 @@ bool if_free(std::uint32_t number, void (*f)(void*), void* argument) noexcept {
 }
 void listen(listener& l) noexcept { registry::get().listen(l); }
 void unlisten(listener& l) noexcept { registry::get().unlisten(l); }
+long os_id_of(std::uint32_t number) noexcept { return registry::get().os_id_of(number); }
 bool lost(std::uint64_t identity) noexcept { return registry::get().lost(identity); }
 void begin_making() { registry::get().begin_making(); }
 void end_making() noexcept { registry::get().end_making(); }

@@ -132,11 +132,16 @@ engine::~engine() {
   files.reset();
   if (process_ != ::getpid()) return;
   // In both variants: what comes later would read what is gone.
-  board.for_each(sessions, [](const session& s) {
+  board.for_each(sessions, [this](const session& s) {
     if (s.record == nullptr || !s.record->taken()) return;
     std::string what = "a database ends before a reader or transaction of it";
     if (const auto label = s.label.text()) what += ", which is called " + *label;
-    core::report_misuse(what.c_str(), threads::number());
+    // The thread that began it can tell where it is, and not the one that closes the database.
+    std::uint32_t thread = threads::number();
+    board.living.for_each([&](const census::entry& e) {
+      if (e.label == s.label.mark()) thread = e.thread;
+    });
+    core::report_misuse(what.c_str(), thread);
   });
 }
 
@@ -393,10 +398,12 @@ std::vector<reader_info> database::readers() const {
                   .behind = now > e.timestamp ? now - e.timestamp : 0,
                   .label = label != nullptr ? *label : std::string(),
                   .thread = e.thread,
+                  .os_thread = threads::os_id_of(e.thread),
                   .age = std::chrono::nanoseconds(static_cast<std::int64_t>(age))};
     if (const auto w = work.find(e.id); w != work.end()) r.work_bytes = w->second;
     all.push_back(std::move(r));
   });
+  for (reader_info& r : all) r.thread_name = threads::os_name(r.os_thread);
   std::sort(all.begin(), all.end(),
             [](const reader_info& a, const reader_info& b) { return a.timestamp < b.timestamp; });
   // Of readers of one time, the first is told what hangs at them.

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include <spolia/base/threads.hpp>
 #include <spolia/base/ticks.hpp>
 
 #include "db/at_work.hpp"
@@ -45,9 +46,8 @@ std::uint64_t engine::most_for_versions(std::uint64_t replaced, bool with_reserv
 }
 
 status engine::budget_is_used_up() noexcept {
-  return budget_used_up_.get(outcome::limit, [this] {
-    return "options::budget, " + std::to_string(settings.budget) + " bytes";
-  });
+  return budget_used_up_.get(
+      outcome::limit, [this] { return "options::budget, " + std::to_string(settings.budget) + " bytes"; });
 }
 
 status engine::versions_do_not_fit() noexcept {
@@ -99,6 +99,9 @@ std::uint64_t engine::ask_about_slow(const gate* but, bool pressed) {
       .timestamp = g.timestamp,
       .behind = board.clock.now() - g.timestamp,
       .label = g.label != nullptr ? *g.label : std::string(),
+      .thread = g.thread,
+      .os_thread = threads::os_id_of(g.thread),
+      .thread_name = threads::os_name(threads::os_id_of(g.thread)),
       .age = std::chrono::nanoseconds(static_cast<std::int64_t>(age)),
       .version_bytes = old->stats().bytes + values.waiting_bytes() + cleaner.waiting_bytes(),
       .held = held.count,

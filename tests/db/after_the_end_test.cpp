@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <pthread.h>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -17,6 +19,8 @@
 
 #include <spolia/base/misuse.hpp>
 #include <spolia/db.hpp>
+
+#include "support/parked_thread.hpp"
 
 namespace {
 
@@ -306,6 +310,16 @@ TEST(misused_databases, ended_before_their_readers) {
     const reader now = base->snapshot("the audit");
     EXPECT_DEATH(base.reset(), "ends before a reader or transaction of it, .* the audit");
     EXPECT_DEATH(*base = database::open(), said);
+  }
+  {
+    std::optional<reader> now;
+    const test::parked_thread other([&](test::parking_spot& spot) {
+      pthread_setname_np(pthread_self(), "night shift");
+      now.emplace(base->snapshot());
+      spot.park();
+    });
+    EXPECT_DEATH(base.reset(), "ends before a reader .* named night shift");
+    now.reset();
   }
   {
     transaction tx = base->begin();

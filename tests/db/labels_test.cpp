@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -13,7 +15,10 @@
 #include <vector>
 
 #include <spolia/base/atomic.hpp>
+#include <spolia/base/threads.hpp>
 #include <spolia/db.hpp>
+
+#include "support/parked_thread.hpp"
 
 namespace {
 
@@ -49,6 +54,35 @@ TEST(db_labels, are_copied) {
   std::this_thread::sleep_for(std::chrono::milliseconds(1));
   other.collect();
   EXPECT_EQ(asked, "a temporary text");
+}
+
+/// The thread that has begun it, and not the one that asks.
+TEST(db_labels, stand_beside_their_threads) {
+  slow_reader asked{};
+  options o;
+  o.on_slow_reader = [&](const slow_reader& r) {
+    asked = r;
+    return slow_reader_action::leave;
+  };
+  o.slow_after = std::chrono::nanoseconds(1);
+  database base = database::open(o);
+  long os_thread = 0;
+  std::optional<reader> slow;
+  const test::parked_thread other([&](test::parking_spot& spot) {
+    pthread_setname_np(pthread_self(), "night shift");
+    os_thread = threads::os_id();
+    slow.emplace(base.snapshot());
+    spot.park();
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  base.collect();
+  EXPECT_EQ(asked.os_thread, os_thread);
+  EXPECT_EQ(asked.thread_name, "night shift");
+  const auto all = base.readers();
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].os_thread, os_thread);
+  EXPECT_EQ(all[0].thread_name, "night shift");
+  EXPECT_EQ(asked.thread, all[0].thread);
 }
 
 TEST(db_labels, belong_to_one_reader) {

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include <spolia/base/threads.hpp>
 #include <spolia/map/changes.hpp>
 #include <spolia/map/detail/bucket_table.hpp>
 #include <spolia/map/detail/hash_tags.hpp>
@@ -261,6 +262,8 @@ TYPED_TEST(snapshot_hash_of, accounts_for_what_snapshots_hold) {
   EXPECT_NE(all.snapshots[0].label, all.snapshots[1].label);  // may have the same time
   EXPECT_STREQ(all.snapshots[2].label, "late");
   EXPECT_GT(all.snapshots[0].age.count(), 0);
+  EXPECT_EQ(all.snapshots[0].os_thread, threads::os_id());
+  EXPECT_EQ(all.snapshots[0].thread_name, threads::os_name(threads::os_id()));
   EXPECT_EQ(all.snapshots[0].versions, all.snapshots[1].versions);
   EXPECT_EQ(all.snapshots[0].versions_alone, 0U);
   EXPECT_GT(all.snapshots[2].versions_alone, 0U);

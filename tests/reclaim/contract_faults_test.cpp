@@ -204,6 +204,29 @@ TYPED_TEST(contract_misuse, a_guard_that_outlives_its_domain_is_reported) {
       "a guard outlives its domain");
 }
 
+TYPED_TEST(contract_misuse, a_guard_that_is_left_is_reported_with_its_label) {
+  EXPECT_DEATH(
+      {
+        auto d = std::make_unique<TypeParam>();
+        {
+          const auto before = d->enter("daily report");
+        }
+        auto guard = d->enter("monthly report");
+        d.reset();
+      },
+      "a guard outlives its domain: .monthly report");
+  EXPECT_DEATH(
+      {
+        auto d = std::make_unique<TypeParam>();
+        {
+          const auto before = d->enter("daily report");
+        }
+        auto guard = d->enter();
+        d.reset();
+      },
+      "a guard outlives its domain .thread number [0-9]+, the system's [0-9]+");
+}
+
 TYPED_TEST(contract_misuse, a_thread_that_ends_inside_a_guard_is_reported) {
   EXPECT_DEATH(
       {

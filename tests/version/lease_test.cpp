@@ -297,4 +297,29 @@ TEST(lease, can_be_begun_in_a_fork_that_caught_a_nameless_thread_ending_others) 
   nameless.join();
 }
 
+TEST(leases_without_a_label, say_which_thread_began_them) {
+  timeline time;
+  snapshot_hash<int, int> m(time);
+  m.insert(1, 1);
+  const auto said = [&](const lease& over) -> std::string {
+    while (!over.expired()) m.insert_or_assign(1, 2);
+    try {
+      static_cast<void>(m.find(over, 1));
+    } catch (const snapshot_expired& e) {
+      return e.what();
+    }
+    return "nothing";
+  };
+  const std::string is_over = "the time of a snapshot is over";
+  EXPECT_EQ(said(lease(time, 0ns, "weekly")), is_over + ": weekly");
+  std::optional<lease> unlabelled;
+  long began = 0;
+  elsewhere([&] {
+    began = threads::os_id();
+    unlabelled.emplace(time, 0ns);
+  });
+  const std::string what = said(*unlabelled);
+  EXPECT_NE(what.find(" by the system's thread " + std::to_string(began)), what.npos) << what;
+}
+
 }  // namespace

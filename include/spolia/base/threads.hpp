@@ -95,6 +95,7 @@ SPOLIA_EXPORT void end_making() noexcept;
 SPOLIA_EXPORT bool process_exits() noexcept;
 SPOLIA_EXPORT long os_id() noexcept;
 SPOLIA_EXPORT std::string os_name(long id);
+SPOLIA_EXPORT long os_id_of(std::uint32_t number) noexcept;
 #endif
 
 }  // namespace spolia::core::inline SPOLIA_OF_VERSION
@@ -110,6 +111,7 @@ inline std::uint32_t number() { return model::current_thread(); }
 inline bool is_this(std::uint32_t n) noexcept { return n == model::current_thread(); }
 inline long os_id() noexcept { return 0; }
 inline std::string os_name(long) { return {}; }
+inline long os_id_of(std::uint32_t) noexcept { return 0; }
 inline std::uint32_t high_water() noexcept { return model::thread_count(); }
 template <class F>
 bool if_free(std::uint32_t, F&&) noexcept {
@@ -201,6 +203,9 @@ inline long os_id() noexcept { return core::os_id(); }
 /// The system's name of the thread with that number (pthread_setname_np); empty if it has none or
 /// is gone. Reads a file. Throws std::bad_alloc.
 inline std::string os_name(long id) { return core::os_name(id); }
+/// The system's number of the thread that has this number, or had it last; 0 where it is not known,
+/// as of numbers from 1024 on.
+inline long os_id_of(std::uint32_t number) noexcept { return core::os_id_of(number); }
 
 #endif
 

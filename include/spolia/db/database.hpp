@@ -51,8 +51,11 @@ namespace db {
 /// The reader or transaction that options::on_slow_reader is asked about.
 struct slow_reader {
   std::uint64_t timestamp = 0;
-  std::uint64_t behind = 0;  ///< commits since it began
-  std::string label{};       ///< as given; empty: none
+  std::uint64_t behind = 0;   ///< commits since it began
+  std::string label{};        ///< as given; empty: none
+  std::uint32_t thread = 0;   ///< Spolia's number of the thread that began it
+  long os_thread = 0;         ///< the system's number of that thread; 0 if it is not known
+  std::string thread_name{};  ///< the system's name of it; empty if it is not known
   std::chrono::nanoseconds age{0};
   /// Bytes of all that is kept for snapshots: old versions, out-of-line values that only these
   /// have, deleted rows, index entries.
@@ -209,14 +212,21 @@ struct statistics {
   std::uint64_t work_bytes = 0;
   delta_stats versions{};
   log_stats log{};
+
+  /// Of rows, their out-of-line values, and indexes.
+  [[nodiscard]] std::uint64_t data_bytes() const noexcept {
+    return table_bytes + value_bytes + index_bytes;
+  }
 };
 
 /// An open reader or transaction, which holds versions.
 struct reader_info {
   std::uint64_t timestamp = 0;
-  std::uint64_t behind = 0;  ///< commits since it began
-  std::string label{};       ///< as given; empty: none
-  std::uint32_t thread = 0;  ///< Spolia's number of the thread that began it
+  std::uint64_t behind = 0;   ///< commits since it began
+  std::string label{};        ///< as given; empty: none
+  std::uint32_t thread = 0;   ///< Spolia's number of the thread that began it
+  long os_thread = 0;         ///< the system's number of that thread; 0 if it is not known
+  std::string thread_name{};  ///< the system's name of it; empty if it is not known
   std::chrono::nanoseconds age{0};
   /// Deleted rows and index entries that wait for it, and tables and indexes that were dropped.
   /// What several of them need is counted for one.

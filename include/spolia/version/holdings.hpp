@@ -18,12 +18,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/census.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/threads.hpp>
 #include <spolia/base/ticks.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -33,6 +35,8 @@ struct snapshot_holding {
   const char* label = nullptr;  ///< as the snapshot was given it
   std::uint64_t timestamp = 0;
   std::uint32_t thread = 0;         ///< the number of the thread that took it
+  long os_thread = 0;               ///< the system's number of it; 0 if it is not known
+  std::string thread_name{};        ///< the system's name of it; empty if it is not known
   std::chrono::nanoseconds age{0};  ///< since it was taken
   std::uint64_t versions = 0;       ///< what it sees
   std::uint64_t bytes = 0;
@@ -87,8 +91,11 @@ inline std::vector<snapshot_holding> snapshots_in(const census& living) {
     all.push_back({.label = e.label,
                    .timestamp = e.timestamp,
                    .thread = e.thread,
+                   .os_thread = threads::os_id_of(e.thread),
                    .age = since_ticks(e.start_ticks)});
   });
+  // Files are read for the names: after the walk, which others may wait for.
+  for (snapshot_holding& s : all) s.thread_name = threads::os_name(s.os_thread);
   std::ranges::sort(all, {}, &snapshot_holding::timestamp);
   return all;
 }

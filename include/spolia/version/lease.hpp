@@ -6,7 +6,7 @@
 //     try {
 //       table.for_each(now, [&](const auto& key, const auto& value) { ... });
 //     } catch (const spolia::snapshot_expired&) {
-//       // what came so far was of one instant; the rest is not to be had any more
+//       // what came so far was of one instant; the rest cannot be read any more
 //     }
 //
 // Idea:        an announcement that others may withdraw. So nothing that was read at it stays for
@@ -62,17 +62,38 @@ class snapshot_expired : public std::runtime_error {
  public:
   explicit snapshot_expired(const char* label)
       : std::runtime_error(std::string("the time of a snapshot is over: ") + label) {}
+  /// Of one without a label: the system's number of the thread that began it, 0 if it is not known.
+  explicit snapshot_expired(long os_thread)
+      : std::runtime_error("the time of a snapshot is over, which has no label" +
+                           begun_by(os_thread)) {}
+
+ private:
+  static std::string begun_by(long os_thread) {
+    if (os_thread == 0) return {};
+    const std::string name = threads::os_name(os_thread);
+    return " and was begun by the system's thread " + std::to_string(os_thread) +
+           (name.empty() ? name : ", named " + name);
+  }
 };
 
 /// The leases of a timeline.
 class lease_board final : private threads::listener {
  public:
+  /// The label of a lease that was given none.
+  static constexpr char no_label[] = "lease";
+
   /// How one lease stands; for lease.
   struct entry {
-    entry(const char* text, std::uint64_t until) noexcept : label(text), deadline(until) {}
+    entry(const char* text, std::uint64_t until, long thread) noexcept
+        : label(text), deadline(until), os_thread(thread) {}
+    [[noreturn]] void say_expired() const {
+      if (label == no_label) throw snapshot_expired(os_thread);
+      throw snapshot_expired(label);
+    }
     atomic<bool> ended{false};
     const char* const label;
     const std::uint64_t deadline;
+    const long os_thread;  // the system's number of the thread that began it
     census::ticket ticket;
     plain<entry*> next{nullptr};
     plain<entry*> before{nullptr};
@@ -162,11 +183,8 @@ class lease {
   /// The present instant of `time`, for so long. The label must live as long as the lease.
   template <class Timeline>
     requires requires(Timeline& time, const char* label) { time.announce(label); }
-  lease(Timeline& time, std::chrono::nanoseconds at_most, const char* label = "lease")
-      : time_(&time),
-        board_(&time.leases()),
-        entry_(::new(memory::allocate(sizeof(lease_board::entry), alignof(lease_board::entry)))
-                   lease_board::entry(label, after(at_most))) {
+  lease(Timeline& time, std::chrono::nanoseconds at_most, const char* label = lease_board::no_label)
+      : time_(&time), board_(&time.leases()), entry_(made(label, after(at_most))) {
     try {
       entry_->ticket = time.announce(label);
     } catch (...) {
@@ -177,7 +195,7 @@ class lease {
     board_->put(*entry_);
   }
   /// The same of all structures that were given no timeline of their own.
-  explicit lease(std::chrono::nanoseconds at_most, const char* label = "lease");
+  explicit lease(std::chrono::nanoseconds at_most, const char* label = lease_board::no_label);
   lease(lease&& from) noexcept
       : time_(from.time_),
         board_(from.board_),
@@ -224,7 +242,15 @@ class lease {
 
  private:
   void see_unexpired() const {
-    if (expired()) throw snapshot_expired(entry_ == nullptr ? "moved" : entry_->label);
+    if (!expired()) [[likely]]
+      return;
+    if (entry_ == nullptr) throw snapshot_expired("moved");
+    entry_->say_expired();
+  }
+  static lease_board::entry* made(const char* label, std::uint64_t until) {
+    const long thread = threads::os_id_of(threads::number());
+    return ::new (memory::allocate(sizeof(lease_board::entry), alignof(lease_board::entry)))
+        lease_board::entry(label, until, thread);
   }
   static std::uint64_t after(std::chrono::nanoseconds at_most) noexcept {
 #if defined(SPOLIA_MODEL)

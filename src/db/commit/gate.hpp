@@ -30,6 +30,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/fence.hpp>
 #include <spolia/base/short_lock.hpp>
+#include <spolia/base/threads.hpp>
 #include <spolia/base/ticks.hpp>
 #include <spolia/db/result.hpp>
 
@@ -79,6 +80,7 @@ class gate {
   bool withdrawn_ = false;
   std::uint64_t timestamp_ = 0;
   const owned_label* label_ = nullptr;
+  std::uint32_t thread_ = 0;  // the one that began it
   std::uint64_t id_ = 0;
   std::uint64_t start_ = 0;
   std::uint64_t deadline_ = never;  // both in ticks
@@ -95,6 +97,7 @@ class gate_board {
     std::uint64_t timestamp = 0;
     std::shared_ptr<const std::string> label{};  ///< null: none
     std::uint64_t age = 0;                       ///< in ticks
+    std::uint32_t thread = 0;                    ///< the one that began it
   };
 
   /// The gate's owner begins. `most`: ticks that it may live; 0: no limit.
@@ -106,6 +109,7 @@ class gate_board {
     g.withdrawn_ = false;
     g.timestamp_ = t.timestamp();
     g.label_ = &label;
+    g.thread_ = threads::number();
     g.id_ = ++ids_;
     g.start_ = g.asked_ = ticks::read();
     g.deadline_ = most == 0 ? gate::never : g.start_ + most;
@@ -191,7 +195,8 @@ class gate_board {
     }
     if (oldest == nullptr) return {};
     oldest->asked_ = now;
-    return {oldest->id_, oldest->timestamp_, oldest->label_->text(), now - oldest->start_};
+    return {oldest->id_, oldest->timestamp_, oldest->label_->text(), now - oldest->start_,
+            oldest->thread_};
   }
 
  private:

@@ -770,7 +770,7 @@ void domain<Scheme, Release>::thread_left(std::uint32_t n) noexcept {
   if (c == nullptr || !c->used.load_relaxed()) return;
   if (c->inside()) {
     c->watch.thread_ends();
-    misuse::report("a thread ended inside a guard", n);
+    c->watch.report_left("a thread ended inside a guard", c->guard_seen(), n);
     return;  // its protection stays: whatever it could see must not be freed
   }
   scheme_.exited(c->local, peers{*this});
@@ -828,7 +828,7 @@ inline domain<Scheme, Release>::~domain() {
   threads::unlisten(*this);
   if (shared_ != nullptr) shared_->leave(*this);
   cells_.for_each([](std::uint32_t n, cell& c) {
-    if (c.inside()) misuse::report("a guard outlives its domain", n);
+    if (c.inside()) c.watch.report_left("a guard outlives its domain", c.guard_seen(), n);
     return true;
   });
   release_everything();

@@ -18,12 +18,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <new>
 #include <string>
 #include <vector>
 
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
+#include <spolia/base/misuse.hpp>
 #include <spolia/base/threads.hpp>
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -72,6 +74,16 @@ struct pin_watch {
   void name(const char* text, std::uint64_t guard) noexcept {
     label.set(text);
     labelled.set(guard);
+  }
+
+  /// A guard that does not end as it should, with its label, which tells where it began.
+  void report_left(const char* what, std::uint64_t guard, std::uint32_t thread) const noexcept {
+    if (!SPOLIA_CHECKS) return;
+    const char* const text = labelled.value() == guard ? label.value() : nullptr;
+    if (text == nullptr) return misuse::report(what, thread);
+    std::array<char, 256> all{};
+    std::snprintf(all.data(), all.size(), "%s: \"%s\"", what, text);
+    misuse::report(all.data(), thread);
   }
 
   /// The thread ends inside a guard. Its name goes with it.
