@@ -9,6 +9,7 @@
 #include <spolia/base/threads.hpp>
 #include <spolia/base/ticks.hpp>
 
+#include "base/so_many.hpp"
 #include "db/at_work.hpp"
 #include "db/engine.hpp"
 #include "db/log/journal.hpp"
@@ -47,13 +48,13 @@ std::uint64_t engine::most_for_versions(std::uint64_t replaced, bool with_reserv
 
 status engine::budget_is_used_up() noexcept {
   return budget_used_up_.get(
-      outcome::limit, [this] { return "options::budget, " + std::to_string(settings.budget) + " bytes"; });
+      outcome::limit, [this] { return "options::budget, " + so_many(settings.budget, "byte"); });
 }
 
 status engine::versions_do_not_fit() noexcept {
   return too_many_versions_.get(outcome::limit, [this]() -> std::string {
     if (settings.version_budget == 0) return "a limit of the version storage's own";
-    return "options::version_budget, " + std::to_string(settings.version_budget) + " bytes";
+    return "options::version_budget, " + so_many(settings.version_budget, "byte");
   });
 }
 

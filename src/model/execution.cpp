@@ -310,8 +310,9 @@ void engine::check_end() {
   const block* first = heap_.first_live();
   if (first == nullptr) return;
   failed_ = true;
-  why_ = "leak: " + std::to_string(heap_.live()) + " blocks were never freed, the first is block" +
-         std::to_string(heap_.number(*first)) + " (" + std::to_string(first->bytes) + " bytes)";
+  why_ = "leak: blocks that were never freed: " + std::to_string(heap_.live()) +
+         ", the first is block" + std::to_string(heap_.number(*first)) + " (" +
+         std::to_string(first->bytes) + " bytes)";
 }
 
 }  // namespace spolia::model

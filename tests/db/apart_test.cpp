@@ -155,7 +155,7 @@ TEST_P(db_apart, what_cannot_be_is_refused_with_a_sentence) {
     const status long_one = tx.insert(rows, {1, 1, s, nullptr});
     EXPECT_EQ(long_one, outcome::too_long);
     EXPECT_EQ(long_one.reason(),
-              "column words of table rows takes at most 16777216 (16 MiB) bytes, got 16777217");
+              "column words of table rows takes at most 16777216 bytes (16 MiB), got 16777217");
   }
   EXPECT_EQ(
       insert(nullptr, "x"),

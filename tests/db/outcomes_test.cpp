@@ -216,7 +216,7 @@ TEST_F(db_too_long, changes_nothing_and_names_the_column) {
   EXPECT_EQ(base.stats().value_bytes, 0U);
 }
 
-/// Texts and blobs that lie apart as well, by each call that takes one.
+/// Out-of-line texts and blobs as well, by each call that takes one.
 TEST_F(db_too_long, is_what_has_more_than_16_mib) {
   table& apart = base.create_table(
       {.name = "apart",
@@ -232,7 +232,7 @@ TEST_F(db_too_long, is_what_has_more_than_16_mib) {
     EXPECT_EQ(s, outcome::too_long);
     EXPECT_EQ(
         s.reason(),
-        "column " + column + " of table apart takes at most 16777216 (16 MiB) bytes, got 16777217");
+        "column " + column + " of table apart takes at most 16777216 bytes (16 MiB), got 16777217");
     EXPECT_TRUE(tx.state()) << "the transaction goes on";
   };
   is_refused(tx.insert(apart, {2, nullptr, bytes}), "bytes");

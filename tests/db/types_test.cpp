@@ -85,9 +85,9 @@ TEST(mistakes, are_named) {
             "spolia::db: indexes of table t need different names: two are called x");
   table& t = base.create_table({.name = "t", .columns = {key}});
   EXPECT_EQ(refused([&] { static_cast<void>(base.snapshot().find(t, {1, 2})); }),
-            "spolia::db: a key of table t has 1 values, and not 2");
+            "spolia::db: a key of table t has 1 value, and not 2");
   EXPECT_EQ(refused([&] { static_cast<void>(base.begin().lock(t, {})); }),
-            "spolia::db: a key of table t has 1 values, and not 0");
+            "spolia::db: a key of table t has 1 value, and not 0");
   EXPECT_EQ(refused([&] { base.create_table({.name = "t", .columns = {key}}); }),
             "spolia::db: a table t exists: use another name, or find_table()");
   EXPECT_EQ(refused([&] { static_cast<void>(base.find_table("u")); }),
@@ -98,7 +98,7 @@ TEST(mistakes, are_named) {
       "of its opening. One that database::open(directory) makes has them");
   transaction tx = base.begin();
   EXPECT_EQ(refused([&] { static_cast<void>(tx.insert(t, {1, 2})); }),
-            "spolia::db: a row of table t has 1 values, and not 2");
+            "spolia::db: a row of table t has 1 value, and not 2");
   EXPECT_EQ(refused([&] { static_cast<void>(tx.update(t, {1}, {{"k", 2}})); }),
             "spolia::db: column k of table t is part of the primary key, which is not changed: "
             "erase the row, and insert another one");

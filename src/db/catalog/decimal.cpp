@@ -7,6 +7,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "base/so_many.hpp"
+
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
@@ -30,8 +32,8 @@ std::string quoted(std::string_view text) {
 }
 
 [[noreturn]] void refuse_digits(const std::string& what, std::size_t digits) {
-  refuse_decimal(what + " has " + std::to_string(digits) +
-                 " digits after the point: at most 18 are allowed");
+  refuse_decimal(what + " has " + so_many(digits, "digit") +
+                 " after the point: at most 18 are allowed");
 }
 
 [[noreturn]] void refuse_text(std::string_view text) {
@@ -80,7 +82,7 @@ decimal_number decimal_number::with(std::uint32_t digits) const {
   decimal_number made(scaled_, digits);
   if (digits >= digits_) {
     if (__builtin_mul_overflow(scaled_, powers_of_ten[digits - digits_], &made.scaled_)) {
-      refuse_large(text() + " with " + std::to_string(digits) + " digits after the point");
+      refuse_large(text() + " with " + so_many(digits, "digit") + " after the point");
     }
     return made;
   }

@@ -10,6 +10,7 @@
 
 #include <spolia/db/delta.hpp>
 
+#include "base/so_many.hpp"
 #include "db/catalog/layouts.hpp"
 #include "db/catalog/too_long.hpp"
 
@@ -108,7 +109,7 @@ void encode_text(std::string_view s, std::uint32_t words, std::uint64_t* to) noe
 
 void encode_apart(std::string_view bytes, const column_layout& c, std::uint64_t* to) {
   if (bytes.size() > longest_value) {
-    throw too_long(c, bytes.size(), "16777216 (16 MiB)");
+    throw too_long(c, bytes.size(), "16777216 bytes (16 MiB)");
   }
   put_apart(bytes, to);
 }
@@ -119,8 +120,8 @@ std::int64_t in_column(decimal_number d, const column_layout& c) {
     return d.with(c.type.digits).scaled();
   } catch (const std::invalid_argument&) {
     refuse(c.in_words() + " has type " + c.type_in_words() + " and cannot hold " + d.text() +
-           ": it keeps " + std::to_string(c.type.digits) +
-           " digits after the point, and 64 bits in all");
+           ": it keeps " + so_many(c.type.digits, "digit") +
+           " after the point, and 64 bits in all");
   }
 }
 
@@ -259,7 +260,7 @@ void column_layout::encode(const argument& v, std::uint64_t* to) const {
     case base_type::text:
       if (const auto* const s = std::get_if<std::string_view>(&v.what())) {
         if (s->size() > type.bytes) {
-          throw too_long(*this, s->size(), std::to_string(type.bytes));
+          throw too_long(*this, s->size(), so_many(type.bytes, "byte"));
         }
         encode_text(*s, words, to);
         return;
@@ -342,8 +343,8 @@ void column_layout::encode_key(const std::uint64_t* from, std::uint64_t* to) con
 schema::schema(const table_spec& spec) : name_(std::make_shared<table_name>(spec.name)) {
   look_at_table_name(spec.name);
   if (spec.columns.empty() || spec.columns.size() > most_columns) {
-    refuse("table " + name() + " has " + std::to_string(spec.columns.size()) +
-           " columns: from 1 to 62 are allowed");
+    refuse("table " + name() + " has " + so_many(spec.columns.size(), "column") +
+           ": from 1 to 62 are allowed");
   }
   std::set<std::string_view> names;
   for (const column_spec& c : spec.columns) {
@@ -466,7 +467,7 @@ void look_at_index_name(const std::string& name, const std::string& table) {
 }
 
 void schema::refuse_key(std::size_t count) const {
-  refuse("a key of table " + name() + " has " + std::to_string(key_.size()) + " values, and not " +
+  refuse("a key of table " + name() + " has " + so_many(key_.size(), "value") + ", and not " +
          std::to_string(count));
 }
 
@@ -503,8 +504,8 @@ std::uint32_t schema::key_length(const std::vector<std::uint32_t>& columns) cons
 
 std::uint64_t schema::encode_row(values v, std::uint64_t* image) const {
   if (v.size() != columns_.size()) {
-    refuse("a row of table " + name() + " has " + std::to_string(columns_.size()) +
-           " values, and not " + std::to_string(v.size()));
+    refuse("a row of table " + name() + " has " + so_many(columns_.size(), "value") + ", and not " +
+           std::to_string(v.size()));
   }
   return v.as_they_are([&](const auto* next) {
     std::uint64_t shape = row_exists;
@@ -526,8 +527,8 @@ std::uint64_t schema::encode_row(values v, std::uint64_t* image) const {
 key_words schema::encode_key(const std::vector<std::uint32_t>& columns, values v,
                              std::uint64_t rest) const {
   if (v.size() > columns.size()) {
-    refuse("a key of table " + name() + " has at most " + std::to_string(columns.size()) +
-           " values here, and not " + std::to_string(v.size()));
+    refuse("a key of table " + name() + " has at most " + so_many(columns.size(), "value") +
+           " here, and not " + std::to_string(v.size()));
   }
   return v.as_they_are([&](const auto* next) {
     key_words key;

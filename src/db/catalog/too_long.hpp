@@ -16,7 +16,7 @@ namespace db {
 class too_long final : public no_result {
  public:
   too_long(const column_layout& c, std::size_t bytes, const std::string& allowed)
-      : no_result({outcome::too_long, c.in_words() + " takes at most " + allowed + " bytes, got " +
+      : no_result({outcome::too_long, c.in_words() + " takes at most " + allowed + ", got " +
                                           std::to_string(bytes)}) {}
 };
 

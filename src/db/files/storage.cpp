@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "base/so_many.hpp"
 #include "db/engine.hpp"
 #include "db/files/status_file.hpp"
 #include "db/log/nan_rows.hpp"
@@ -289,9 +290,9 @@ void storage::note_left_out(const nan_rows& nans) {
 
 void storage::note_left_out(const nan_rows::left_out& out, const std::string& where) {
   report_.left_out_rows += out.rows;
-  report_.notes.push_back({std::to_string(out.rows) + " rows of table " + out.of->name() +
-                           " differ from others only in which not-a-number is their key, or their "
-                           "value of a unique index, and there is one now: " +
+  report_.notes.push_back({"of " + so_many(out.rows, "row") + " of table " + out.of->name() +
+                           " that differ from others only in which not-a-number is the key, or the "
+                           "value of a unique index, there is one now: " +
                            where});
 }
 

@@ -12,6 +12,7 @@
 
 #include <spolia/base/unwind.hpp>
 
+#include "base/so_many.hpp"
 #include "db/engine.hpp"
 #include "db/files/storage.hpp"
 #include "db/log/recovery.hpp"
@@ -380,7 +381,7 @@ void storage::refuse_ahead(const folder& copy, const copy_end& theirs, std::uint
     refuse_damaged(copy.path_of(theirs.torn), theirs.torn_at, theirs.torn_why);
   }
   if (theirs.sequence <= ours) return;
-  const std::string they = "the copy has " + std::to_string(theirs.sequence) + " changes, and ";
+  const std::string they = "the copy has " + so_many(theirs.sequence, "change") + ", and ";
   const std::string we = std::to_string(ours);
   throw storage_error(
       copy.path(), storage_error::nowhere,

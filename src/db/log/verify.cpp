@@ -17,6 +17,7 @@
 
 #include <spolia/db/json.hpp>
 
+#include "base/so_many.hpp"
 #include "db/engine.hpp"
 #include "db/files/storage.hpp"
 #include "db/log/nan_rows.hpp"
@@ -44,7 +45,7 @@ std::string value_in_words(const value& v) {
   while (end > longest_shown - 4 && (static_cast<unsigned char>(all[end]) & 0xc0U) == 0x80) --end;
   const std::string_view begin = all.substr(0, end);
   append_json(s, text != nullptr ? value(begin) : value(blob_view(begin)));
-  return s + "... of " + std::to_string(all.size()) + " bytes";
+  return s + "... of " + so_many(all.size(), "byte");
 }
 
 options for_copy(const options& ours, const verify_options& how) {
@@ -75,10 +76,6 @@ std::string description_differs(const table_spec& memory, const table_spec& file
   with_their_indexes.indexes = files.indexes;
   const bool indexes_alone = described(with_their_indexes) == described(files);
   return indexes_alone ? "the files have other indexes for it" : "the files have other columns";
-}
-
-std::string with_number(std::uint64_t n, const char* one, const char* many) {
-  return std::to_string(n) + " " + (n == 1 ? one : many);
 }
 
 }  // namespace
@@ -254,7 +251,7 @@ class storage::comparison {
       first = "column " + c.name + " is " + value_in_words(mine.get(c)) + " in memory and " +
               value_in_words(theirs.get(c)) + " in the files";
     }
-    return more == 0 ? first : first + "; " + with_number(more, "more column", "more columns");
+    return more == 0 ? first : first + "; " + so_many(more, "more column");
   }
 
   void compare_index(const table& t, const secondary& i, const index_spec& spec,
@@ -266,7 +263,7 @@ class storage::comparison {
     ++report_.different_indexes;
     if (!room()) return;
     show(kind::index, t.name(), {},
-         "index " + spec.name + " of memory leads to " + with_number(found, "row", "rows") +
+         "index " + spec.name + " of memory leads to " + so_many(found, "row") +
              ", and the table has " + std::to_string(rows));
   }
   std::uint64_t all_of(const secondary& i) const {
@@ -317,10 +314,10 @@ verify_report storage::verify(const verify_options& how) {
 }
 
 std::string verify_report::text() const {
-  std::string s = "up to change " + std::to_string(sequence) + ": " +
-                  with_number(tables, "table", "tables") + ", " + with_number(rows, "row", "rows");
+  std::string s = "up to change " + std::to_string(sequence) + ": " + so_many(tables, "table") +
+                  ", " + so_many(rows, "row");
   if (equal()) return s + ": memory and the files are equal\n";
-  s += ": " + with_number(differences(), "difference", "differences") + "\n";
+  s += ": " + so_many(differences(), "difference") + "\n";
   for (const verify_difference& d : shown) {
     s += "  ";
     if (!d.table.empty()) s += "table " + d.table;

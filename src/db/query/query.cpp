@@ -8,6 +8,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "base/so_many.hpp"
 #include "db/engine.hpp"
 #include "db/query/query_groups.hpp"
 #include "db/query/query_plan.hpp"
@@ -50,7 +51,7 @@ word_order order_of_type(const column_layout& c) {
   return word_order::unseen;
 }
 
-/// For what is not done with values that lie apart.
+/// For what is not done with out-of-line values.
 void look_at(const query_input& in) {
   if (in.order == word_order::unseen) {
     refuse_query(in.column.in_words() +
@@ -263,7 +264,7 @@ std::size_t answer::columns() const noexcept { return plan_ != nullptr ? plan_->
 
 const std::string& answer::name(std::size_t column) const {
   if (column >= columns()) {
-    refuse_query("the answer has " + std::to_string(columns()) + " columns, from 0 on, and none " +
+    refuse_query("the answer has " + so_many(columns(), "column") + ", from 0 on, and none " +
                  std::to_string(column));
   }
   return plan_->names[column];
@@ -271,9 +272,9 @@ const std::string& answer::name(std::size_t column) const {
 
 const std::uint64_t* answer::entry(std::size_t row, std::size_t column) const {
   if (row >= size() || column >= columns()) {
-    refuse_query("the answer has " + std::to_string(size()) + " rows and " +
-                 std::to_string(columns()) + " columns, from 0 on, and no row " +
-                 std::to_string(row) + " with a column " + std::to_string(column));
+    refuse_query("the answer has " + so_many(size(), "row") + " and " +
+                 so_many(columns(), "column") + ", from 0 on, and no row " + std::to_string(row) +
+                 " with a column " + std::to_string(column));
   }
   return groups_->entry(order_[row]);
 }
