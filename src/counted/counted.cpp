@@ -9,10 +9,13 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <new>
+#include <string>
 #include <vector>
 
 #include <spolia/base/made_once.hpp>
+#include <spolia/base/misuse.hpp>
 
 namespace spolia::core::inline SPOLIA_OF_VERSION {
 
@@ -89,6 +92,32 @@ void end_what_was_put_off(void* m) noexcept { home().end_put_off(*static_cast<me
 bool drain_counted() noexcept {
   member* const me = try_here();
   return me != nullptr && home().drain(*me);
+}
+
+namespace {
+/// "17 'reader'", or what is known of it.
+std::string system_thread(long id) {
+  if (id == 0) return "not known";
+  const std::string called = os_name(id);
+  return std::to_string(id) + (called.empty() ? "" : " '" + called + "'");
+}
+}  // namespace
+
+void report_private_pointer(std::uint32_t owner, std::uint32_t user) noexcept {
+  constexpr const char* what =
+      "a private pointer is used or destroyed by another thread than its owner";
+  std::array<char, 256> text{};
+  try {
+    long id = 0;
+    home().each_member([&](std::uint32_t number, const member& m) {
+      if (number == owner) id = m.os_thread.value();
+    });
+    std::snprintf(text.data(), text.size(), "%s (system threads: owner %s, user %s)", what,
+                  system_thread(id).c_str(), system_thread(os_id()).c_str());
+  } catch (const std::bad_alloc&) {
+    return report_misuse(what, user);
+  }
+  report_misuse(text.data(), user);
 }
 
 std::vector<std::uintptr_t> names_of_counted_pins() {

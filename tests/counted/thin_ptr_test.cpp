@@ -278,12 +278,15 @@ TEST_F(thin_pointers, walks_among_changes) {
 
 #if SPOLIA_CHECKS
 int reports = 0;
+std::string owner_of_reported;
 
 TEST_F(thin_pointers, private_pointers_of_other_threads_are_reported) {
   const auto before = core::set_misuse_handler([](const char* what, std::uint32_t) {
     EXPECT_TRUE(std::strstr(what, "private pointer") != nullptr) << what;
+    EXPECT_TRUE(std::strstr(what, owner_of_reported.c_str()) != nullptr) << what;
     ++reports;
   });
+  owner_of_reported = "owner " + std::to_string(threads::os_id()) + " '";
   const auto expect_reports = [](auto use) {
     reports = 0;
     std::thread(use).join();

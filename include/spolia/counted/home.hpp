@@ -38,6 +38,8 @@ SPOLIA_EXPORT void end_counted_location(std::uintptr_t entry, std::size_t bytes)
 SPOLIA_EXPORT void end_counted_object(std::uintptr_t entry) noexcept;
 SPOLIA_EXPORT void end_what_was_put_off(void* member) noexcept;
 SPOLIA_EXPORT bool drain_counted() noexcept;
+/// A private pointer of the first thread is used by the second one, which calls.
+SPOLIA_EXPORT void report_private_pointer(std::uint32_t owner, std::uint32_t user) noexcept;
 struct counted_figures {
   std::uint64_t logged, dropped, doomed, ended, epochs, pins, scan_ticks, sweep_ticks, end_ticks;
 };

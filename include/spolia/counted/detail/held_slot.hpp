@@ -96,8 +96,7 @@ class held_slot {
   SPOLIA_ALWAYS_INLINE static bool right_thread([[maybe_unused]] const pin* p) noexcept {
 #if SPOLIA_CHECKS
     if (p != nullptr && p->owner != threads::number()) {
-      misuse::report("a private pointer is used or destroyed by another thread than its owner",
-                     threads::number());
+      report_other_thread(p->owner);
       return false;
     }
 #endif
@@ -105,6 +104,17 @@ class held_slot {
   }
 
  private:
+#if SPOLIA_CHECKS
+  SPOLIA_NOINLINE static void report_other_thread([[maybe_unused]] std::uint32_t owner) noexcept {
+#if defined(SPOLIA_MODEL)
+    misuse::report("a private pointer is used or destroyed by another thread than its owner",
+                   threads::number());
+#else
+    core::report_private_pointer(owner, threads::number());
+#endif
+  }
+#endif
+
   /// In at_: the pin has or had other users, or holds a unit, or light fences are not free; or
   /// there is no pin.
   static constexpr std::uintptr_t careful = 1;
