@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From std::shared_ptr to Spolia's: the steps of docs/memory.md, each checked.
+// From std::shared_ptr to Spolia's: the steps of docs/migrate/shared-ptr.md but the last, each
+// checked.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
