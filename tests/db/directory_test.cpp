@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -463,6 +464,44 @@ TEST_F(directories_in_memory, have_what_several_threads_have_written) {
   });
   EXPECT_EQ(rows, threads * each);
   EXPECT_EQ(base.recovered().cut_bytes, 0U) << base.recovered().cut_why;
+}
+
+/// The checkpoint's file has no room, and the log has: what is said is about that file.
+TEST_F(directories, errors_of_checkpoints_call_their_files_and_say_what_to_do) {
+  options o = over(nullptr);
+  o.segment_bytes = 64U << 10U;
+  o.durability = durability_level::sync;
+  database base = database::open(root_ / "base", o);
+  table& ledger = make_ledger(base);
+  for (std::int64_t key = 1; key <= 20; ++key) {
+    ASSERT_TRUE(base.transact([&](transaction& tx) {
+      return tx.insert(ledger, {key, 0, nullptr, false, std::string(40U << 10U, 'x')});
+    }));
+  }
+  struct ::rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  struct ::rlimit now = before;
+  now.rlim_cur = 300U << 10U;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &now), 0);
+  std::string what;
+  std::string file;
+  try {
+    base.checkpoint();
+  } catch (const storage_error& e) {
+    what = e.what();
+    file = e.file().filename().string();
+    EXPECT_EQ(e.reason().value(), EFBIG);
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_TRUE(file.starts_with("checkpoint-")) << what;
+  EXPECT_NE(what.find(": cannot write "), what.npos) << what;
+  EXPECT_NE(what.find(" bytes, of a checkpoint's file"), what.npos) << what;
+  EXPECT_NE(what.find("then call checkpoint() again: "), what.npos) << what;
+  EXPECT_EQ(base.storage_failure(), "") << "nothing is wrong with the log";
+  EXPECT_FALSE(base.stats().log.failed);
+  base.checkpoint();
 }
 
 /// A segment is opened before it gets its name.

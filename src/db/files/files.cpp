@@ -25,6 +25,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/so_many.hpp"
+
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
@@ -41,6 +43,13 @@ std::string sentence(const std::filesystem::path& file, std::uint64_t offset,
 [[noreturn]] void fail(const std::filesystem::path& file, const char* what,
                        std::uint64_t offset = storage_error::nowhere) {
   throw storage_error(file, offset, what, std::error_code(errno, std::system_category()));
+}
+
+/// The same where so many bytes have no place; `what` goes on after "cannot write", say.
+[[noreturn]] void fail_to_put(const std::filesystem::path& file, const char* what,
+                              std::uint64_t bytes, std::uint64_t offset, const char* more = "") {
+  const std::error_code reason(errno, std::system_category());
+  throw storage_error(file, offset, what + so_many(bytes, "byte") + more, reason);
 }
 
 /// What a system says of a file system that has no locks.
@@ -92,7 +101,7 @@ class posix_file final : public storage_file {
       const ssize_t n =
           ::pwrite(fd_, from.data() + done, from.size() - done, static_cast<off_t>(offset + done));
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0) fail(name_, "cannot write", offset + done);
+      if (n < 0) fail_to_put(name_, "cannot write ", from.size() - done, offset + done);
       done += static_cast<std::size_t>(n);
     }
   }
@@ -111,7 +120,7 @@ class posix_file final : public storage_file {
         return storage_file::write_and_sync(offset, from);
       }
       // As with sync(): not again.
-      if (n < 0) fail(name_, "cannot write and make it durable", offset);
+      if (n < 0) fail_to_put(name_, "cannot write ", from.size(), offset, " and make them durable");
       offset += static_cast<std::uint64_t>(n);
       from = from.subspan(static_cast<std::size_t>(n));
     }
@@ -124,7 +133,7 @@ class posix_file final : public storage_file {
     while (::ftruncate(fd_, static_cast<off_t>(from)) != 0 && errno == EINTR) {
     }
     errno = reason;
-    fail(name_, "cannot make it longer", from);
+    fail_to_put(name_, "cannot make it longer by ", bytes, from);
   }
 #if defined(__linux__)
   std::span<std::byte> map(std::uint64_t from, std::size_t bytes) noexcept override {

@@ -27,7 +27,7 @@ namespace db {
 namespace {
 
 constexpr std::size_t block_bytes = 256U << 10U;
-constexpr std::size_t usual_row = 64U << 10U;  // at most, without values that lie apart
+constexpr std::size_t usual_row = 64U << 10U;  // at most, without out-of-line values
 
 /// Writes blocks, one after the other.
 class block_writer {
@@ -113,6 +113,23 @@ class pace {
   std::chrono::nanoseconds had_ = own_time();
   clock::time_point due_ = clock::now();
 };
+
+/// Where the disk is full: the same, which file it was for, and what helps.
+[[noreturn]] void say_what_was_tried(const storage_error& e, const char* tried) {
+  if (!means_full(e)) throw;
+  throw storage_error(e.file(), e.offset(), e.problem() + tried, e.reason(), e.fault());
+}
+
+constexpr const char* tried_segment =
+    ", which the log needs to begin a checkpoint: there is none, and nothing has changed. Make "
+    "room "
+    "on this disk, then call checkpoint() again";
+constexpr const char* tried_file =
+    ", of a checkpoint's file, which takes room for all rows beside the files that are there: "
+    "nothing has changed. Make that room on this disk, then call checkpoint() again";
+constexpr const char* tried_file_to_resume =
+    ", of a checkpoint's file, which takes room for all rows beside the files that are there: the "
+    "log has failed as before. Make that room on this disk, then call resume() again";
 
 /// The database is being closed.
 class abandoned : public std::exception {};
@@ -317,9 +334,19 @@ checkpoint_report storage::make_checkpoint(checkpoint_pace how) {
   const std::lock_guard hold(checkpoint_lock_);
   std::unique_ptr<reader> view;
   const std::uint64_t before = log_ != nullptr ? log_->bytes() : 0;
-  checkpoint_source from = begin_copy(view);
+  checkpoint_source from;
+  try {
+    from = begin_copy(view);
+  } catch (const storage_error& e) {
+    say_what_was_tried(e, tried_segment);
+  }
   from.log_follows = log_ != nullptr;
-  checkpoint_report report = write_checkpoint(folder_, from, how);
+  checkpoint_report report;
+  try {
+    report = write_checkpoint(folder_, from, how);
+  } catch (const storage_error& e) {
+    say_what_was_tried(e, tried_file);
+  }
   folder_.note_data();
   view.reset();
   note_checkpoint(before);
@@ -376,7 +403,11 @@ resume_report storage::resume() {
   from.past.reach(log_->durable(), origin_);
   from.past.reach(from.end.sequence, origin);
   const std::uint64_t log_bytes = log_->bytes();
-  report.checkpoint = write_checkpoint(folder_, from, checkpoint_pace::full);
+  try {
+    report.checkpoint = write_checkpoint(folder_, from, checkpoint_pace::full);
+  } catch (const storage_error& e) {
+    say_what_was_tried(e, tried_file_to_resume);
+  }
   view.reset();
   resumed_commits told = log_->begin_again(from.end, origin);
   report.durable = std::move(told.times);
@@ -419,7 +450,8 @@ void storage::after_commit() noexcept {
     if (stopping_.load_relaxed()) return;
     *background_ = std::thread([this] { checkpoint_in_background(); });
   } catch (const std::exception&) {
-    in_background_.store_relaxed(false);  // no thread to be had: the log grows, and asks again
+    in_background_.store_relaxed(
+        false);  // there is no thread for it: the log grows, and asks again
   }
 }
 
