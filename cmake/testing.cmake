@@ -19,9 +19,9 @@
 # NATIVE: about what the processor, the scheduler, the loader or the compiler's flags do. A sanitizer
 # sees nothing there that it does not see elsewhere, and of each day's tests it does not get this;
 # nor does `./dev test --quick` (SPOLIA_NATIVE_TESTS).
-# MUCH_WORK: millions of rows, to see what becomes of memory or time. Where nothing is optimised that
-# takes minutes, and a sanitizer changes both: `./dev test --quick` leaves it out, and so does each
-# day's stage with a sanitizer (SPOLIA_MUCH_WORK_TESTS).
+# MUCH_WORK: millions of rows, or of blocks that wait, to see what becomes of memory or time. Where
+# nothing is optimised that takes minutes, and a sanitizer changes both: `./dev test --quick` leaves
+# it out, and so does each day's stage with a sanitizer (SPOLIA_MUCH_WORK_TESTS).
 # The others, where they are about what stands in headers, are for clang each day, which takes half
 # of g++'s time to compile them (SPOLIA_PLAIN_TESTS).
 #

@@ -54,7 +54,7 @@ void retire_one(Domain& d, std::size_t bytes) {
 
 template <class Domain>
 class weights_by_scheme : public testing::Test {};
-TYPED_TEST_SUITE(weights_by_scheme, some_domains, domain_names);
+TYPED_TEST_SUITE(weights_by_scheme, few_domains, domain_names);
 
 TYPED_TEST(weights_by_scheme, what_waits_is_told_with_what_it_owns) {
   TypeParam d;
