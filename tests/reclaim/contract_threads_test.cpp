@@ -277,6 +277,7 @@ TYPED_TEST(contract_forks, free_what_lost_readers_held) {
   parked_thread reader([&](parking_spot& spot) {
     auto guard = d.enter();
     [[maybe_unused]] const auto seen = hold(guard, source);
+    const auto inner = d.enter();  // the number's next thread is not inside
     spot.park();
   });
   const auto at_first = d.garbage_bound(2);

@@ -114,6 +114,23 @@ TYPED_TEST(domain_pins, a_guard_of_an_ended_thread_is_named) {
   EXPECT_TRUE(d.drain() || !TypeParam::info().reclaims);
 }
 
+#if !SPOLIA_TSAN && !defined(SPOLIA_TEST_EMULATED)  // no threads in a forked child
+TYPED_TEST(domain_pins, a_forked_child_knows_of_no_guard_of_an_ended_thread) {
+  TypeParam d;
+  const auto guard = left_behind(d);
+  EXPECT_EQ(status_of_child([&] {
+              EXPECT_TRUE(d.pins().empty());
+              parked_thread next([&](parking_spot& spot) {  // has the number of the one that ended
+                const auto own = d.enter();
+                spot.park();
+              });
+              EXPECT_TRUE(d.pins().empty()) << "a guard that was not seen before";
+              next.release();
+            }),
+            0);
+}
+#endif
+
 TYPED_TEST(domain_pins, a_guard_of_an_ended_thread_undoes_no_bound) {
   constexpr std::size_t threads = 3;  // the one that is gone, one that works, and this one
   TypeParam d;
@@ -263,6 +280,33 @@ TEST(domain_budget, is_watched_anew_in_a_forked_child) {
             }),
             0);
 }
+
+#if !SPOLIA_TSAN && !defined(SPOLIA_TEST_EMULATED)  // no threads in a forked child
+TEST(domain_budget, is_watched_by_the_next_thread_where_a_lost_one_was_telling) {
+  using reclaimed = domain<token>;
+  parking_spot* parks_at = nullptr;
+  int calls = 0;
+  reclaimed::options o;
+  o.free_within_ms = 0;
+  o.budget_bytes = 2000;
+  o.over_budget = [&](const over_budget&) {
+    ++calls;
+    if (parks_at != nullptr) parks_at->park();
+  };
+  reclaimed d(o);
+  const parked_thread telling([&](parking_spot& spot) {
+    parks_at = &spot;
+    domain_pins<reclaimed>::churn(d, 5000);
+  });
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(status_of_child([&] {
+              parks_at = nullptr;
+              on_another_thread([&] { domain_pins<reclaimed>::churn(d, 5000); });
+              EXPECT_GE(calls, 2);
+            }),
+            0);
+}
+#endif
 
 template <class Domain>
 class domain_over_budget : public testing::Test {};
