@@ -428,6 +428,36 @@ TEST(range_tracker_queue, loses_all_or_nothing_in_a_fork) {
   EXPECT_EQ(left, 3);
 }
 
+#if !SPOLIA_TSAN  // no threads in a forked child
+/// A thread is lost amid a collection, of its own lists and of another thread's.
+TEST(range_tracker, goes_on_in_a_forked_child_where_a_collection_was_lost) {
+  world w(small);
+  for (int i = 0; i < 5; ++i) w.tick_and_end();
+  parked_thread lost([&](parking_spot& spot) {
+    for (int i = 0; i < 5; ++i) w.tick_and_end();
+    w.tracker.collect(w.tracker.mine(), w.look(), [&](tracked* t) {
+      spot.park();
+      delete t;
+      return true;
+    });
+  });
+  EXPECT_EQ(status_of_child(
+                [&] {
+                  const auto goes_on = [&] {
+                    for (int i = 0; i < 200; ++i) w.tick_and_end();
+                    w.collect();
+                    EXPECT_LE(w.tracker.held(), 10U) << "more than what was lost";
+                  };
+                  goes_on();
+                  std::thread(goes_on).join();  // has the number of the one that was lost
+                  goes_on();
+                },
+                20),
+            0);
+  lost.release();
+}
+#endif
+
 /// Threads that come and go, snapshots that come and go: the bound holds at every moment, and at
 /// the end everything goes.
 TEST(range_tracker, holds_its_bound_under_churn) {
