@@ -74,8 +74,8 @@ void check_index(const db::reader& at, const db::table& t, const db::index_spec&
     at.scan(t.index(i.name), {}, {}, [&](const db::row&) { bar.at(0, ++found); });
   }
   if (found != rows) {
-    throw failure(
-        fmt::format("table {}: index {} has {} of {} rows", t.name(), i.name, found, rows));
+    throw failure(fmt::format("table {}: index {} has {} of {}", t.name(), i.name, found,
+                              so_many(rows, "row")));
   }
 }
 
@@ -83,9 +83,10 @@ void check_index(const db::reader& at, const db::table& t, const db::index_spec&
 
 std::string torn_text(const db::recovery_report& found, bool copy) {
   return fmt::format(
-      "{}: {}: {} bytes at {} are no whole record ({}), {}", printable(found.cut_file.string()),
+      "{}: {}: from {} on, {} that are no whole record ({}), {}",
+      printable(found.cut_file.string()),
       copy ? "a copy with a torn end, and good before it" : "a torn end, and good before it",
-      found.cut_bytes, found.cut_offset, found.cut_why,
+      found.cut_offset, so_many(found.cut_bytes, "byte"), found.cut_why,
       copy
           ? "as a copying leaves that was stopped; or the very last records are damaged. The next "
             "backup to it goes on there; if that refuses it, make a new copy in another folder. An "
@@ -116,12 +117,12 @@ void run_check(const check_request& r, const common& c) {
     throw failure(words);
   }
   if (found.cut_bytes != 0) {
-    throw torn_end(fmt::format("{}. {} tables, {} rows, up to change {}",
-                               torn_text(found, is_copy(r.store)), base.tables().size(), rows,
+    throw torn_end(fmt::format("{}. {}, {}, up to change {}", torn_text(found, is_copy(r.store)),
+                               so_many(base.tables().size(), "table"), so_many(rows, "row"),
                                found.sequence));
   }
-  fmt::print("{}: good; {} tables, {} rows, up to change {}\n", printable(r.store.string()),
-             base.tables().size(), rows, found.sequence);
+  fmt::print("{}: good; {}, {}, up to change {}\n", printable(r.store.string()),
+             so_many(base.tables().size(), "table"), so_many(rows, "row"), found.sequence);
 }
 
 }  // namespace tool

@@ -57,7 +57,8 @@ void run_dump(const dump_request& r, const common& c) {
   const std::uint64_t rows =
       output ? to_output(now, tables, r, tell) : dump_folder(now, tables, r.format, r.to, tell);
   if (!output)
-    fmt::print("{} rows of {} tables in {}\n", rows, tables.size(), printable(r.to.string()));
+    fmt::print("{} of {} in {}\n", so_many(rows, "row"), so_many(tables.size(), "table"),
+               printable(r.to.string()));
   if (!left.empty()) throw something_is_missing(left_out(left));
 }
 

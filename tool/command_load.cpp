@@ -17,7 +17,7 @@ namespace tool {
 namespace {
 
 std::string summary(const load_counts& done) {
-  std::string s = fmt::format("{} rows inserted", done.inserted);
+  std::string s = fmt::format("{} inserted", so_many(done.inserted, "row"));
   if (done.replaced != 0) s += fmt::format(", {} replaced", done.replaced);
   if (done.skipped != 0) s += fmt::format(", {} skipped", done.skipped);
   return s;
@@ -80,8 +80,8 @@ class failed_load {
   [[nodiscard]] std::string what_next() const {
     if (notes_.how() == unfinished::resume) return "; --resume goes on after them";
     if (!notes_.found() || notes_.how() == unfinished::undo) return "";
-    return fmt::format("; of {} the store has {} rows of a load that --resume goes on with",
-                       printable(notes_.found()->from), notes_.found()->rows);
+    return fmt::format("; of {} the store has {} of a load that --resume goes on with",
+                       printable(notes_.found()->from), so_many(notes_.found()->rows, "row"));
   }
 
   db::database& base_;
@@ -97,7 +97,7 @@ load_counts into_old(const std::filesystem::path& store, load_job& job, unfinish
   db::database base = open_to_write(store, o, c.show);
   load_notes notes(base, how);
   if (notes.undone()) {
-    fmt::print("undone: a load that was stopped, of {} rows\n", *notes.undone());
+    fmt::print("undone: a load that was stopped, of {}\n", so_many(*notes.undone(), "row"));
   }
   try {
     job.run(base, notes, done);
@@ -108,7 +108,9 @@ load_counts into_old(const std::filesystem::path& store, load_job& job, unfinish
     failed_load(base, notes, c).end(plain(e), done);
   }
   settle(base, c);
-  if (notes.passed() != 0) fmt::print("after {} rows that were loaded before: ", notes.passed());
+  if (notes.passed() != 0) {
+    fmt::print("after {} loaded before: ", so_many(notes.passed(), "row"));
+  }
   return done;
 }
 

@@ -32,7 +32,7 @@ std::string records_text(const db::missing_records& m) {
 std::string place_text(const db::damaged_place& d) {
   std::string s = printable(d.file.filename().string());
   if (d.offset != db::storage_error::nowhere) {
-    s += fmt::format(" at {}, {} bytes", d.offset, d.bytes);
+    s += fmt::format(" at {}, {}", d.offset, so_many(d.bytes, "byte"));
   }
   s += fmt::format(": {}", printable(d.what));
   if (d.missing.first != 0) s += fmt::format(" ({})", records_text(d.missing));
@@ -40,18 +40,19 @@ std::string place_text(const db::damaged_place& d) {
 }
 
 void say_of_table(const db::salvaged_table& t) {
-  fmt::print("\n{}: {} rows\n", printable(t.name), t.rows);
+  fmt::print("\n{}: {}\n", printable(t.name), so_many(t.rows, "row"));
   for (const db::older_rows& o : t.older) {
-    fmt::print("  {} rows may be older than {}, or deleted by {}\n", o.rows, records_text(o.than),
-               o.than.first == o.than.last ? "it" : "them");
+    fmt::print("  {} may be older than {}, or deleted by {}\n", so_many(o.rows, "row"),
+               records_text(o.than), o.than.first == o.than.last ? "it" : "them");
   }
   if (t.mixed != 0) {
-    fmt::print("  {} of them have newer values in some columns than in others\n", t.mixed);
+    fmt::print("  of them, with newer values in some columns than in others: {}\n", t.mixed);
   }
   if (t.in_part != 0) {
     const std::string where =
         t.in_part_file.empty() ? "" : ": " + t.in_part_file.filename().string();
-    fmt::print("  {} more rows are known in some columns only{}\n", t.in_part, where);
+    fmt::print("  known in some columns only, beside these: {}{}\n", so_many(t.in_part, "row"),
+               where);
   }
   if (t.incomplete) fmt::print("  rows may be missing that were in a damaged checkpoint\n");
   if (t.doubtful) {
@@ -78,24 +79,25 @@ void say_what_is_missing(const salvage_request& r, const db::salvage_report& don
   if (done.checkpoint_sequence != 0) {
     fmt::print("checkpoint   up to change {}\n", done.checkpoint_sequence);
   }
-  fmt::print("log          {} records used, up to record {}\n", done.records, done.sequence);
+  fmt::print("log          {} used, up to record {}\n", so_many(done.records, "record"),
+             done.sequence);
   for (const db::damaged_place& d : done.damage) fmt::print("damage       {}\n", place_text(d));
   for (const db::missing_records& m : done.missing) {
     fmt::print("missing      {}\n", records_text(m));
   }
   if (done.lost_rows != 0 || done.more_rows_lost) {
-    fmt::print("missing      {}{} rows of a checkpoint\n", done.lost_rows,
+    fmt::print("missing      {}{} of a checkpoint\n", so_many(done.lost_rows, "row"),
                done.more_rows_lost ? " or more" : "");
   }
   if (done.unused_records != 0) {
-    fmt::print("not used     {} records that are whole and do not fit to the others\n",
-               done.unused_records);
+    fmt::print("not used     {} without damage, which the others leave no place for\n",
+               so_many(done.unused_records, "record"));
   }
   for (const db::lost_table& t : done.lost_tables) {
     fmt::print(
-        "lost         the definition of table number {}: {} rows of it in a checkpoint, {} "
-        "changes in the log\n",
-        t.number, t.rows, t.changes);
+        "lost         the definition of table number {}: {} of it in a checkpoint, {} in "
+        "the log\n",
+        t.number, so_many(t.rows, "row"), so_many(t.changes, "change"));
   }
   for (const std::string& n : done.notes) fmt::print("note         {}\n", printable(n));
   for (const db::salvaged_table& t : done.tables) say_of_table(t);

@@ -146,7 +146,8 @@ bool csv_source::next() {
   if (!fields_.next(found_)) return false;
   row_.begin(table_);
   if (found_.size() != columns_.size()) {
-    refuse(fmt::format("{} fields, where the header has {}", found_.size(), columns_.size()));
+    refuse(fmt::format("{}, where the header has {}", so_many(found_.size(), "field"),
+                       columns_.size()));
   }
   for (std::size_t i = 0; i < found_.size(); ++i) take(*columns_[i], found_[i]);
   if (const auto wrong = row_.complete(); !wrong.empty()) refuse(wrong);

@@ -230,7 +230,7 @@ bool stream_source::next() {
   if (!events.has_row()) {
     if (!events.count()) refuse("neither a row nor the end of the dump");
     if (*events.count() != rows_) {
-      refuse(fmt::format("{} rows, where the dump had {}", rows_, *events.count()));
+      refuse(fmt::format("{}, where the dump had {}", so_many(rows_, "row"), *events.count()));
     }
     if (input_.next_line(line_)) refuse("the dump goes on after its last line");
     return false;

@@ -66,8 +66,8 @@ void check_file(const fs::path& folder, const dumped_table& t) {
   if (why)
     throw failure(fmt::format("cannot read {}: {}", (folder / name).string(), why.message()));
   if (t.bytes && *t.bytes != size) {
-    throw failure(fmt::format("{}: {} bytes, where the dump had {}", (folder / name).string(), size,
-                              *t.bytes));
+    throw failure(fmt::format("{}: {}, where the dump had {}", (folder / name).string(),
+                              so_many(size, "byte"), *t.bytes));
   }
 }
 
@@ -165,7 +165,8 @@ void load_job::run_folder(db::database& base, load_notes& notes, load_counts& do
         one_table(format_of_file(t.file), file, file.name(), lines, base.find_table(t.spec.name));
     const std::uint64_t count = load(base, *rows, notes, done, file.size());
     if (t.rows && count != *t.rows) {
-      throw failure(fmt::format("{}: {} rows, where the dump had {}", file.name(), count, *t.rows));
+      throw failure(fmt::format("{}: {}, where the dump had {}", file.name(), so_many(count, "row"),
+                                *t.rows));
     }
   }
 }

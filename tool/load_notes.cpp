@@ -91,8 +91,8 @@ std::uint64_t each_row(db::database& base, const db::table& of, F&& f) {
 }
 
 std::string unfinished_load(const load_notes::left& l) {
-  return fmt::format("an unfinished load of {}, which has loaded {} rows", printable(l.from),
-                     l.rows);
+  return fmt::format("an unfinished load of {}, which has loaded {}", printable(l.from),
+                     so_many(l.rows, "row"));
 }
 constexpr const char* what_can_be_done =
     "Go on with that one (--resume), or add --start-over, which leaves the rows that it has loaded "
@@ -188,10 +188,10 @@ void load_notes::pass(const row_source& row) {
   read(row);
   if (rows_ != left_->rows || hash_ == left_->hash) return;
   throw usage_error(fmt::format(
-      "{} is not what the unfinished load of {} has read: its first {} rows are not those that "
-      "were loaded. Give that input, or add --start-over, which leaves the rows that were loaded "
+      "{} does not begin with the {} that the unfinished load of {} has loaded. Give that "
+      "input, or add --start-over, which leaves the rows that were loaded "
       "and begins with the first one",
-      printable(now_.from), printable(left_->from), rows_));
+      printable(now_.from), so_many(rows_, "row"), printable(left_->from)));
 }
 
 void load_notes::read(const row_source& row) {
@@ -253,9 +253,9 @@ void load_notes::change(const std::function<db::status(db::transaction&)>& f) {
 void load_notes::finish() {
   if (notes_ == nullptr) return;
   if (behind()) {
-    throw usage_error(fmt::format("{} has {} rows, and the unfinished load of {} has loaded {}. {}",
-                                  printable(now_.from), rows_, printable(left_->from), left_->rows,
-                                  what_can_be_done));
+    throw usage_error(fmt::format("{} has {}, and the unfinished load of {} has loaded {}. {}",
+                                  printable(now_.from), so_many(rows_, "row"),
+                                  printable(left_->from), left_->rows, what_can_be_done));
   }
   change([&](db::transaction& tx) { return tx.erase(*notes_, {only_row}); });
   drop_notes();

@@ -80,7 +80,7 @@ std::string progress::line(const std::string& what, std::uint64_t done, std::uin
   } else if (done != 0) {
     s += fmt::format(" {}B", short_count(done));
   }
-  if (rows != 0) s += fmt::format(", {} rows", short_count(rows));
+  if (rows != 0) s += fmt::format(", {} {}", short_count(rows), rows == 1 ? "row" : "rows");
   return s;
 }
 

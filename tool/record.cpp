@@ -93,8 +93,8 @@ record::complaint record::set(const db::column_layout& c, db::decimal_number v) 
   try {
     put(c, v.with(c.type.digits));
   } catch (const std::invalid_argument&) {
-    return fmt::format("column {} with {} digits after the point cannot hold {}", c.name,
-                       c.type.digits, v.text());
+    return fmt::format("column {} with {} after the point cannot hold {}", c.name,
+                       so_many(c.type.digits, "digit"), v.text());
   }
   return {};
 }
@@ -115,7 +115,8 @@ record::complaint record::set_bytes(const db::column_layout& c, std::string_view
   if (c.type.base != base_type::text && !apart) return wants(c);
   const std::size_t room = apart ? db::longest_value : c.type.bytes;
   if (v.size() > room) {
-    return fmt::format("column {} has room for {} bytes, not {}", c.name, room, v.size());
+    return fmt::format("column {} has room for {}, not {}", c.name, so_many(room, "byte"),
+                       v.size());
   }
   texts_[c.number] = v;
   const std::string_view kept = texts_[c.number];

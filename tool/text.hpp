@@ -10,6 +10,8 @@
 #include <spolia/db.hpp>
 #include <spolia/db/json.hpp>
 
+#include "base/so_many.hpp"
+
 namespace tool {
 
 void append(std::string& to, std::int64_t v);
@@ -23,6 +25,7 @@ std::optional<double> to_float64(std::string_view s) noexcept;
 std::optional<spolia::db::decimal_number> to_decimal(std::string_view s);
 std::optional<spolia::db::instant> to_instant(std::string_view s);
 
+using spolia::so_many;
 using spolia::db::append_base64;
 using spolia::db::is_utf8;
 std::optional<std::string> from_base64(std::string_view s);

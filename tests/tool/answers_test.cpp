@@ -172,7 +172,7 @@ TEST_F(tool_answers, an_empty_name_and_an_empty_input_are_named) {
 TEST_F(tool_answers, names_are_shown_without_what_moves_a_cursor) {
   const std::string odd = "two\nlines \x1b[2J";
   const std::string shown = "two?lines ?[2J";
-  EXPECT_EQ(good({"dump", "bank", odd}), "1 rows of 1 tables in " + shown + "\n");
+  EXPECT_EQ(good({"dump", "bank", odd}), "1 row of 1 table in " + shown + "\n");
   fs::remove_all(here / odd);
   for (int round = 0; round < 2; ++round) {  // a copy that is made, and one that is there
     const std::string said = good({"backup", "bank", odd});

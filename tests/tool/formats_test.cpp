@@ -148,7 +148,7 @@ TEST(tool_formats, csv_that_is_wrong_is_refused_with_its_place) {
   EXPECT_EQ(wrong("id,nam\n"), "in:1:4: table people has no column 'nam'");
   EXPECT_EQ(wrong("id,name,id\n"), "in:1:9: column id is there twice");
   EXPECT_EQ(wrong("id\n1\n"), "in:2:1: column name is missing, and cannot be null");
-  EXPECT_EQ(wrong("id,name\n1\n"), "in:2:1: 1 fields, where the header has 2");
+  EXPECT_EQ(wrong("id,name\n1\n"), "in:2:1: 1 field, where the header has 2");
   EXPECT_EQ(wrong("id,name\n1,a,b\n"), "in:2:1: 3 fields, where the header has 2");
   EXPECT_EQ(wrong("id,name\n1x,a\n"),
             "in:2:1: column id must be a whole number of 64 bits, not '1x'");
