@@ -105,7 +105,10 @@ void add_folder(json& all, const folder_info& f) {
 struct table_info {
   db::table_spec spec;
   content rows;
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0;  // of the rows
+  std::uint64_t index_bytes = 0;
+
+  [[nodiscard]] std::uint64_t bytes_in_all() const noexcept { return bytes + index_bytes; }
 };
 
 std::string column_text(const db::column_spec& c) {
@@ -124,8 +127,9 @@ std::string index_text(const db::index_spec& i) {
 }
 
 void print_table(const table_info& t, bool hash) {
-  fmt::print("\n{}: {} rows, {}B in memory", printable(t.spec.name), t.rows.rows,
-             short_count(t.bytes));
+  fmt::print("\n{}: {}; in memory {}B of rows and {}B of indexes, {}B in all",
+             printable(t.spec.name), so_many(t.rows.rows, "row"), short_count(t.bytes),
+             short_count(t.index_bytes), short_count(t.bytes_in_all()));
   if (hash) fmt::print(", hash {:016x}", t.rows.hash);
   fmt::print("\n");
   for (const auto& c : t.spec.columns) fmt::print("  {}\n", column_text(c));
@@ -138,13 +142,13 @@ void print_text(const std::filesystem::path& store, const folder_info& folder,
   fmt::print("store        {}\n", printable(store.string()));
   print_folder(folder);
   fmt::print("last change  {}\n", found.sequence);
-  fmt::print("checkpoint   {} rows, up to change {}\n", found.checkpoint_rows,
+  fmt::print("checkpoint   {}, up to change {}\n", so_many(found.checkpoint_rows, "row"),
              found.checkpoint_sequence);
-  fmt::print("log          {} records after it, {}B\n", found.log_records,
+  fmt::print("log          {} after it, {}B\n", so_many(found.log_records, "record"),
              short_count(found.log_bytes));
   if (found.cut_bytes != 0) {
-    fmt::print("torn end     {} bytes at {} of {}: {}\n", found.cut_bytes, found.cut_offset,
-               printable(found.cut_file.string()), found.cut_why);
+    fmt::print("torn end     {} at {} of {}: {}\n", so_many(found.cut_bytes, "byte"),
+               found.cut_offset, printable(found.cut_file.string()), found.cut_why);
   }
   for (const db::recovery_note& n : found.notes) {
     fmt::print("note         {}\n", printable(n.text));
@@ -168,7 +172,11 @@ void print_json(const std::filesystem::path& store, const folder_info& folder,
   for (const db::recovery_note& n : found.notes) all["notes"].push_back(n.text);
   add_folder(all, folder);
   for (const table_info& t : tables) {
-    json one = {{"name", t.spec.name}, {"rows", t.rows.rows}, {"table_bytes", t.bytes}};
+    json one = {{"name", t.spec.name},
+                {"rows", t.rows.rows},
+                {"table_bytes", t.bytes},
+                {"index_bytes", t.index_bytes},
+                {"bytes", t.bytes_in_all()}};
     if (hash) one["hash"] = fmt::format("{:016x}", t.rows.hash);
     for (const auto& c : t.spec.columns) one["columns"].push_back(column_text(c));
     for (const auto& i : t.spec.indexes) one["indexes"].push_back(index_text(i));
@@ -184,9 +192,11 @@ void run_info(const info_request& r, const common& c) {
   const db::database base = open_to_read(r.store, c.chosen.store, {c.show, c.nice});
   progress bar("read", 0, c.show);
   const db::reader now = base.snapshot("info");
+  static_cast<void>(base.stats());  // counts the indexes
   std::vector<table_info> tables;
   for (const db::table* t : base.tables()) {
-    table_info one{.spec = t->spec(), .rows = {}, .bytes = t->bytes()};
+    table_info one{
+        .spec = t->spec(), .rows = {}, .bytes = t->bytes(), .index_bytes = t->index_bytes()};
     if (r.hash) {
       one.rows = content_of(now, *t, [&](std::uint64_t rows) { bar.at(0, rows); });
     } else {

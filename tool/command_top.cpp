@@ -39,6 +39,9 @@ double rate(std::uint64_t before, std::uint64_t after, double passed) {
   return passed > 0 && after > before ? static_cast<double>(after - before) / passed : 0;
 }
 
+/// Of rows, indexes and out-of-line values.
+std::uint64_t data_bytes(const status& s) { return s.table_bytes + s.index_bytes + s.value_bytes; }
+
 std::string label_of(const status::reader& r) {
   return r.label[0] == '\0' ? "(no label)" : printable(r.label.data());
 }
@@ -48,13 +51,14 @@ std::string bytes(std::uint64_t n) { return short_count(n) + (n < 1000 ? " B" : 
 /// What waits for it.
 std::string held_by(const status::reader& r) {
   std::string t;
-  const auto tell = [&](std::uint64_t count, const char* what, std::uint64_t size) {
+  const auto tell = [&](std::uint64_t count, const char* one, const char* many,
+                        std::uint64_t size) {
     if (count == 0) return;
-    t += fmt::format("{} {} {} ({})", t.empty() ? "; holds" : " and", short_count(count), what,
-                     bytes(size));
+    t += fmt::format("{} {} {} ({})", t.empty() ? "; holds" : " and", short_count(count),
+                     count == 1 ? one : many, bytes(size));
   };
-  tell(r.held, "rows and index entries", r.held_bytes);
-  tell(r.held_versions, "versions", r.held_version_bytes);
+  tell(r.held, "row or index entry", "rows and index entries", r.held_bytes);
+  tell(r.held_versions, "version", "versions", r.held_version_bytes);
   return t;
 }
 
@@ -118,9 +122,9 @@ std::string text(const std::string& store, const status& s, const status& before
       rate(before.versions_made, s.versions_made, passed),
       short_count(s.versions_made - std::min(s.versions_made, s.versions_dropped)),
       bytes(s.version_bytes), s.partitions_used, s.partitions, short_count(s.partition_drops));
-  t += fmt::format("tables      {:>9}     room for {} rows, {}; indexes {}; values {}\n", s.tables,
-                   short_count(s.row_slots), bytes(s.table_bytes), bytes(s.index_bytes),
-                   bytes(s.value_bytes));
+  t += fmt::format("tables      {:>9}     room for {} rows, {}; indexes {}; values {}; {} in all\n",
+                   s.tables, short_count(s.row_slots), bytes(s.table_bytes), bytes(s.index_bytes),
+                   bytes(s.value_bytes), bytes(data_bytes(s)));
   t += fmt::format("waiting     {:>9}     {:>9} of deleted rows and index entries, {} of values\n",
                    short_count(s.cleaning), bytes(s.cleaning_bytes), bytes(s.value_bytes_waiting));
   t += fmt::format("readers     {:>9}     {:>9} to work with{}\n", s.readers, bytes(s.work_bytes),
@@ -130,8 +134,8 @@ std::string text(const std::string& store, const status& s, const status& before
   const std::size_t shown = std::min<std::size_t>(s.readers, s.oldest.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const status::reader& r = s.oldest[i];
-    t += fmt::format("  {:<24} thread {:<4} {:>9} commits behind", label_of(r), r.thread,
-                     short_count(r.behind));
+    t += fmt::format("  {:<24} thread {:<4} {:>9} {} behind", label_of(r), r.thread,
+                     short_count(r.behind), r.behind == 1 ? "commit" : "commits");
     const double open = static_cast<double>(r.age_ns) / 1e9 + (ended ? 0 : silence(s));
     if (r.age_ns != 0) t += fmt::format(", open {:.1f} s", open);
     t += held_by(r);
@@ -156,6 +160,7 @@ std::string line(const status& s, const status& before, bool ended) {
             {"table_bytes", s.table_bytes},
             {"index_bytes", s.index_bytes},
             {"value_bytes", s.value_bytes},
+            {"data_bytes", data_bytes(s)},
             {"value_bytes_waiting", s.value_bytes_waiting},
             {"cleaning", s.cleaning},
             {"cleaning_bytes", s.cleaning_bytes},
