@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <spolia/base/misuse.hpp>
+#include <spolia/base/threads.hpp>
 #include <spolia/map/snapshot_hash.hpp>
 #include <spolia/map/snapshot_tree.hpp>
 
@@ -314,10 +315,10 @@ TEST(leases_without_a_label, say_which_thread_began_them) {
   EXPECT_EQ(said(lease(time, 0ns, "weekly")), is_over + ": weekly");
   std::optional<lease> unlabelled;
   long began = 0;
-  elsewhere([&] {
+  std::thread([&] {
     began = threads::os_id();
     unlabelled.emplace(time, 0ns);
-  });
+  }).join();
   const std::string what = said(*unlabelled);
   EXPECT_NE(what.find(" by the system's thread " + std::to_string(began)), what.npos) << what;
 }
