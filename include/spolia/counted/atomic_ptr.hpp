@@ -10,8 +10,9 @@
 ///     changed. The destructor never throws.
 ///   * Storing a pointer allocates an alias if its object begins neither right after its counts nor
 ///     where its owner says: a member, a base further inside, a null with an owner.
-///   * Changing a location may run destructors of other objects on the calling thread. So may a
-///     load, if no thread has changed any location for half a second: see counted::no_destructors.
+///   * A change of a location, and its end, may run destructors of other objects on the calling
+///     thread. So may a load, if no thread has changed any location for half a second: see
+///     counted::no_destructors.
 /// Equality, for compare_exchange and wait, is the standard's: same pointer and same owner.
 #pragma once
 
