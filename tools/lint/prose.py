@@ -6,6 +6,7 @@ A page's prose has a Flesch-Kincaid grade of 10 at most: that is
 not counted.
 
 The tests that docs/guarantees.md names exist, and so do the messages that docs/errors.md explains.
+A snippet that a file elsewhere compiles stands in that file.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ FORMS = {
 }
 _FORMS = [(re.compile(form, re.M | re.I), use) for form, use in FORMS.items()]
 _CODE = re.compile(r"^```.*?^```|^(?: {4}[^\n]*(?:\n|$))+|<!--.*?-->", re.M | re.S)
+_ELSEWHERE = re.compile(r"<!-- elsewhere: (\S+\.[ch]pp) -->\n+```cpp\n(.*?)^```$", re.M | re.S)
 _SPAN = re.compile(r"`(?:[^`\n]|\n(?!\n))+`")
 _SKIPPED = re.compile(r"^(?:#|!\[|---)")
 CELL_WORDS = 12  # from here on a cell of a table is prose
@@ -52,6 +54,7 @@ def check(project):
     for path in project.matching((".md",)):
         if path != GLOSSARY and (path in PAGES or path.startswith("docs/")):
             yield from _found(path, project.text(path))
+            yield from _strayed(project, path)
     if GUARANTEES in project.paths:
         yield from _unknown_tests(project)
     if MESSAGES in project.paths:
@@ -67,6 +70,16 @@ def _found(path, text):
     grade = grade_of(text)
     if grade > MOST:
         yield path, 1, f"grade {grade:.1f}; {MOST:.0f} is the limit: shorter sentences and words"
+
+
+def _strayed(project, path):
+    """Snippets that are not, or no longer, what stands in the file that compiles them."""
+    text = project.text(path)
+    for match in _ELSEWHERE.finditer(text):
+        code = project.text(match[1]) if match[1] in project.paths else ""
+        if match[2] not in code:
+            line = text.count("\n", 0, match.start()) + 1
+            yield path, line, f"the snippet does not stand in {match[1]}"
 
 
 def grade_of(text: str) -> float:

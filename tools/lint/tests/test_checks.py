@@ -399,6 +399,14 @@ class Prose(unittest.TestCase):
         "participating execution contexts, notwithstanding their independent administration.\n"
     )
 
+    def test_a_snippet_that_is_compiled_elsewhere(self):
+        page = "<!-- elsewhere: tests/a.cpp -->\n\n```cpp\nint a;\nint b;\n```\n"
+        files = {"docs/a.md": page, "tests/a.cpp": "// x\nint a;\nint b;\n"}
+        self.assertEqual(findings(prose, **files), [])
+        changed = {**files, "tests/a.cpp": "// x\nint a;\nint c;\n"}
+        self.assertEqual([f[:2] for f in findings(prose, **changed)], [("docs/a.md", 1)])
+        self.assertEqual(len(findings(prose, **{"docs/a.md": page})), 1)
+
     def test_a_page_that_is_hard_to_read(self):
         for text in (self.HARD, "| a | " + self.HARD.strip() + " |\n"):
             self.assertIn("grade", in_file(prose, self.PAGE, text)[0][1])
