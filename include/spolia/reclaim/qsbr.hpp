@@ -2,8 +2,9 @@
 // qsbr.hpp: quiescent-state-based reclamation: threads say how far they are when an operation
 // ends, when they hold nothing.
 //
-// Source:      McKenney, Slingwine: Read-Copy Update, PDCS 1998; Hart, McKenney, Brown, Walpole:
-//              Performance of memory reclamation for lockless synchronization, JPDC 67(12), 2007.
+// Source:      McKenney, Slingwine: Read-Copy Update, PDCS 1998; Hart, McKenney, Demke Brown,
+//              Walpole: Performance of memory reclamation for lockless synchronization, JPDC
+//              67(12), 2007.
 // Idea:        at the end of each operation a thread reports the epoch. Blocks that were cut from
 //              the list of waiting ones when epoch e ended have the tag e, and are free once every
 //              thread has reported more than e: each has been between two operations since then.
@@ -53,7 +54,8 @@ class qsbr : public detail::reclaim::tagged_epochs<qsbr> {
   static constexpr scheme_info info{
       .name = "qsbr",
       .title = "quiescent states",
-      .source = "Hart, McKenney, Brown, Walpole, JPDC 67(12), 2007, with departures for real life",
+      .source =
+          "Hart, McKenney, Demke Brown, Walpole, JPDC 67(12), 2007, with departures for real life",
       .protects = protection::region,
       .robust = false,
       .cost = "a shared load and two plain stores an operation; no fence while all threads run",
