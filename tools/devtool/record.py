@@ -10,14 +10,16 @@ from devtool import process
 from devtool.process import FULL_TEST
 from devtool.tally import tally
 
+NAMES = 5
 HEAD = [
     "# The last run of each stage of `./dev test --all`",
     "",
     "The command writes this page: a stage's line when the stage has ended. All stages take half",
     "a day; `./dev test --all --stage NAME` runs one of them, and writes its line. Lines that",
-    "begin with `systems/` are rows of [where it runs](where-it-runs.md).",
+    "begin with `systems/` are rows of [where it runs](where-it-runs.md). A stage or a row without a",
+    "line here was not run yet. Older lines do not name what failed.",
     "",
-    "| stage | passed | failed | skipped | seconds | CPU seconds | revision | day | machine | |",
+    "| stage | passed | failed | skipped | seconds | CPU seconds | revision | day | machine | what failed |",
     "|---|---|---|---|---|---|---|---|---|---|",
 ]
 
@@ -40,8 +42,16 @@ def with_line(page: str, order: list[str], name: str, result: tally, now: str) -
     lines = lines_of(page)
     times = f"{result.seconds:.0f} | {result.cpu_seconds:.0f}"
     counts = f"{result.passed} | {result.failed} | {result.skipped} | {times}"
-    lines[name] = f"| {name} | {counts} | {now} | {result.note} |"
+    lines[name] = f"| {name} | {counts} | {now} | {_what_failed(result)} |"
     return "\n".join([*HEAD, *(lines[one] for one in order if one in lines)]) + "\n"
+
+
+def _what_failed(result: tally) -> str:
+    """The names of the failed tests, the first ones if there are many, or the reason."""
+    names = list(dict.fromkeys(one.name for one in result.failures))
+    told = ", ".join(f"`{name}`" for name in names[:NAMES])
+    more = f", and {len(names) - NAMES} more" if len(names) > NAMES else ""
+    return "; ".join(text.replace("|", "/") for text in (told + more, result.note) if text)
 
 
 def write(order: list[str], name: str, result: tally, now: str) -> None:

@@ -12,6 +12,7 @@ import unittest
 from unittest import mock
 
 from devtool import cli, commands, ctest, process, quick, record, setup, stages, systems
+from devtool.tally import failure
 
 CTEST = """\
  1/6 Test #1: list.1 ........................   Passed    0.00 sec
@@ -174,6 +175,13 @@ class Stages(unittest.TestCase):
         page = record.with_line(page, order, "bench", stages.tally(8, 0, 0, "", 9, 18), new)
         bench = f"| bench | 8 | 0 | 0 | 9 | 18 | {new} |  |"
         self.assertEqual(page.splitlines()[-2:], [lint, bench])
+
+    def test_a_record_names_what_failed(self):
+        found = [failure(f"list/a.{letter}") for letter in "bccdefg"]
+        result = stages.tally(7, 7, 0, "a|b", 9, 18, found)
+        line = record.with_line("", ["lint"], "lint", result, "now").splitlines()[-1]
+        names = "`list/a.b`, `list/a.c`, `list/a.d`, `list/a.e`, `list/a.f`, and 1 more"
+        self.assertTrue(line.endswith(f"| now | {names}; a/b |"), line)
 
     def test_only_whole_stages_are_kept(self):
         with self.assertRaises(process.dev_error):
