@@ -16,10 +16,11 @@ HEAD = [
     "",
     "The command writes this page: a stage's line when the stage has ended. All stages take half",
     "a day; `./dev test --all --stage NAME` runs one of them, and writes its line. Lines that",
-    "begin with `systems/` are rows of [where it runs](where-it-runs.md). A stage or a row without a",
-    "line here was not run yet. Older lines do not name what failed.",
+    "begin with `systems/` are rows of [where it runs](where-it-runs.md). A stage or a row without",
+    "a line here was not run yet. Older lines do not name what failed.",
     "",
-    "| stage | passed | failed | skipped | seconds | CPU seconds | revision | day | machine | what failed |",
+    "| stage | passed | failed | skipped | seconds | CPU seconds | revision | day | machine "
+    "| what failed |",
     "|---|---|---|---|---|---|---|---|---|---|",
 ]
 
