@@ -321,20 +321,22 @@ std::string what_is_missing(const CLI::App& command) {
   return {};
 }
 
-std::string what_is_too_much(const CLI::App& command) {
-  const std::vector<std::string> words = command.remaining();
-  if (words.empty()) return {};
+/// What CLI11 says ends in the words.
+std::string what_is_too_much(const CLI::App& command, const std::string& said) {
+  const std::size_t begin = said.find(": ");
+  if (begin == std::string::npos) return {};
+  const std::string word = said.substr(begin + 2, said.find(' ', begin + 2) - begin - 2);
   const std::string name = command.get_name();
-  if (!words.front().starts_with("-")) {
+  if (!word.starts_with("-")) {
     return fmt::format("{} takes no more words: '{}' is too much (spolia {} --help)",
-                       words_of(command), printable(words.front()), name);
+                       words_of(command), printable(word), name);
   }
   std::vector<std::string> options;
   for (const CLI::Option* o : command.get_options()) {
     if (!o->get_positional()) options.push_back("--" + o->get_lnames().front());
   }
   return fmt::format("spolia {} has no option {}; there are: {} (spolia {} --help)", name,
-                     printable(words.front()), list_of(options), name);
+                     printable(word), list_of(options), name);
 }
 
 }  // namespace
@@ -343,16 +345,23 @@ std::string what_is_wrong(const CLI::App& app, const CLI::Error& e,
                           const std::vector<std::string>& words) {
   const auto commands = app.get_subcommands();
   if (commands.empty()) {
-    const bool wrong = !words.empty() && !words.front().starts_with("-");
-    if (wrong) return no_such_command(app, words.front());
     if (words.empty()) return "give a command: " + list_of(commands_of(app)) + " (see --help)";
     return plain(e) + " (see --help)";
   }
   const CLI::App& command = *commands.front();
   std::string why;
-  if (e.get_name() == "RequiredError") why = what_is_missing(command);
-  if (e.get_name() == "ExtrasError") why = what_is_too_much(command);
+  const int code = e.get_exit_code();
+  if (code == static_cast<int>(CLI::ExitCodes::RequiredError)) why = what_is_missing(command);
+  if (code == static_cast<int>(CLI::ExitCodes::ExtrasError))
+    why = what_is_too_much(command, plain(e));
   return why.empty() ? fmt::format("{} (spolia {} --help)", plain(e), command.get_name()) : why;
+}
+
+void refuse_unknown(const CLI::App& app, const std::vector<std::string>& words) {
+  if (words.empty() || words.front().starts_with("-")) return;
+  const auto names = commands_of(app);
+  if (std::find(names.begin(), names.end(), words.front()) != names.end()) return;
+  throw usage_error(no_such_command(app, words.front()));
 }
 
 std::vector<std::string> with_help(std::vector<std::string> words) {

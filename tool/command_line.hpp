@@ -17,6 +17,9 @@ void add_commands(CLI::App& app, std::function<void()>& run);
 std::string what_is_wrong(const CLI::App& app, const CLI::Error& e,
                           const std::vector<std::string>& words);
 
+/// Throws usage_error for a command that there is not, also where its help is asked for.
+void refuse_unknown(const CLI::App& app, const std::vector<std::string>& words);
+
 /// `help` and `help COMMAND` as `--help` and `COMMAND --help`.
 std::vector<std::string> with_help(std::vector<std::string> words);
 

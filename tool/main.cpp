@@ -75,7 +75,8 @@ int main(int argc, char** argv) {
   std::function<void()> run;
   add_commands(app, run);
   try {
-    app.parse({words.rbegin(), words.rend()});  // the last one first
+    refuse_unknown(app, words);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // the last one first
     watch_for_interrupts();
     have_descriptors();
     run();

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -86,13 +87,37 @@ std::string what_helps(const fs::path& directory) {
   return "; spolia salvage makes a new store out of what is whole";
 }
 
+/// Whether SPOLIA is right: there are data files that have its number of the store.
+bool has_own_files(const fs::path& directory) {
+  std::ifstream identity(directory / "SPOLIA", std::ios::binary);
+  std::string id;
+  for (std::string line; std::getline(identity, line);) {
+    if (line.starts_with("id ")) id = line.substr(3);
+  }
+  std::error_code ignored;
+  const fs::directory_iterator none;
+  for (fs::directory_iterator one(directory, ignored); !ignored && one != none;
+       one.increment(ignored)) {
+    if (one->path().extension() != ".spl") continue;
+    std::array<char, 32> header{};
+    std::ifstream(one->path(), std::ios::binary).read(header.data(), header.size());
+    std::string theirs;  // docs/formats.md: behind 16 bytes
+    for (std::size_t i = 16; i < header.size(); ++i) {
+      theirs += fmt::format("{:02x}", static_cast<unsigned char>(header[i]));
+    }
+    if (theirs == id) return true;
+  }
+  return false;
+}
+
 /// Says what can be done about damage.
 db::database open_old(const fs::path& directory, db::options o, progress_mode show) {
   try {
     return open_it(directory, std::move(o), show);
   } catch (const db::storage_error& e) {
     if (!is_damage(e)) throw;
-    if (e.problem().find("belongs to another database") != std::string::npos) {
+    const bool other = e.problem().find("belongs to another database") != std::string::npos;
+    if (other && has_own_files(directory)) {
       throw failure(plain(e) + "; move this file out of the folder");
     }
     const char* const copy =

@@ -36,6 +36,7 @@ TEST_F(tool_program, says_how_it_is_used) {
   EXPECT_EQ(good({"help"}), good({"--help"}));
   EXPECT_EQ(good({"help", "backup"}), good({"backup", "--help"}));
   bad(2, "there is no command 'dance'", {"help", "dance"});
+  bad(2, "there is no command 'dance'", {"dance", "--help"});
   EXPECT_EQ(good({"--version"}), std::string(SPOLIA_VERSION_STRING) + "\n");
 }
 

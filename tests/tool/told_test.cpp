@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <spolia/db.hpp>
+#include <spolia/db/store_status.hpp>
 
 #include "program.hpp"
 
@@ -35,6 +36,8 @@ class tool_told : public program {
 /// What the files have lost is in the memory of a program that has the store open.
 TEST_F(tool_told, damage_is_no_reason_to_stop_a_program) {
   make_bank();
+  write_text(here / "more.csv", "id,name\n4,Di\n5,Ed\n");
+  ASSERT_EQ(run({"load", "bank", "more.csv", "--table", "people", "--batch", "1"}).code, 0);
   fs::path log;
   for (const auto& one : fs::directory_iterator(here / "bank")) {
     if (one.path().filename().string().starts_with("log-")) log = one.path();
@@ -43,7 +46,10 @@ TEST_F(tool_told, damage_is_no_reason_to_stop_a_program) {
   std::string bytes = read_text(log);
   bytes[110] = static_cast<char>(bytes[110] ^ 4);
   write_text(log, bytes);
-  const std::string process = "process " + std::to_string(::getpid()) + " (";
+  // Not each system says which process has a lock.
+  const bool seen = db::find_holder(here / "bank").has_value();
+  const std::string process = seen ? "process " + std::to_string(::getpid()) + " ("
+                                   : "a process that is not seen from here";
   const std::string keep = "has it open, and its memory may be whole: do not stop it; let it call";
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"check", "bank"}, {"info", "bank"}, {"backup", "bank", "copy"}}) {
@@ -75,7 +81,7 @@ TEST_F(tool_told, which_store_it_is_and_which_program_has_it) {
   const std::string format = identity.substr(identity.find("format ") + 7, 1);
   const std::string id = identity.substr(identity.find("id ") + 3, 32);
   std::string told = good({"info", "bank"});
-  EXPECT_NE(told.find("format       " + format + "\nid           " + id + "\nnewest file  log-"),
+  EXPECT_NE(told.find("format       " + format + "\nid           " + id + "\nnewest file  "),
             std::string::npos)
       << told;
   EXPECT_NE(told.find(" UTC\n"), std::string::npos) << told;
@@ -85,6 +91,7 @@ TEST_F(tool_told, which_store_it_is_and_which_program_has_it) {
   EXPECT_NE(json.find("\"open_in\":null"), std::string::npos) << json;
   EXPECT_EQ(json.find("\"newest_file_ns\":0,"), std::string::npos) << json;
   const db::database mine = db::database::open(here / "bank");
+  if (!db::find_holder(here / "bank")) return;  // not each system says it
   told = good({"info", "bank"});
   const std::string number = std::to_string(::getpid());
   EXPECT_NE(told.find("open in      process " + number + " ("), std::string::npos) << told;
@@ -107,14 +114,11 @@ TEST_F(tool_told, what_is_there_where_a_store_should_be) {
   bad(2, "bank is a store, not a dump: spolia dump it first", {"load", "new", "bank"});
   bad(1, "has a row with this key; --on-conflict skip or replace",
       {"load", "bank", "people.csv", "--table", "people"});
-  fs::copy(here / "bank", here / "twin");
   static_cast<void>(
       good({"load", "other", "people.csv", "--table", "people", "--schema", "schema.json"}));
-  for (const auto& one : fs::directory_iterator(here / "other")) {
-    const fs::path to = here / "twin" / one.path().filename();
-    if (one.path().extension() == ".spl")
-      fs::copy_file(one.path(), to, fs::copy_options::overwrite_existing);
-  }
+  fs::copy(here / "bank", here / "twin");
+  fs::copy(here / "other/checkpoint-0000000000000001.spl",
+           here / "twin/checkpoint-0000000000000009.spl");
   bad(1, "belongs to another database; move this file out of the folder", {"check", "twin"});
   if (::geteuid() == 0) return;  // who may write everywhere
   fs::permissions(here / "bank/SPOLIA", fs::perms::owner_read);
