@@ -146,7 +146,7 @@ TEST_F(tool_salvage, says_so_if_nothing_is_missing) {
 TEST_F(tool_salvage, is_not_needed_for_a_torn_end) {
   const std::string whole = read_text(log_);
   write_text(log_, whole + "SPLR and half of a record");
-  bad(4, "a torn end, and good before it: 25 bytes at " + std::to_string(whole.size()),
+  bad(4, "a torn end, and good before it: from " + std::to_string(whole.size()) + " on, 25 bytes",
       {"check", "bank"});
   EXPECT_NE(good({"info", "bank"}).find("torn end     25 bytes"), std::string::npos);
   for (const char* to : {"copy", "copy", "-"}) {  // made, brought up to date, and a stream
