@@ -102,9 +102,10 @@ template <class Scheme = robust_token, class Release = amortized>
 class domain final : private threads::listener, private shared_budget::member {
   static_assert(scheme<Scheme>,
                 "the first argument of a domain is its scheme, such as spolia::robust_token, and "
-                "offers what reclaim/concepts.hpp says; a release policy comes after it");
+                "offers what a scheme must: see docs/scheme-contract.md; a note below names what "
+                "is missing");
   static_assert(
-      protects_regions<Scheme> || protects_in_slots<Scheme> || requires {
+      !scheme<Scheme> || protects_regions<Scheme> || protects_in_slots<Scheme> || requires {
         requires Scheme::slotless;
       }, "Scheme must say which slots are in use, by owners(), or that it is `slotless`");
   static_assert(release_policy<Release>,
