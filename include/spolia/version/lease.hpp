@@ -180,7 +180,8 @@ class lease_board final : private threads::listener {
 
 class lease {
  public:
-  /// The present instant of `time`, for so long. The label must live as long as the lease.
+  /// The present instant of `time`, for so long. The label must live as long as the lease,
+  /// and as accounts of that time are read.
   template <class Timeline>
     requires requires(Timeline& time, const char* label) { time.announce(label); }
   lease(Timeline& time, std::chrono::nanoseconds at_most, const char* label = lease_board::no_label)

@@ -65,8 +65,9 @@ life::witness witness_of(const snapshot& s) noexcept;
 
 class snapshot {
  public:
-  /// The present instant of `time`, which must outlive the snapshot. The label shows in the census;
-  /// it must live as long as the snapshot (a string literal).
+  /// The present instant of `time`, which must outlive the snapshot. The label shows in the census
+  /// and in accounts, which have the pointer: it must live as long as the snapshot and as they are
+  /// read (a string literal).
   template <class Timeline>
     requires requires(Timeline& time, const char* label) { time.announce(label); }
   explicit snapshot(Timeline& time, const char* label = nullptr) : shared_(make(1)) {
