@@ -205,8 +205,8 @@ nlohmann::json listing() {
 
 std::string scheme_table() {
   std::string table =
-      "| scheme | source | protects | cost of an operation | progress | blocks that can wait | on "
-      "|\n"
+      "| scheme | source | protects | cost of an operation | progress | blocks that can wait "
+      "| measured on |\n"
       "|---|---|---|---|---|---|---|\n";
   std::map<std::string, std::string> structures;
   std::vector<const cell*> schemes;
