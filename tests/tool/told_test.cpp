@@ -5,13 +5,18 @@
 
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <spolia/db.hpp>
 #include <spolia/db/store_status.hpp>
 
+#include "db/faulty_files.hpp"
 #include "program.hpp"
 
 namespace {
@@ -124,6 +129,61 @@ TEST_F(tool_told, what_is_there_where_a_store_should_be) {
   fs::permissions(here / "bank/SPOLIA", fs::perms::owner_read);
   bad(5, "you may not write there; run it as its owner",
       {"load", "bank", "people.csv", "--table", "people"});
+}
+
+/// To somebody who looks from outside.
+TEST_F(tool_told, what_memory_and_the_disk_have_no_room_for) {
+  std::atomic<bool> full{false};
+  const auto files = std::make_shared<spolia::test::faulty_files>(
+      db::real_files(), [&](const spolia::test::file_step& s) {
+        const bool reserves = s.what == spolia::test::file_step::kind::reserve;
+        return full && reserves && s.name.starts_with("log-") ? ENOSPC : 0;
+      });
+  db::database mine = db::database::open(
+      here / "shop",
+      {.budget = 1U << 20U, .segment_bytes = 4096, .files = files, .publish_status = true});
+  db::table& t = mine.create_table({.name = "t", .columns = {{"k", db::int64, db::primary_key}}});
+  const auto top = [&](bool json) {
+    std::vector<std::string> words = {"top", "shop", "--times", "1", "--interval", "0.05"};
+    if (json) words.emplace_back("--json");
+    return good(words);
+  };
+  mine.publish_status();
+  std::string shown = top(false);
+  for (const char* word : {"MEMORY", "DISK", "CHECKPOINTS"}) {
+    EXPECT_EQ(shown.find(word), std::string::npos) << shown;
+  }
+  full = true;
+  const auto add = [&](std::int64_t key) {
+    return mine.transact([&](db::transaction& tx) { return tx.insert(t, {key}); });
+  };
+  std::int64_t key = 0;
+  while (key < 100'000 && add(key)) ++key;
+  mine.publish_status();
+  shown = top(false);
+  EXPECT_NE(shown.find(" 0 conflicts /s, 1 refused\n"), std::string::npos) << shown;
+  EXPECT_NE(shown.find("\nDISK                1     commits refused or in doubt: "),
+            std::string::npos)
+      << shown;
+  EXPECT_NE(shown.find("told to fail"), std::string::npos) << shown;
+  const std::string json = top(true);
+  EXPECT_NE(json.find("\"storage_failed\":false,\"storage_refusals\":1,\"storage_failure\":\""),
+            std::string::npos)
+      << json;
+  EXPECT_NE(json.find("\"failed_checkpoints\":0,\"checkpoint_failure\":\"\""), std::string::npos)
+      << json;
+  full = false;
+  db::table& b = mine.create_table(
+      {.name = "b", .columns = {{"k", db::int64, db::primary_key}, {"v", db::text(1000)}}});
+  const std::string v(1000, 'x');
+  for (std::int64_t n = 0; n < 100'000; ++n) {
+    if (!mine.transact([&](db::transaction& tx) { return tx.insert(b, {n, v}); })) break;
+  }
+  mine.publish_status();
+  shown = top(false);
+  EXPECT_NE(shown.find("\nMEMORY              1     commits and changes refused: a budget"),
+            std::string::npos)
+      << shown;
 }
 
 }  // namespace
