@@ -170,7 +170,7 @@ TEST(parted_histories, a_copy_of_another_history_within_a_segment_is_kept) {
   copy_folder(files, "before", place);
   put_rows(files, place, 12, 15);
   for (const way how : {way::closed, way::attached, way::owner}) {
-    EXPECT_NE(why_not(files, how, place, "copy").find("does not fit"), std::string::npos);
+    EXPECT_NE(why_not(files, how, place, "copy").find("does not match"), std::string::npos);
     EXPECT_EQ(rows_of(files, "copy"), ids({1, 2}));
   }
 }

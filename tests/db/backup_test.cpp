@@ -162,7 +162,7 @@ TEST(backups, a_copy_of_another_history_is_left_alone) {
       const backup_report made = back_up(twin);
       ADD_FAILURE() << "it was taken for a copy of this one: " << made.files << " files";
     } catch (const storage_error& e) {
-      EXPECT_NE(std::string(e.what()).find("does not fit"), std::string::npos) << e.what();
+      EXPECT_NE(std::string(e.what()).find("does not match"), std::string::npos) << e.what();
     }
   }
 }
