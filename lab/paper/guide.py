@@ -24,7 +24,7 @@ SCALE = Scale(
     cores=CORES, threads=(1, CORES, 2 * CORES, 4 * CORES), keys=200_000, seconds=0.5,
     allocators=tuple(allocators.ALLOCATORS), combinations=run.EVERYTHING.combinations,
 )  # fmt: skip
-HEAD = "| figure | page | shows | threads here | theirs | size here | theirs | a round |"
+HEAD = "| figure | page | shows | threads | size | a round |"
 # Options of a command that say how many threads it has, and on how much they work.
 THREADS = {"--threads": "", "--small-readers": " with short reads", "--readers": " with reads",
            "--scanners": " that scan"}  # fmt: skip
@@ -64,9 +64,15 @@ def _table(rows: list[str]) -> list[str]:
 def _row(page: Page, figures: str) -> str:
     told = ORIGINS[page.key].told() if page.key in ORIGINS else {}
     theirs = [_with_word(told[key], word) for key, word in THEIR_SIZES.items() if key in told]
-    cells = [figures, f"`{page.key}`", page.title, _threads(page), told.get("threads", ""),
-             _sizes(page), "; ".join(theirs), str(_runs(page) or "")]  # fmt: skip
+    cells = [figures, f"`{page.key}`", page.title,
+             _both(_threads(page), told.get("threads", "")),
+             _both(_sizes(page), "; ".join(theirs)), str(_runs(page) or "")]  # fmt: skip
     return "| " + " | ".join(cell or "–" for cell in cells) + " |"
+
+
+def _both(here: str, theirs: str) -> str:
+    """In one column: a table with one for each is wider than a page."""
+    return f"{here or '–'} (*{theirs}*)" if theirs else here
 
 
 def _with_word(text: str, word: str) -> str:
