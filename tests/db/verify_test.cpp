@@ -706,7 +706,7 @@ TEST_F(verified, without_files_or_a_log) {
     return std::string();
   };
   database memory = database::open();
-  EXPECT_NE(refused(memory).find("only in memory"), std::string::npos);
+  EXPECT_NE(refused(memory).find("in memory only"), std::string::npos);
   options o = over(new_disk());
   o.durability = durability_level::none;
   database none = database::open(place, o);
