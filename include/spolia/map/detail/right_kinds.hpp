@@ -48,12 +48,13 @@ inline constexpr bool is_known_order<std::greater<T>> = true;
 template <class T>
 inline constexpr bool is_known_order<float_order<T>> = true;
 
+/// What it returns need only be bool in a condition.
 template <class F, class Key>
-concept is_an_order =
-    std::is_invocable_r_v<bool, F&, const Key&, const Key&> && !is_known_equality<F>;
+concept is_asked_of_two = requires(F& f, const Key& a, const Key& b) { f(a, b) ? 0 : 1; };
 template <class F, class Key>
-concept is_an_equality =
-    std::is_invocable_r_v<bool, F&, const Key&, const Key&> && !is_known_order<F>;
+concept is_an_order = is_asked_of_two<F, Key> && !is_known_equality<F>;
+template <class F, class Key>
+concept is_an_equality = is_asked_of_two<F, Key> && !is_known_order<F>;
 template <class F, class Key>
 concept is_a_hash = std::is_invocable_v<F&, const Key&>;
 
