@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The compiler names the page that says what a scheme must offer.
-// refused: see docs/scheme-contract.md; a note below names what is missing
+// refused: see docs/scheme-contract.md
 #include <spolia/reclaim.hpp>
 
 struct incomplete : spolia::token {
