@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <spolia/reclaim/domain.hpp>
@@ -34,17 +36,17 @@ class told_thread {
 
   /// Runs one operation there, waits for its end, and says whether the token had come.
   bool had_the_token() {
-    const int before = freed_;
+    const int before = *freed_;
     begin_.post();
     end_.wait();
-    return freed_ != before;
+    return *freed_ != before;
   }
 
  private:
   struct node : Domain::header {
-    explicit node(int& counts) : freed(counts) {}
-    ~node() { ++freed; }
-    int& freed;
+    explicit node(std::shared_ptr<int> counts) : freed(std::move(counts)) {}
+    ~node() { ++*freed; }
+    const std::shared_ptr<int> freed;
   };
 
   void run() {
@@ -58,7 +60,7 @@ class told_thread {
   }
 
   Domain& home_;
-  int freed_ = 0;
+  const std::shared_ptr<int> freed_ = std::make_shared<int>(0);  // the last ones end after this
   bool over_ = false;
   posix_semaphore begin_;
   posix_semaphore end_;
@@ -83,6 +85,8 @@ std::vector<int> receipts() {
   std::vector<int> found;
   int freed = 0;
   bool later_one_freed = false;
+  // The last ones are freed by drain().
+  const std::function<void()> later_one = [&] { later_one_freed = true; };
   {
     told_thread<home> other(d);
     const std::function<void()> look = [&] {
@@ -90,7 +94,6 @@ std::vector<int> receipts() {
       ++freed;
       auto own = d.enter();  // a deleter's operations leave the token alone
     };
-    const std::function<void()> later_one = [&] { later_one_freed = true; };
     const auto operation = [&](int blocks, const std::function<void()>& f) {
       auto guard = d.enter();
       for (int i = 0; i < blocks; ++i) guard.retire(d.template make<telling_node<home>>(f));
