@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -27,8 +26,7 @@ using json = nlohmann::ordered_json;
 
 /// Of the folder, beside what an opening finds.
 struct folder_info {
-  std::string format;
-  std::string id;
+  store_identity identity;
   std::filesystem::path newest;  // data file; empty: none
   std::uint64_t newest_ns = 0;   // since 1970
   std::optional<db::store_holder> holder;
@@ -49,11 +47,7 @@ std::uint64_t changed_at(const std::filesystem::path& file) {
 /// Before it is opened: to look changes no time of change.
 folder_info look_at(const std::filesystem::path& store) {
   folder_info f;
-  std::ifstream identity(store / "SPOLIA", std::ios::binary);
-  for (std::string line; std::getline(identity, line);) {
-    if (line.starts_with("format ")) f.format = line.substr(7);
-    if (line.starts_with("id ")) f.id = line.substr(3);
-  }
+  f.identity = identity_of(store);
   std::error_code ignored;
   const std::filesystem::directory_iterator none;
   for (std::filesystem::directory_iterator one(store, ignored); !ignored && one != none;
@@ -80,8 +74,8 @@ std::string time_text(std::uint64_t ns) {
 }
 
 void print_folder(const folder_info& f) {
-  fmt::print("format       {}\n", printable(f.format));
-  fmt::print("id           {}\n", printable(f.id));
+  fmt::print("format       {}\n", printable(f.identity.format));
+  fmt::print("id           {}\n", printable(f.identity.id));
   if (!f.newest.empty()) {
     fmt::print("newest file  {}, written to at {}\n", printable(f.newest.string()),
                time_text(f.newest_ns));
@@ -93,8 +87,8 @@ void print_folder(const folder_info& f) {
 }
 
 void add_folder(json& all, const folder_info& f) {
-  all["format"] = f.format;
-  all["id"] = f.id;
+  all["format"] = f.identity.format;
+  all["id"] = f.identity.id;
   all["newest_file"] = f.newest.string();
   all["newest_file_ns"] = f.newest_ns;
   all["open_in"] = nullptr;

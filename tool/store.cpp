@@ -89,11 +89,7 @@ std::string what_helps(const fs::path& directory) {
 
 /// Whether SPOLIA is right: there are data files that have its number of the store.
 bool has_own_files(const fs::path& directory) {
-  std::ifstream identity(directory / "SPOLIA", std::ios::binary);
-  std::string id;
-  for (std::string line; std::getline(identity, line);) {
-    if (line.starts_with("id ")) id = line.substr(3);
-  }
+  const std::string id = identity_of(directory).id;
   std::error_code ignored;
   const fs::directory_iterator none;
   for (fs::directory_iterator one(directory, ignored); !ignored && one != none;
@@ -231,6 +227,16 @@ db::database open_to_write(const fs::path& directory, db::options o, progress_mo
     }
     throw could_not_look(e.file().string() + ": you may not write there; run it as its owner");
   }
+}
+
+store_identity identity_of(const fs::path& store) {
+  store_identity says;
+  std::ifstream identity(store / "SPOLIA", std::ios::binary);
+  for (std::string line; std::getline(identity, line);) {
+    if (line.starts_with("format ")) says.format = line.substr(7);
+    if (line.starts_with("id ")) says.id = line.substr(3);
+  }
+  return says;
 }
 
 bool nobody_has(const fs::path& store) { return lock_is_free(store).value_or(false); }

@@ -51,6 +51,13 @@ bool is_stream_of_backup(const std::filesystem::path& path);
 /// database::backup() or restore() has made it, and no program has opened it to be changed.
 bool is_copy(const std::filesystem::path& directory);
 
+/// What SPOLIA says, without an opening; empty: it has no such line.
+struct store_identity {
+  std::string format;
+  std::string id;
+};
+store_identity identity_of(const std::filesystem::path& store);
+
 /// Whether no process has the store, not even in another container, where numbers of processes say
 /// nothing: then its lock is free. The look takes the lock for a moment, in which no process can
 /// open the store: only for one that shows nothing new, or is damaged.
