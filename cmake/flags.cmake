@@ -8,7 +8,8 @@ if(PROJECT_IS_TOP_LEVEL)
   if(SPOLIA_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
     set(CMAKE_CXX_COMPILER_LAUNCHER "${SPOLIA_CCACHE}")
   endif()
-  add_compile_options(-Wall -Wextra -Wpedantic -Wconversion -Wshadow)
+  # -Wall has the last one from g++ 13 on.
+  add_compile_options(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Woverloaded-virtual)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     # g++ 12 sees overlapping copies inside std::string's operator+ (GCC bug 105651).
     add_compile_options(-Wno-restrict)

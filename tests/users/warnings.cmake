@@ -3,4 +3,4 @@
 # that only one of g++ and clang knows are no errors of the other.
 set(careful_warnings
     -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wold-style-cast -Wuseless-cast -Wnon-virtual-dtor
-    -Wnull-dereference -Wno-unknown-warning-option)
+    -Wnull-dereference -Woverloaded-virtual -Wno-unknown-warning-option)

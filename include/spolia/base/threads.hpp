@@ -58,8 +58,8 @@ class listener_links {
 /// lock, on the ending thread (`thread_left`) or in the child of a fork (the others), and must
 /// neither throw nor call back into the registry nor run code of the user. What a thread may hold
 /// that never asked for a number, a lock above all, is no lost thread's: `forked` comes once in
-/// each child, to all listeners before the first of them hears of a lost thread, and `alone` when
-/// all have heard of each.
+/// each child, to all listeners before the first of them hears of a lost thread, and `losses_told`
+/// when all have heard of each.
 class SPOLIA_EXPORT listener : public listener_links {
  public:
   virtual void thread_left(std::uint32_t number) noexcept = 0;
@@ -68,7 +68,7 @@ class SPOLIA_EXPORT listener : public listener_links {
   virtual bool keeps([[maybe_unused]] std::uint32_t number) noexcept { return false; }
   virtual void thread_lost(std::uint32_t number) noexcept = 0;
   virtual void forked() noexcept {}
-  virtual void alone() noexcept {}
+  virtual void losses_told() noexcept {}
 
  protected:
   listener() = default;

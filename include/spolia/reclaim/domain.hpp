@@ -423,7 +423,7 @@ class domain final : private threads::listener, private shared_budget::member {
   void forked() noexcept override {
     if constexpr (requires { scheme_.forget_strangers(); }) scheme_.forget_strangers();
   }
-  void alone() noexcept override;
+  void losses_told() noexcept override;
   void release_everything();
 
   static const options& checked(const options& o) {

@@ -809,7 +809,7 @@ void domain<Scheme, Release>::thread_lost(std::uint32_t n) noexcept {
 
 /// In a fork's child, where all are gone that are: it begins to watch anew.
 template <class Scheme, class Release>
-void domain<Scheme, Release>::alone() noexcept {
+void domain<Scheme, Release>::losses_told() noexcept {
   lost_.settle(cells_, scheme_);
   over_.store_relaxed(false);
   // A thread that is gone may have been about to set it, or to stop it.
