@@ -17,9 +17,11 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
+#include "citrus.hpp"
 #include "numbered_cache.hpp"
 #include "plain_sets.hpp"
 #include "plain_subject.hpp"
@@ -177,6 +179,7 @@ std::vector<rlu_way> own_ways() {
       {"tree", deferred, run_trial<rlu_subject<spolia::rlu_bst<key, key, rlu_single>>>},
       {"tree", "lock-free", run_trial<lock_free_subject<spolia::external_bst<key, key, epochs>>>},
       {"tree", "rcu", run_trial<plain_subject<rcu_tree>>},
+      {"tree", "citrus", run_trial<plain_subject<citrus_tree>>},
       {"tree", "rwlock", run_trial<plain_subject<locked_tree>>},
       {"cache", "mvrlu", run_trial<rlu_subject<numbered_rlu_cache<>>>},
       {"cache", "rlu", run_trial<rlu_subject<numbered_rlu_cache<rlu_single>>>},
@@ -215,6 +218,11 @@ std::vector<std::string> rlu_ways(const std::string& structure) {
 
 namespace {
 
+/// Where an update waits for a thread that reads: Citrus for its grace period, where a node has two
+/// children; libitm before it frees memory.
+constexpr std::array<std::string_view, 4> waits_for_readers = {"rwlock", "kyotocabinet", "citrus",
+                                                               "stm"};
+
 bool has_versions(const rlu_options& o) { return o.sync.starts_with("mvrlu"); }
 
 void check_words(const rlu_options& o) {
@@ -235,7 +243,7 @@ void check_words(const rlu_options& o) {
   if (o.over_time && !has_versions(o) && !o.sync.starts_with("rlu")) {
     throw usage_error("--over-time with " + sync + ": it is for read-log-update");
   }
-  if (o.stall && (o.sync == "rwlock" || o.sync == "kyotocabinet")) {
+  if (o.stall && std::ranges::find(waits_for_readers, o.sync) != waits_for_readers.end()) {
     throw usage_error("--stall with " + sync + ": no thread could go on beside one that reads");
   }
 }

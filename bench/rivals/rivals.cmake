@@ -72,6 +72,21 @@ foreach(engine IN ITEMS rocksdb lmdb sqlite3)
   endif()
 endforeach()
 
+# The transactions of `spolia-bench rlu`: g++ has them, with a library of its own.
+include(CheckCXXSourceCompiles)
+set(CMAKE_REQUIRED_FLAGS -fgnu-tm)
+check_cxx_source_compiles("int main(int n, char**) { __transaction_atomic { ++n; } return n; }"
+                          SPOLIA_HAS_LIBITM)
+unset(CMAKE_REQUIRED_FLAGS)
+if(SPOLIA_HAS_LIBITM)
+  target_sources(spolia-bench PRIVATE "${here}/stm.cpp")
+  set_source_files_properties("${here}/stm.cpp" PROPERTIES COMPILE_OPTIONS -fgnu-tm
+                                                           SKIP_PRECOMPILE_HEADERS ON)
+  target_link_libraries(spolia-bench PRIVATE itm)
+else()
+  message(STATUS "spolia-bench: no libitm, so no transactional memory to compare with")
+endif()
+
 # The cache of `spolia-bench rlu`.
 if(PkgConfig_FOUND)
   pkg_check_modules(KYOTOCABINET QUIET IMPORTED_TARGET kyotocabinet)

@@ -15,9 +15,9 @@ from lab.verdict import Absent, Claim, Sub
 
 OURS, SINGLE, DEFERRED, HARDWARE = "mvrlu", "rlu", "rlu-deferred", "mvrlu-hardware"
 WAYS = {
-    "list": (OURS, SINGLE, DEFERRED, "rcu", "rwlock", "harris-michael-hp"),
+    "list": (OURS, SINGLE, DEFERRED, "rcu", "rwlock", "harris-michael-hp", "stm"),
     "hash": (OURS, SINGLE, DEFERRED, "rcu", "rwlock", "michael-hp"),
-    "tree": (OURS, SINGLE, DEFERRED, "lock-free", "rcu", "rwlock"),
+    "tree": (OURS, SINGLE, DEFERRED, "lock-free", "rcu", "rwlock", "citrus"),
 }
 # Strings, 20 to a bucket, half of them present.
 CACHE = (OURS, SINGLE, DEFERRED, "rwlock", "kyotocabinet")
@@ -32,6 +32,7 @@ TITLES = {
     "mvrlu-serializable": "many versions, serializable", "spolia": "the store, one-shot",
     "kyotocabinet": "Kyoto Cabinet, locks for slots",
     "michael-hp": "lock-free hash table, hazard pointers",
+    "citrus": "Citrus tree, RCU and locks in nodes", "stm": "transactional memory, libitm",
 }  # fmt: skip
 # Half of them are present. The paper has 10 000 in the list, too, where all that is measured is how
 # long a walk takes.

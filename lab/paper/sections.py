@@ -100,6 +100,7 @@ def _structure_commands(scale: Scale) -> list[tuple[str, ...]]:
         for update in UPDATES
         for threads in scale.threads
         for sync in ways
+        if sync not in scale.lacking
     ]
 
 

@@ -8,12 +8,15 @@ set(rivals)
 if(help MATCHES "kyotocabinet")
   set(rivals cache:kyotocabinet)
 endif()
+if(help MATCHES "stm")
+  list(APPEND rivals list:stm hash:stm tree:stm)
+endif()
 foreach(cell IN ITEMS list:mvrlu list:mvrlu-hardware list:rlu list:rlu-deferred list:rcu
                       list:rwlock list:harris-michael-hp
                       hash:mvrlu hash:mvrlu-hardware hash:rlu hash:rlu-deferred hash:rcu hash:rwlock
                       hash:michael hash:michael-hp hash:split-ordered hash:split-ordered-hp
                       tree:mvrlu tree:mvrlu-hardware tree:rlu tree:rlu-deferred tree:lock-free tree:rcu
-                      tree:rwlock cache:mvrlu cache:rlu cache:rlu-deferred cache:rwlock ${rivals})
+                      tree:citrus tree:rwlock cache:mvrlu cache:rlu cache:rlu-deferred cache:rwlock ${rivals})
   string(REPLACE ":" ";" cell "${cell}")
   list(GET cell 0 structure)
   list(GET cell 1 sync)
