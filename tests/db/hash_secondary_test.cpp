@@ -18,6 +18,7 @@
 #include "db/durable.hpp"
 #include "db/hash_kinds.hpp"
 #include "db/storages.hpp"
+#include "support/cost.hpp"
 #include "support/faults.hpp"
 #include "support/stress.hpp"
 
@@ -161,6 +162,61 @@ TYPED_TEST(hash_secondary_of, stops_where_it_is_told_to) {
   for (std::uint64_t slot = 1; slot < 10000; ++slot) index.remove({7}, slot, slot + 1);
   EXPECT_EQ(slots_of(index, {7}), (std::vector<std::uint64_t>{0}));
   EXPECT_TRUE(slots_of(index, {8}).empty());
+}
+
+constexpr std::uint64_t many_rows = 20000;
+
+/// A queue: at each time the first row of a key is taken out. What was taken before is in no way.
+TYPED_TEST(hash_secondary_of, the_first_row_is_found_as_soon_whatever_was_taken_before_it) {
+  region_domain nodes;
+  domain<> graves;
+  typename TypeParam::secondary index(nodes, graves, 1);
+  for (std::uint64_t slot = 0; slot < many_rows; ++slot) index.add({7}, slot, {slot + 1, 0});
+  std::uint64_t time = 1;
+  const auto take_some = [&] {
+    for (std::uint64_t end = time + many_rows / 20; time < end; ++time) {
+      std::uint64_t first = no_slot;
+      const auto note = [&](std::uint64_t slot, const std::uint64_t*) {
+        first = slot;
+        return false;
+      };
+      index.scan({7}, {7}, time, slot_visitor(note));
+      ASSERT_NE(first, no_slot);
+      ASSERT_TRUE(index.remove({7}, first, first + 1));
+    }
+  };
+  std::vector<double> costs;
+  for (int part = 0; part < 20; ++part) costs.push_back(cost_of(take_some));
+  EXPECT_TRUE(slots_of(index, {7}).empty());
+  const double at_first = std::min(costs[0], costs[1]);
+  std::sort(costs.begin(), costs.end());
+  EXPECT_LE(costs[18], 8 * at_first);  // one part may be disturbed
+}
+
+/// What is left of a key when a part of its rows was deleted in the order of one scan.
+TYPED_TEST(hash_secondary_of, changes_cost_the_same_after_a_scan_has_deleted_most_rows) {
+  region_domain nodes;
+  domain<> graves;
+  typename TypeParam::secondary index(nodes, graves, 1);
+  for (std::uint64_t slot = 0; slot < many_rows; ++slot) index.add({7}, slot, {slot + 1, 0});
+  const auto change_some = [&] {
+    for (std::uint64_t slot = many_rows; slot < many_rows + 2000; ++slot) {
+      index.add({7}, slot, {slot + 1, 0});
+      index.remove({7}, slot, slot + 1);
+    }
+  };
+  const double before = std::min(cost_of(change_some), cost_of(change_some));
+  std::vector<std::uint64_t> in_order;
+  const auto note = [&](std::uint64_t slot, const std::uint64_t*) {
+    in_order.push_back(slot);
+    return true;
+  };
+  index.scan({7}, {7}, 1, slot_visitor(note));
+  ASSERT_EQ(in_order.size(), many_rows);
+  in_order.resize(many_rows - many_rows / 10);
+  for (const std::uint64_t slot : in_order) ASSERT_TRUE(index.remove({7}, slot, slot + 1));
+  EXPECT_EQ(slots_of(index, {7}).size(), many_rows / 10);
+  EXPECT_LE(std::min(cost_of(change_some), cost_of(change_some)), 8 * before);
 }
 
 TYPED_TEST(hash_secondary_of, memory_that_is_missing_changes_nothing) {

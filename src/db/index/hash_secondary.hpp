@@ -9,8 +9,12 @@
 //              full, or nearly empty, gets another one; the last row takes the set with it.
 // Scans:       places go by the upper bits of a hash that tells slots apart, so a larger array has
 //              them in the same order, but for neighbours. A scan takes the slots of a range of
-//              hashes into a buffer, lets go of its guard, shows them, and goes on with the next
+//              hashes into a buffer, lets go of its guard, shows them, and goes on with another
 //              range, in whatever array there is then: nothing is skipped, nothing comes twice.
+// Order:       ranges come in bit-reversed order, from one on that goes by the snapshot's time. So
+//              what is deleted by those who take the first rows of a key again and again, or a part
+//              of them in one scan, lies spread over all hashes: they do not walk over the gaps of
+//              those before them, and what is left is no long cluster in a smaller array.
 // Cost:        a lookup: two guards and a few cache lines. A change: a lock; now and then the
 //              copying of a set, while which changes of keys with that lock wait; amortized
 //              constant.
@@ -133,22 +137,17 @@ class hash_secondary final : public secondary_index {
     return remove(key, slot, claim) && dead_.take(grave_of(key, hash_of(slot), until));
   }
 
-  /// Only if `lo` and `hi` are the same; in no particular order. What is buried with hashes of a
-  /// range comes after that range of the index was read and shown.
+  /// Only if `lo` and `hi` are the same; in no particular order, which is the same at one time
+  /// while nothing changes. What is buried with hashes of a range comes after that range of the
+  /// index was read and shown.
   void scan(const key_words& lo, const key_words&, std::uint64_t time,
             slot_visitor f) const override {
-    buffer found;
-    found.next = 0;
-    do {
-      const std::uint64_t from = found.next;
-      const bool early = SPOLIA_FAULT("hash_secondary.asks_too_early") && !dead_.matters(time);
-      gather(lo, found);
-      f.expect(std::span(found.row_slots).first(found.count));
-      for (std::size_t i = 0; i < found.count; ++i) {
-        if (!f(found.row_slots[i], lo.data())) return;
-      }
-      if (!early && dead_.matters(time) && !show_dead(lo, from, found, time, f)) return;
-    } while (found.next != 0);
+    const unsigned bits = range_bits(lo);
+    const std::uint64_t ranges = std::uint64_t{1} << bits;
+    for (std::uint64_t i = 0; i < ranges; ++i) {
+      const hash_range all = nth_range(hash_of(time) + i, bits);
+      if (!scan_range(lo, all, time, f)) return;
+    }
   }
   void scan_down(const key_words& lo, const key_words& hi, std::uint64_t time,
                  slot_visitor f) const override {
@@ -287,11 +286,23 @@ class hash_secondary final : public secondary_index {
   };
   using domain_guard = typename Domain::guard;
 
-  /// What one look at a set has found, and with which hash to go on; 0: that was all.
+  /// Both included.
+  struct hash_range {
+    std::uint64_t from;
+    std::uint64_t last;
+  };
+  /// Of 2^bits ranges the one with this number, in bit-reversed order; the number goes round.
+  static hash_range nth_range(std::uint64_t number, unsigned bits) noexcept {
+    std::uint64_t from = 0;
+    for (unsigned i = 0; i < bits; ++i) from |= (number >> i & 1) << (63 - i);
+    return {from, from + (~std::uint64_t{0} >> bits)};
+  }
+
+  /// What one look at a set has found, in which range.
   struct buffer {
     std::array<std::uint64_t, at_once> row_slots;
     std::size_t count;
-    std::uint64_t next;
+    hash_range in;
   };
 
   class key_lock {
@@ -404,16 +415,44 @@ class hash_secondary final : public secondary_index {
     }
   }
 
+  /// A scan takes 2^that many ranges, each of homes_at_once homes as the set is now, or of all.
+  unsigned range_bits(const key_words& key) const {
+    auto guard = nodes_.enter();
+    const row_set* const s = find(key);
+    constexpr unsigned bits_at_once = std::countr_zero(homes_at_once);
+    const unsigned bits = s == nullptr ? 0 : guard.protect(s->now)->bits;
+    return bits > bits_at_once ? bits - bits_at_once : 0;
+  }
+
+  /// False: it was told to stop.
+  bool scan_range(const key_words& key, const hash_range& all, std::uint64_t time,
+                  slot_visitor f) const {
+    buffer found;
+    found.in.from = all.from;
+    for (;;) {
+      found.in.last = all.last;
+      const bool early = SPOLIA_FAULT("hash_secondary.asks_too_early") && !dead_.matters(time);
+      gather(key, found);
+      f.expect(std::span(found.row_slots).first(found.count));
+      for (std::size_t i = 0; i < found.count; ++i) {
+        if (!f(found.row_slots[i], key.data())) return false;
+      }
+      if (!early && dead_.matters(time) && !show_dead(key, found, time, f)) return false;
+      if (found.in.last == all.last) return true;
+      found.in.from = found.in.last + 1;
+    }
+  }
+
+  /// Reads the range, or a first part of it, which it says.
   void gather(const key_words& key, buffer& found) const {
     auto guard = nodes_.enter();
-    const std::uint64_t from = found.next;
     found.count = 0;
-    found.next = 0;
     const row_set* const s = find(key);
     if (s == nullptr) return;
     const places& p = *guard.protect(s->now);
-    std::uint64_t last = ~std::uint64_t{0};
-    if (p.home(last) - p.home(from) >= homes_at_once) {
+    const std::uint64_t from = found.in.from;
+    std::uint64_t& last = found.in.last;
+    if (p.home(last) - p.home(from) >= homes_at_once) {  // it has grown meanwhile
       last = ((p.home(from) + homes_at_once) << (64U - p.bits)) - 1;
     }
     // Hashes that are as close as that are seldom; then fewer.
@@ -423,7 +462,6 @@ class hash_secondary final : public secondary_index {
     if (!SPOLIA_FAULT("hash_secondary.twice")) {
       found.count = static_cast<std::size_t>(std::unique(begin, begin + found.count) - begin);
     }
-    found.next = last + 1;
   }
   /// Collects the slots whose hashes are from `from` to `last`. False: they are too many.
   static bool walk(const places& p, std::uint64_t from, std::uint64_t last, buffer& found) {
@@ -454,14 +492,14 @@ class hash_secondary final : public secondary_index {
                                std::uint64_t until) const noexcept {
     return {{keys_.hash_of(key), hash, until}};
   }
-  /// Shows what is buried with hashes from `from` on that `found` has looked at, but for the slots
-  /// that it has found. False: it was told to stop.
-  bool show_dead(const key_words& key, std::uint64_t from, const buffer& found, std::uint64_t time,
+  /// Shows what is buried with hashes that `found` has looked at, but for the slots that it has
+  /// found. False: it was told to stop.
+  bool show_dead(const key_words& key, const buffer& found, std::uint64_t time,
                  slot_visitor f) const {
     const std::uint64_t* const begin = found.row_slots.data();
     std::uint64_t before = no_slot;
     bool more = true;
-    dead_.up(grave_of(key, from, 0), grave_of(key, found.next - 1, no_slot), time,
+    dead_.up(grave_of(key, found.in.from, 0), grave_of(key, found.in.last, no_slot), time,
              [&](const grave& g) {
                const std::uint64_t slot = slot_of(g.words[1]);
                // Of one slot there may be several lives: the row says which the snapshot sees.
