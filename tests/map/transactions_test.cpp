@@ -346,6 +346,46 @@ TEST(transactions, say_why_they_have_not_taken_effect) {
   EXPECT_TRUE(one.contains(1));
 }
 
+/// It has forgotten what it was to do, so to commit it once more would be `done` with nothing made.
+TEST(transactions, one_that_was_not_done_is_not_committed_again) {
+  snapshot_hash<int, int> m;
+  m.insert(1, 10);
+  changes all;
+  const auto name = [&](int key) {
+    all.expect_absent(m, key);
+    all.insert(m, key, 20);
+  };
+  name(1);
+  EXPECT_EQ(all.commit().is, commit_result::outcome::refused);
+  EXPECT_THROW(all.commit(), std::logic_error);
+  EXPECT_THROW(all.commit(), std::logic_error) << "not only once";
+  name(2);
+  EXPECT_TRUE(all.commit());
+  EXPECT_EQ(m.find(2), 20);
+  EXPECT_TRUE(all.commit()) << "nothing to be made";
+  name(1);
+  EXPECT_FALSE(all.commit());
+  all.clear();
+  EXPECT_TRUE(all.commit());
+  EXPECT_EQ(m.find(1), 10);
+}
+
+/// The second run of the function finds that there is nothing to do.
+TEST(transactions, a_function_may_name_nothing_when_it_runs_again) {
+  snapshot_hash<int, int> m;
+  m.insert(1, 10);
+  int runs = 0;
+  const commit_result result = transact([&](changes& all) {
+    if (runs++ > 0) return true;
+    all.insert_or_assign(m, 1, *all.find(m, 1) + 1);
+    m.insert_or_assign(1, 5);  // what was read is out of date
+    return true;
+  });
+  EXPECT_TRUE(result);
+  EXPECT_EQ(runs, 2);
+  EXPECT_EQ(m.find(1), 5);
+}
+
 TEST(transactions, maps_of_two_timelines_are_refused) {
   timeline time;
   timeline other;

@@ -61,7 +61,9 @@
 //              refused by std::invalid_argument, and by std::logic_error a range with a key in it
 //              that the batch changes already. commit() throws std::bad_alloc, or what comparing
 //              or copying keys, or comparing values throws. Then nothing has changed for any
-//              thread, and the batch may be tried again.
+//              thread, and commit() may be called again. After a commit() that has returned what
+//              is not `done`, the changes have to be named again; a call without is
+//              std::logic_error.
 // Threads:     one object belongs to one thread at a time. The maps outlive it. No guard is held
 //              between two changes.
 // Clocks:      any. With a hardware clock a batch, and a thread that changes one of its places soon
@@ -190,10 +192,17 @@ class changes {
     expect_that(map, std::forward<K>(key), typename expected<Map>::is_absent());
   }
 
-  /// Makes all changes at one instant, if the conditions hold then, and forgets them and the
-  /// conditions. Without conditions, and without a limit on how often it begins anew, it is always
-  /// done. Without changes what was read was so at the snapshot, and is not asked for again.
+  /// Makes all changes at one instant, if the conditions hold then. Without conditions, and without
+  /// a limit on how often it begins anew, it is always done. Without changes what was read was so
+  /// at the snapshot, and is not asked for again. Whatever it returns, the batch has forgotten its
+  /// changes and conditions. If they were not made, they have to be named again before the next
+  /// call, which throws std::logic_error otherwise: it would make nothing and return `done`.
   commit_result commit(std::uint32_t retries = any_number) {
+    if (was_given_up_ && steps_.empty() && conditions_.empty() && !expects_) {
+      throw std::logic_error(
+          "changes::commit: the last commit() was not done and has forgotten the changes; name "
+          "them again, or call clear()");
+    }
     then_.reset();
     commit_result result;
     if (!are_maps_there()) {
@@ -203,6 +212,7 @@ class changes {
     }
     detail::map::after_update<detail::map::published::by_exchange>();
     clear();
+    was_given_up_ = !result;
     return result;
   }
 
@@ -216,6 +226,7 @@ class changes {
     conditions_.clear();
     then_.reset();
     expects_ = false;
+    was_given_up_ = false;
     time_ = nullptr;
   }
 
@@ -443,7 +454,8 @@ class changes {
   std::vector<std::unique_ptr<condition>> conditions_;
   std::optional<snapshot> then_;  // of the reads
   const void* time_ = nullptr;
-  bool expects_ = false;  // not only reads
+  bool expects_ = false;       // not only reads
+  bool was_given_up_ = false;  // by the last commit(), and not cleared since
 };
 
 }  // namespace spolia::inline SPOLIA_FLAVOUR

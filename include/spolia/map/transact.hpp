@@ -54,6 +54,7 @@ commit_result transact(F&& f, std::uint32_t retries = usual_retries) {
     used += result.retries;
     result.retries = used;
     if (result.is != commit_result::outcome::outdated || used == retries) return result;
+    all.clear();  // `f` may name nothing this time
   }
 }
 
