@@ -35,8 +35,8 @@
 /// Cost: read and end together take fewer instructions than a guard of domain<>: no
 /// read-modify-write, no store to what others write, and no fence where the kernel has membarrier.
 /// The end of a reading whose value was replaced meanwhile checks one cache line for each thread
-/// number, and may run the destructor. A change does the same, and a membarrier, which takes some
-/// microseconds.
+/// that reads live values, and may run the destructor. A change does the same, and a membarrier,
+/// which takes some microseconds.
 /// Memory: 96 bytes, and 24 bytes on top of each value that exists. All live values together take
 /// 128 bytes for each thread.
 /// Fork: in the child, values that vanished threads were reading or replacing stay forever.

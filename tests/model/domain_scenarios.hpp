@@ -62,6 +62,14 @@ inline void expect_found(const scenario_setup& setup, const char* fault, model::
   EXPECT_NE(got.why.find(why), std::string::npos) << got.why << "\n" << got.trace;
 }
 
+/// Cells are occupied and vacated one by one, while this lives.
+struct cells_one_by_one {
+  cells_one_by_one() { scenario_occupies_cells = true; }
+  cells_one_by_one(const cells_one_by_one&) = delete;
+  cells_one_by_one& operator=(const cells_one_by_one&) = delete;
+  ~cells_one_by_one() { scenario_occupies_cells = false; }
+};
+
 /// One domain, and pointers to blocks that must be whole while they are looked at.
 template <class Domain>
 struct shared_blocks {

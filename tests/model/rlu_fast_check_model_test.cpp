@@ -83,6 +83,17 @@ void a_reader_is_called(model::scenario& run, int commits) {
 }
 void a_reader_is_called_before_two(model::scenario& run) { a_reader_is_called(run, 2); }
 
+/// It comes to sweeps that scan the census.
+void a_reader_comes_to_scans(model::scenario& run) {
+  auto w = std::make_shared<world>();
+  run.thread([=] { w->look_twice(); });
+  run.thread([=] {
+    w->add_to(w->x);
+    for (int i = 0; i < 2; ++i) w->d.collect();
+  });
+  run.finally([=] { w->clear(); });
+}
+
 /// Orders of single loads and stores: too many to try them all.
 model::options some() { return in_random_orders(30000); }
 
@@ -106,4 +117,14 @@ TEST(rlu_fast_check_model, a_thread_that_comes_online_fences) {
 TEST(rlu_fast_check_model, a_fast_check_fences) {
   expect_found(a_reader_comes_to_one_commit, "rlu.checks_unfenced", some(), "data race");
 }
+/// Walks over sessions and over the census pass by what is not occupied.
+TEST(rlu_fast_check_model, a_session_is_occupied_before_its_first_section) {
+  const cells_one_by_one here;
+  expect_clean(a_reader_comes_to_three, at_most_in_order(1));
+  expect_clean(a_reader_comes_to_scans, at_most_in_order(1));
+  expect_found(a_reader_comes_to_three, "rlu.not_occupied", at_most_in_order(1), "data race");
+  expect_found(a_reader_comes_to_scans, "census.shelf_stays_closed", at_most_in_order(1),
+               "data race");
+}
+
 }  // namespace

@@ -71,14 +71,6 @@ void rounds_run_ahead_of_an_operation(model::scenario& run) {
   run.finally([=] { s->clear(); });
 }
 
-/// Cells are occupied and vacated one by one, while this lives.
-struct cells_one_by_one {
-  cells_one_by_one() { scenario_occupies_cells = true; }
-  cells_one_by_one(const cells_one_by_one&) = delete;
-  cells_one_by_one& operator=(const cells_one_by_one&) = delete;
-  ~cells_one_by_one() { scenario_occupies_cells = false; }
-};
-
 TEST(token_model, readers_are_safe) {
   expect_clean(a_reader_comes_late, at_most(2));
   expect_clean(the_round_moves_on_before_the_unlinking, at_most(1));

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
@@ -21,8 +22,13 @@
 #include <utility>
 #include <vector>
 
+#include <spolia/live.hpp>
+#include <spolia/map/snapshot_hash.hpp>
+#include <spolia/map/snapshot_tree.hpp>
 #include <spolia/memory.hpp>
 #include <spolia/reclaim.hpp>
+#include <spolia/rlu.hpp>
+#include <spolia/snapshot.hpp>
 
 #include "support/all_domains.hpp"
 #include "support/resident.hpp"
@@ -72,6 +78,74 @@ class drops_counted {
     atomic_shared_ptr<link> next;
   };
   atomic_shared_ptr<link> head_;
+};
+
+/// Sections that write copies, or change objects in place.
+template <bool in_place>
+class updates_objects {
+ public:
+  static constexpr int a_round = 16'384;
+
+  updates_objects() {
+    for (auto& object : objects_) object = d_.template make<number>({0});
+  }
+  ~updates_objects() {
+    for (auto& object : objects_) d_.discard(object);
+  }
+  void operate() {
+    const std::size_t next = ++turn_ % objects_.size();  // many threads: any will do
+    d_.update([&](auto& in) {
+      if (auto n = in.try_lock(objects_[next])) ++n->value;
+    });
+  }
+  void end_all() { d_.collect(), d_.collect(); }
+
+ private:
+  struct number {
+    long value;
+  };
+  static rlu::options options() {
+    rlu::options o;
+    o.in_place = in_place;
+    return o;
+  }
+  rlu::domain d_{options()};
+  std::array<rlu::ptr<number>, 64> objects_;
+  std::atomic<std::size_t> turn_{0};
+};
+
+/// Snapshots come and go while the map changes.
+template <class Map>
+class takes_snapshots {
+ public:
+  static constexpr int a_round = 4096;
+
+  void operate() {
+    const int next = static_cast<int>(++turn_ % 64);
+    map_.insert_or_assign(next, next);
+    const snapshot now;
+    map_.insert_or_assign(next, next + 1);
+    EXPECT_NE(map_.find(now, next), nullptr);
+  }
+  void end_all() {}
+
+ private:
+  Map map_;
+  std::atomic<std::size_t> turn_{0};
+};
+
+class replaces_live {
+ public:
+  static constexpr int a_round = 4096;
+
+  void operate() {
+    value_.store(1);
+    EXPECT_EQ(*value_.read(), 1);
+  }
+  void end_all() {}
+
+ private:
+  live<int> value_{0};
 };
 
 /// All are there at one time, and have operated.
@@ -220,5 +294,16 @@ TYPED_TEST(bursts, leave_a_domain_as_it_was) {
 }
 
 TEST(bursts_of_others, leave_counted_pointers_as_they_were) { expect_no_trace<drops_counted>(); }
+TEST(bursts_of_others, leave_sections_as_they_were) { expect_no_trace<updates_objects<false>>(); }
+TEST(bursts_of_others, leave_sections_in_place_as_they_were) {
+  expect_no_trace<updates_objects<true>>();
+}
+TEST(bursts_of_others, leave_snapshots_of_trees_as_they_were) {
+  expect_no_trace<takes_snapshots<snapshot_tree<int, int>>>();
+}
+TEST(bursts_of_others, leave_snapshots_of_hash_maps_as_they_were) {
+  expect_no_trace<takes_snapshots<snapshot_hash<int, int>>>();
+}
+TEST(bursts_of_others, leave_live_values_as_they_were) { expect_no_trace<replaces_live>(); }
 
 }  // namespace

@@ -49,6 +49,32 @@ inline bool cells_are_occupied() noexcept { return scenario_occupies_cells; }
 constexpr bool cells_are_occupied() noexcept { return true; }
 #endif
 
+/// Says which walks over cells vacate those that threads have left, as well: one in some dozens, or
+/// in some hundreds as long as there are none. To ask whether a number is free takes a lock.
+class vacating_walks {
+ public:
+  [[nodiscard]] bool is_next() noexcept {
+    if (!cells_are_occupied()) return false;
+    // relaxed, and not in one step: where two threads count at one time, a walk more or less is
+    // the next.
+    const std::uint32_t left = until_next_.load_relaxed();
+    until_next_.store_relaxed(left == 0 ? step_.load_relaxed() : left - 1);
+    return left == 0;
+  }
+  /// Of one that was the next: whether it has vacated any.
+  void was(bool of_use) noexcept {
+    const std::uint32_t step = of_use ? least : (std::min)(2 * step_.load_relaxed(), most);
+    step_.store_relaxed(step);
+    until_next_.store_relaxed(step);
+  }
+
+ private:
+  static constexpr std::uint32_t least = 16;
+  static constexpr std::uint32_t most = 256;
+  atomic<std::uint32_t> until_next_{least};
+  atomic<std::uint32_t> step_{least};
+};
+
 template <class Cell>
 class cells {
   using bits = atomic<std::uint64_t>;
@@ -85,11 +111,15 @@ class cells {
   /// The same, for the thread that has the number: the cell is occupied from now on.
   Cell& occupy(std::uint32_t n) {
     Cell& mine = of(n);
-    if (!cells_are_occupied()) return mine;
+    occupy_made(n);
+    return mine;
+  }
+  /// The same of a cell that was made.
+  void occupy_made(std::uint32_t n) noexcept {
+    if (!cells_are_occupied()) return;
     bits& word = word_of(n);
     // release → the acquires in for_each_occupied() and occupied_end(): they find the segment.
     if ((word.load_relaxed() & bit_of(n)) == 0) word.fetch_or_release(bit_of(n));
-    return mine;
   }
 
   /// Nothing is left in the cell of a number that no thread has, or whose thread is just leaving.
@@ -103,6 +133,18 @@ class cells {
     } else {
       word_of(n).fetch_and_release(~bit_of(n));
     }
+  }
+
+  /// The same from anywhere, if no thread has the number and is_empty(cell) then. True if so.
+  template <class Empty>
+  bool vacate_if_left(std::uint32_t n, Cell& left, const Empty& is_empty) noexcept {
+    bool vacated = false;
+    threads::if_free(n, [&] {
+      if (!is_empty(left)) return;
+      vacate(n);
+      vacated = true;
+    });
+    return vacated;
   }
 
   [[nodiscard]] bool is_occupied(std::uint32_t n) const noexcept {

@@ -26,7 +26,8 @@
 ///   clock that advances alone. Withdrawing one's own ticket is wait-free, another's lock-free.
 ///   oldest, scan and for_each never wait.
 /// Memory: for each thread, slots for the most tickets it ever had at once, rounded up to a chunk;
-///   kept until the census goes, and used again by the next thread with that number.
+///   kept until the census goes, and used again by the next thread with that number. Until it comes
+///   scans pass by the slots that a thread has left, once all are vacant.
 /// Fork: in the child the tickets of threads that were lost stay announced forever.
 ///
 /// Why no ticket is missed
@@ -185,8 +186,7 @@ class census {
   /// \throws std::bad_alloc
   template <timestamp_clock Clock>
   [[nodiscard]] ticket announce(const Clock& clock, const char* label = nullptr) {
-    const std::uint32_t thread = threads::number();
-    slot& s = shelves_.of(thread).take(thread);
+    slot& s = take();
     s.describe(label);
     return ticket(&s, complete(s, s.stamp(), clock, fence::frequent(order_)));
   }
@@ -195,9 +195,11 @@ class census {
 
   using seat [[deprecated("it is called reserved_slot")]] = reserved_slot;
   /// A slot for the calling thread. \throws std::bad_alloc
-  [[nodiscard]] reserved_slot reserve() {
-    const std::uint32_t thread = threads::number();
-    return reserved_slot(shelves_.of(thread).take(thread), order_);
+  [[nodiscard]] reserved_slot reserve() { return reserved_slot(take(), order_); }
+  /// Before the first announcement of a thread that has come by the slot with its number, which an
+  /// earlier thread had: scans pass by what ended threads have left vacant.
+  void take_over([[maybe_unused]] const reserved_slot& left) noexcept {
+    shelves_.occupy_made(threads::number());
   }
 
   /// A time at or before every live announcement, those included that begin while this runs, and at
@@ -240,7 +242,7 @@ class census {
   template <class F>
   void for_each(F&& f) const;
 
-  /// How many slots there are, in use or not: what oldest() and scan() look at.
+  /// How many slots oldest() and scan() look at, in use or not.
   [[nodiscard]] std::size_t capacity() const noexcept {
     std::size_t count = 0;
     for_each_chunk([&](const chunk&) { count += detail::slots_per_chunk; });
@@ -274,9 +276,41 @@ class census {
     return now - (std::min)(now, clock.bound());
   }
 
+  slot& take() {
+    const std::uint32_t thread = threads::number();
+    shelf& mine = shelves_.of(thread);
+    if (!mine.has_free()) [[unlikely]]
+      open_shelf(mine, thread);
+    return mine.take();
+  }
+  /// Before the fence of an announcement, so that a scan which finds the shelf closed is one that
+  /// misses the announcement: see "Why no ticket is missed".
+  SPOLIA_NOINLINE void open_shelf(shelf& mine, std::uint32_t thread) {
+    if (!SPOLIA_FAULT("census.shelf_stays_closed")) shelves_.occupy_made(thread);
+    mine.refill(thread);
+  }
+  /// Scans pass by a shelf that an ended thread has left vacant, until the number's next thread
+  /// takes a slot of it. True if it was closed.
+  bool close_if_left(std::uint32_t thread, shelf& left) const noexcept {
+    return left.is_vacant() && shelves_.vacate_if_left(thread, left, [](shelf& still) {
+      if (!still.is_vacant()) return false;
+      still.close();
+      return true;
+    });
+  }
+
+  SPOLIA_NOINLINE void close_what_is_left() const noexcept {
+    bool any = false;
+    shelves_.for_each_occupied([&](std::uint32_t n, shelf& s) {
+      any |= close_if_left(n, s);
+      return true;
+    });
+    walks_.was(any);
+  }
+
   template <class F>
   void for_each_chunk(F&& f) const {
-    shelves_.for_each([&](std::uint32_t, const shelf& s) {
+    shelves_.for_each_occupied([&](std::uint32_t, const shelf& s) {
       for (const chunk* c = s.chunks(); c != nullptr; c = c->older) f(*c);
       return true;
     });
@@ -306,7 +340,8 @@ class census {
                      const Help& help) const noexcept;
 
   const fence::cost order_{};
-  cells<shelf> shelves_;
+  mutable cells<shelf> shelves_;
+  mutable vacating_walks walks_;
 };
 
 template <class Clock>
@@ -364,6 +399,7 @@ std::uint64_t census::visit(std::uint64_t limit, const Help& help, std::size_t* 
     }
   });
   if (looked_at != nullptr) *looked_at = chunks * detail::slots_per_chunk;
+  if (walks_.is_next()) close_what_is_left();
   return known;
 }
 

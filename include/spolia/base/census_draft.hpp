@@ -20,8 +20,7 @@ class census_draft {
  public:
   /// Announces nothing yet. \throws std::bad_alloc
   census_draft(census& in, const char* label) : order_(in.order_) {
-    const std::uint32_t thread = threads::number();
-    detail::census_slot& s = in.shelves_.of(thread).take(thread);
+    detail::census_slot& s = in.take();
     s.describe(label);
     ticket_ = census::ticket(&s, 0);
   }

@@ -215,9 +215,10 @@ class basic_domain final : private threads::listener {
     session& mine = my_session();
     if (mine.depth != 0) return misuse::report("rlu: collect inside a section", threads::number());
     if (mine.collecting) return;  // by a destructor that a sweep has called
-    sessions_.for_each([&](std::uint32_t n, session& s) {
+    sessions_.for_each_occupied([&](std::uint32_t n, session& s) {
       if (n == threads::number()) s.written.close();
       pass(mine, &s, nullptr, true);
+      leave_vacant(n, s);
       return true;
     });
     become_exclusive_if_so(mine);
@@ -296,8 +297,9 @@ class basic_domain final : private threads::listener {
   session* neighbour_in_need(session& mine, bool walks) noexcept;
   bool enough_is_left() const noexcept;
   SPOLIA_NOINLINE void collect_what_is_left(session& mine) noexcept;
+  void leave_vacant(std::uint32_t n, session& left) noexcept;
   void set_next_pass(session& mine, std::uint64_t written_back, bool walks) noexcept;
-  void drain_now_and_then() noexcept;
+  void drain_now_and_then(session& mine) noexcept;
   void pass(session& mine, session* first, session* second, bool everything) noexcept;
   void collect(session& s, session& mine, bool everything) noexcept;
   void retire(typename log::piece& empty) noexcept;

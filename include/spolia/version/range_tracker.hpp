@@ -168,7 +168,7 @@ class range_tracker final : private threads::listener {
   /// B, with the threads and the announcements there are.
   [[nodiscard]] std::uint64_t batch() const noexcept {
     if (options_.batch != 0) return options_.batch;
-    const std::uint64_t p = threads::high_water();
+    const std::uint64_t p = (std::max)(cells_.occupied_end(), 1U);
     const std::uint64_t scan = worth_.load_relaxed();
     return (std::max)({std::uint64_t{options_.least_batch}, p * bit_length(p), scan});
   }
@@ -291,6 +291,7 @@ class range_tracker::presence {
 inline range_tracker::cell& range_tracker::mine() {
   cell& found = cells_.of(threads::number());
   if (!found.used.load_relaxed()) [[unlikely]] {
+    cells_.occupy_made(threads::number());
     threads::watch_this_thread(*this);
     found.used.store_relaxed(true);
   }
@@ -440,7 +441,7 @@ inline void range_tracker::give_up(cell& c, detail::version::list_queue& to) noe
 /// Of all cells that can be reached, the caller's first.
 inline void range_tracker::give_up_all(cell& me, detail::version::list_queue& to) noexcept {
   give_up(me, to);
-  cells_.for_each([&](std::uint32_t, cell& other) {
+  cells_.for_each_occupied([&](std::uint32_t, cell& other) {
     if (&other != &me) other.gate.visit([&] { give_up(other, to); });
     return true;
   });
@@ -574,6 +575,7 @@ inline void range_tracker::thread_left(std::uint32_t n) noexcept {
   c->next_work = 0;  // the next thread with this number asks at its first update
   unlooked_.fetch_add_relaxed(SPOLIA_FAULT("tracker.uncounted_end") ? 0 : unlooked);
   c->used.store_relaxed(false);
+  cells_.vacate(n);
   ended_threads_.fetch_add_release(1);  // → the acquire in ended_threads()
 }
 

@@ -72,7 +72,15 @@ class alignas(cache_line) census_shelf {
  public:
   census_shelf() = default;
   ~census_shelf();
-  census_slot& take(std::uint32_t thread);
+  /// If not, refill() comes first.
+  [[nodiscard]] bool has_free() const noexcept { return free_.read() != nullptr; }
+  census_slot& take() noexcept {
+    census_slot& s = *free_.read();
+    free_.write(s.next_free.read());
+    return s;
+  }
+  /// Throws std::bad_alloc.
+  void refill(std::uint32_t thread);
   void put(census_slot& s) noexcept {
     s.next_free.write(free_.read());
     free_.write(&s);
@@ -82,9 +90,18 @@ class alignas(cache_line) census_shelf {
     census_slot* first = returned_.load_relaxed();
     do {
       s.next_free.write(first);
-      // release → the acquire in take(): the owner sees the link, and the stamp vacated. (The owner
-      // takes the whole list, so no slot can come back in between and fool the comparison.)
+      // release → the acquire in refill(): the owner sees the link, and the stamp vacated. (The
+      // owner takes the whole list, so no slot can come back in between and fool the comparison.)
     } while (!returned_.cas_weak_release(first, &s));
+  }
+
+  /// No announcement stands here.
+  [[nodiscard]] bool is_vacant() const noexcept;
+  /// Of a number that no thread has: the next one's first ticket comes to refill().
+  void close() noexcept {
+    if (!has_free()) return;
+    closed_.write(free_.read());
+    free_.write(nullptr);
   }
 
   // acquire ← the release in grow(): we see the chunk constructed.
@@ -94,6 +111,7 @@ class alignas(cache_line) census_shelf {
   void grow(std::uint32_t thread);
 
   plain<census_slot*> free_{nullptr};       // the owner's
+  plain<census_slot*> closed_{nullptr};     // what was free when the shelf was closed
   atomic<census_slot*> returned_{nullptr};  // vacated elsewhere; the owner takes all at once
   atomic<census_chunk*> chunks_{nullptr};   // the newest first; never shrinks
 };
@@ -115,15 +133,26 @@ struct alignas(cache_line) census_chunk {
   }
 };
 
-inline census_slot& census_shelf::take(std::uint32_t thread) {
-  if (free_.read() == nullptr && returned_.load_relaxed() != nullptr) {
+inline void census_shelf::refill(std::uint32_t thread) {
+  if (closed_.read() != nullptr) {
+    free_.write(closed_.read());
+    closed_.write(nullptr);
+  } else if (returned_.load_relaxed() != nullptr) {
     // acquire ← the release in put_from_elsewhere(): we see the links, and the stamps vacated.
     free_.write(returned_.exchange_acquire(nullptr));
+  } else {
+    grow(thread);
   }
-  if (free_.read() == nullptr) grow(thread);
-  census_slot& s = *free_.read();
-  free_.write(s.next_free.read());
-  return s;
+}
+
+inline bool census_shelf::is_vacant() const noexcept {
+  for (const census_chunk* c = chunks(); c != nullptr; c = c->older) {
+    for (const atomic<std::uint64_t>& stamp : c->stamps) {
+      // acquire ← the releases of a withdrawal: what was read under it.
+      if (stamp.load_acquire() != vacant_stamp) return false;
+    }
+  }
+  return true;
 }
 
 inline void census_shelf::grow(std::uint32_t thread) {

@@ -76,6 +76,22 @@ struct alignas(cache_line) reading_row {
     SPOLIA_FAULT("live.clear_relaxed") ? s.store_relaxed(nullptr) : s.store_release(nullptr);
   }
 
+  /// Calls f(name) for each slot that names something, in this row and those after it.
+  template <class F>
+  void each(F&& f) const {
+    for (const reading_row* row = this; row != nullptr;) {
+      for (const slot& s : row->at) {
+        // acquire ← the releases that write slots: what a thread did with the value that it named
+        // here before happens before we end that value.
+        const void* const name =
+            SPOLIA_FAULT("live.scan_relaxed") ? s.load_relaxed() : s.load_acquire();
+        if (name != nullptr) f(name);
+      }
+      // acquire ← the release in take_further(): we see the row constructed.
+      row = row->next.load_acquire();
+    }
+  }
+
   std::array<slot, length> at{};
   atomic<reading_row*> next{nullptr};
   latest<long> os_thread;  // of the thread that had the number last
@@ -100,7 +116,9 @@ struct alignas(cache_line) reading_row {
 
 class reading_slots {
  public:
-  reading_row& of(std::uint32_t thread) { return rows_.of(thread); }
+  /// For the thread itself, before it names anything: then walks find it. (What orders the two is
+  /// what orders a walk and a name, the fences in live_core.hpp.)
+  reading_row& of(std::uint32_t thread) { return rows_.occupy(thread); }
 
   /// Calls f(names) for what the slots name, as often as it takes, with some at a time.
   template <class F>
@@ -115,35 +133,42 @@ class reading_slots {
       found[count++] = name;
     });
     if (count != 0) f(std::span<const void*>(found.data(), count));
+    if (walks_.is_next()) vacate_what_is_left();
   }
 
   /// Calls f(thread, its first row, name) for each slot that names something.
   template <class F>
   void each(F&& f) const {
-    rows_.for_each([&](std::uint32_t thread, const reading_row& first) {
-      for (const reading_row* row = &first; row != nullptr;) {
-        for (const reading_row::slot& s : row->at) {
-          // acquire ← the releases that write slots: what a thread did with the value that it named
-          // here before happens before we end that value.
-          const void* const name =
-              SPOLIA_FAULT("live.scan_relaxed") ? s.load_relaxed() : s.load_acquire();
-          if (name != nullptr) f(thread, first, name);
-        }
-        // acquire ← the release in take_further(): we see the row constructed.
-        row = row->next.load_acquire();
-      }
+    rows_.for_each_occupied([&](std::uint32_t thread, const reading_row& first) {
+      first.each([&](const void* name) { f(thread, first, name); });
       return true;
     });
   }
 
  private:
+  /// What ended threads have left, if none of it was handed to another thread that still reads.
+  SPOLIA_NOINLINE void vacate_what_is_left() const noexcept {
+    const auto is_vacant = [](const reading_row& first) {
+      bool vacant = true;
+      first.each([&](const void*) { vacant = false; });
+      return vacant;
+    };
+    bool any = false;
+    rows_.for_each_occupied([&](std::uint32_t thread, reading_row& first) {
+      any |= is_vacant(first) && rows_.vacate_if_left(thread, first, is_vacant);
+      return true;
+    });
+    walks_.was(any);
+  }
+
 #if defined(SPOLIA_MODEL)
   static constexpr std::size_t at_once = 2;
 #else
   static constexpr std::size_t at_once = 256;
 #endif
 
-  cells<reading_row> rows_;
+  mutable cells<reading_row> rows_;
+  mutable vacating_walks walks_;
 };
 
 }  // namespace detail::reclaim

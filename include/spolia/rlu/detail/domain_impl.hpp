@@ -72,7 +72,15 @@ void basic_domain<Clock, Blocks>::join(session& mine) {
   {
     auto guard = blocks_.enter();
   }  // so that later ones cannot fail
-  if (!mine.slot) mine.slot = sections_.reserve();
+  if (mine.slot) {
+    sections_.take_over(mine.slot);
+  } else {
+    mine.slot = sections_.reserve();
+  }
+  // First: a thread that finds the session finds it as it was before any thread had it, and one
+  // that has passed by it came before its first section.
+  if (!sessions_.is_occupied(threads::number())) mine.here.call_to_ask();
+  if (!SPOLIA_FAULT("rlu.not_occupied")) sessions_.occupy_made(threads::number());
   mine.segment_bytes = options_.segment_bytes;
   mine.cap = options_.log_cap;
   mine.pass_at = mine.written.written() + options_.low_watermark;
@@ -184,7 +192,7 @@ void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
   if (!gives && !courtesy_.is_due_early(mine.turn_taken, held)) return;
   mine.here.go_offline();
   blocks_.rest();
-  courtesy_.give(mine.turn_taken, threads::high_water());
+  courtesy_.give(mine.turn_taken, sessions_.occupied_end());
 }
 
 /// A sweep over the thread's log, and a neighbour's, whose owner may be asleep or gone. For the
@@ -243,10 +251,10 @@ void basic_domain<Clock, Blocks>::end_pass(session& mine, bool walks) noexcept {
     // Held up is what reads meet, or what waits in all logs, or so. A small structure is all copies
     // before much waits.
     const std::uint64_t met = walks ? mine.walk_step : 0;
-    const std::uint64_t wait = mine.written.waiting() * threads::high_water();
+    const std::uint64_t wait = mine.written.waiting() * sessions_.occupied_end();
     courtesy_.watch(mine.turn_taken, mine.now.oldest(), (std::max)(met, wait));
   }
-  drain_now_and_then();
+  drain_now_and_then(mine);
   graves_.clear();
 }
 
@@ -304,14 +312,14 @@ template <class Clock, class Blocks>
 bool basic_domain<Clock, Blocks>::tend_all() {
   session& mine = my_session();
   bool any = false;
-  sessions_.for_each([&](std::uint32_t, session& s) {
+  sessions_.for_each_occupied([&](std::uint32_t, session& s) {
     if (s.written.has_work()) {
       pass(mine, &s, nullptr, false);
       any = true;
     }
     return true;
   });
-  drain_now_and_then();
+  drain_now_and_then(mine);
   graves_.clear();
   return any;
 }
@@ -322,7 +330,8 @@ bool basic_domain<Clock, Blocks>::tend_all() {
 template <class Clock, class Blocks>
 auto basic_domain<Clock, Blocks>::neighbour_in_need(session& mine, bool walks) noexcept
     -> session* {
-  session* const other = sessions_.find(mine.neighbour % threads::high_water());
+  const std::uint32_t next = mine.neighbour % sessions_.occupied_end();  // there is this thread's
+  session* const other = sessions_.is_occupied(next) ? sessions_.find(next) : nullptr;
   const bool first = mine.neighbour_looks++ == 0;
   const bool stranger = other != nullptr && other != &mine;
   if (stranger && first) mine.neighbour_passes = other->written.passes();
@@ -345,30 +354,54 @@ bool basic_domain<Clock, Blocks>::enough_is_left() const noexcept {
 
 /// A few at a time, two for each scan of the census, which is a heavy fence. The next time goes on
 /// where this one ends: else the first few, if a section holds their copies up, would keep the
-/// others from their turn.
+/// others from their turn. What was written back goes at the next look, and then the session is
+/// vacated: so there is one as long as such looks help.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::collect_what_is_left(session& mine) noexcept {
   const std::uint64_t before = left_seen_.value();
   left_seen_.set(left_behind_.value());  // first: one thread will do
+  const std::uint64_t written_back = mine.written_back.value();
   const std::uint32_t from = left_from_.value();
   left_from_.set(0);
   int more = 16;
+  bool again = false;
+  std::uint32_t first = 0;
   session* one = nullptr;
-  sessions_.for_each([&](std::uint32_t n, session& s) {
-    if (n < from || s.used.load_relaxed() || !s.written.has_work()) return true;
+  const auto pass_both = [&](std::uint32_t n, session* other) {
+    pass(mine, one, other, false);
+    leave_vacant(first, *std::exchange(one, nullptr));
+    if (other != nullptr) leave_vacant(n, *other);
+  };
+  sessions_.for_each_occupied([&](std::uint32_t n, session& s) {
+    if (n < from || s.used.load_relaxed()) return true;
+    if (!s.written.has_left()) {
+      leave_vacant(n, s);
+      return true;
+    }
     if (one == nullptr) {
+      first = n;
       one = &s;
     } else {
-      pass(mine, std::exchange(one, nullptr), &s, false);
+      pass_both(n, &s);
     }
     if (--more != 0) return true;
     left_from_.set(n + 1);
-    left_seen_.set(before);  // there may be others
+    again = true;  // there may be others
     return false;
   });
-  if (one != nullptr) pass(mine, one, nullptr, false);
-  drain_now_and_then();
+  if (one != nullptr) pass_both(first, nullptr);
+  if (again || mine.written_back.value() != written_back) left_seen_.set(before);
+  drain_now_and_then(mine);
   graves_.clear();
+}
+
+/// Walks pass by the session of an ended thread with nothing in its log, until the number's next
+/// thread comes.
+template <class Clock, class Blocks>
+void basic_domain<Clock, Blocks>::leave_vacant(std::uint32_t n, session& left) noexcept {
+  if (!cells_are_occupied() || left.used.load_relaxed() || left.written.has_left()) return;
+  sessions_.vacate_if_left(
+      n, left, [](session& s) { return !s.used.load_relaxed() && s.written.is_left_empty(); });
 }
 
 /// Where sweeps leave most copies as they are, or take long because a section sleeps: less often.
@@ -393,9 +426,12 @@ void basic_domain<Clock, Blocks>::set_next_pass(session& mine, std::uint64_t wri
 /// thread that is interrupted inside of a guard holds up. What running threads have retired it
 /// leaves to them: to wait for those in further rounds, as a drain does, is to interrupt all
 /// threads again and again for what goes by itself. So what waits is some dozens of segments for
-/// each running thread, or twice what was held up then.
+/// each running thread, or twice what was held up then. How much waits is a sum over all threads
+/// that there ever were: a thread asks for it when it has retired some dozens itself.
 template <class Clock, class Blocks>
-void basic_domain<Clock, Blocks>::drain_now_and_then() noexcept {
+void basic_domain<Clock, Blocks>::drain_now_and_then(session& mine) noexcept {
+  if (mine.retired < most_retired) return;
+  mine.retired = 0;
   const std::uint64_t waiting = blocks_.garbage();
   if (waiting < most_retired * (std::min)(threads::high_water(), most_asked_for)) return;
   if (waiting < drain_at_.load_relaxed()) return;
@@ -425,7 +461,10 @@ template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::collect(session& s, session& mine, bool everything) noexcept {
   detail::collector<log, Blocks> once(s.written, mine.now, blocks_, options_.segment_bytes,
                                       options_.log_cap);
-  once.pass(clock_, everything, [&](typename log::piece& empty) { retire(empty); });
+  once.pass(clock_, everything, [&](typename log::piece& empty) {
+    ++mine.retired;
+    retire(empty);
+  });
   mine.written_back.add(once.written_back());
   s.written.end_collect();
 }
@@ -466,7 +505,7 @@ inline void basic_domain<Clock, Blocks>::write_back(detail::object& o) noexcept 
 template <class Clock, class Blocks>
 inline void basic_domain<Clock, Blocks>::wait_for_collectors() const noexcept {
   fence::full();  // ↔ the heavy one at a sweep's beginning: see log::wait_for_collector
-  sessions_.for_each([](std::uint32_t, const session& s) {
+  sessions_.for_each_occupied([](std::uint32_t, const session& s) {
     s.written.wait_for_collector();
     return true;
   });
@@ -482,14 +521,18 @@ void basic_domain<Clock, Blocks>::thread_left(std::uint32_t n) noexcept {
   s->here.go_offline();
   s->used.store_release(false);  // → the acquire in see_offline: its sections
   leaves_log(*s);
+  if (cells_are_occupied() && s->written.is_left_empty()) sessions_.vacate(n);
 }
 
-/// The log is for `collect_what_is_left`.
+/// The log is for `collect_what_is_left`. However little is in it, some dozens of them are enough:
+/// each is one more that other threads look at again and again.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::leaves_log(session& s) noexcept {
   const std::uint64_t pressing = std::exchange(s.pressing, 0);
-  left_behind_.add(s.written.written() - s.written_before +
-                   pressing / (session::press_bytes / options_.low_watermark + 1));
+  const std::uint64_t least = s.written.has_left() ? options_.low_watermark / 64 : 0;
+  const std::uint64_t written = s.written.written() - s.written_before +
+                                pressing / (session::press_bytes / options_.low_watermark + 1);
+  left_behind_.add((std::max)(least, written));
 }
 
 template <class Clock, class Blocks>
@@ -558,7 +601,7 @@ void basic_domain<Clock, Blocks>::for_each_chain(F&& f) {
     ~looking() { at.end_collect(); }
     log& at;
   };
-  sessions_.for_each([&](std::uint32_t, session& s) {
+  sessions_.for_each_occupied([&](std::uint32_t, session& s) {
     // As in a walk: what is below the newest may lie anywhere. First, since it may throw.
     auto guard = blocks_.enter();
     if (!s.written.try_collect()) return true;

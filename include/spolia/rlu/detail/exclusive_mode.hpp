@@ -128,12 +128,12 @@ class exclusive_mode {
   void scan_and_call(const Session& mine, const cells<Session>& all, Look&& look) noexcept {
     const bool free = !busy_.exchange_acquire(true);  // as in grant
     if (!free) return look();
-    all.for_each([&](std::uint32_t, Session& s) {
+    all.for_each_occupied([&](std::uint32_t, Session& s) {
       if (&s != &mine && s.here.still >= scans_to_call) s.here.call();
       return true;
     });
     look();
-    all.for_each([&](std::uint32_t, Session& s) {
+    all.for_each_occupied([&](std::uint32_t, Session& s) {
       if (&s != &mine && !s.here.is_offline()) note(s);
       return true;
     });
@@ -189,7 +189,7 @@ class exclusive_mode {
     // A heavy fence, and then the stamps. One that is open says nothing yet.
     if (sections.scan(largest_timestamp, part.times) != largest_timestamp) return false;
     bool none = true;
-    all.for_each([&](std::uint32_t, const Session& s) {
+    all.for_each_occupied([&](std::uint32_t, const Session& s) {
       const bool asks = &s == &mine || s.here.is_asking();
       none &= asks && !s.written.is_looked_through();
       return none;
@@ -204,7 +204,7 @@ class exclusive_mode {
     exclusive_part& part = mine.exclusive;
     part.granted.store_relaxed(true);  // first: a thread that is told revokes it
     last_.store_release(&mine);        // → the acquires in ask
-    all.for_each([&](std::uint32_t, Session& s) {
+    all.for_each_occupied([&](std::uint32_t, Session& s) {
       if (&s != &mine) s.here.call_to_ask();
       return true;
     });

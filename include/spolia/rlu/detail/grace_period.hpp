@@ -52,7 +52,7 @@ class grace_period {
       std::uint64_t known = limit;
       if (!SPOLIA_FAULT("rlu.checks_unfenced")) fence::full();  // ↔ the one in come_online
       bool enough = true;
-      all.for_each([&](std::uint32_t, const Session& s) {
+      all.for_each_occupied([&](std::uint32_t, const Session& s) {
         if (&s != &mine) enough = s.here.is_offline() ? see_offline(s) : see(s.slot, known);
         return enough;
       });

@@ -194,6 +194,11 @@ class log {
     return waiting() != 0 || written() != looked_at_.value();
   }
 
+  /// The same, or a segment to retire.
+  [[nodiscard]] bool has_left() const noexcept {
+    return has_work() || filled_.load_relaxed() != nullptr;
+  }
+
   /// Becomes the log's collector. The thread has a number.
   bool try_collect() noexcept {
     std::uint64_t seen = passes_.load_relaxed();
@@ -213,6 +218,15 @@ class log {
     // acquire, both ← the release above: what the sweep did, it did before what we do next.
     const std::uint64_t seen = passes_.load_acquire();
     for (backoff busy; is_busy(seen) && passes_.load_acquire() == seen;) busy.pause();
+  }
+
+  /// Of a thread that has ended: no segment is in it, and no thread is looking through it.
+  [[nodiscard]] bool is_left_empty() noexcept {
+    if (!try_collect()) return false;
+    const bool empty = open_ == nullptr && held_ == nullptr && old_ == nullptr &&
+                       filled_.load_relaxed() == nullptr;
+    end_collect();
+    return empty;
   }
 
   // -- the collector, after a heavy fence

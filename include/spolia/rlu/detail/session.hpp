@@ -85,6 +85,7 @@ struct alignas(cache_line) session {
   std::uint32_t neighbour = 0;  // whose log is looked at next
   std::uint32_t neighbour_looks = 0;
   std::uint64_t neighbour_passes = 0;  // of its log, as of the first look
+  std::uint64_t retired = 0;           // segments, since it last asked how many wait
   bool collecting = false;
   std::uint32_t until_look = 1;  // sections, until the thread asks whether its time slice is over
   spolia::detail::reclaim::courtesy::turn turn_taken;
