@@ -108,15 +108,14 @@ class snapshot_hash
                                         Value>,
       public detail::map::instant_reads<snapshot_hash<Key, Value, Collector, Hash, Equal>, Key,
                                         Value, detail::map::by_hash<Key, Hash, Equal>>,
-      public detail::map::tried_in_vain<detail::map::loop_over_all_of_a_snapshot_or_call_for_each> {
+      public detail::map::tried_in_vain_without_snapshot {
   static_assert(std::is_nothrow_destructible_v<Key> && std::is_nothrow_destructible_v<Value>,
                 "snapshot_hash: destructors run where no caller can catch what they throw");
 
   using core_type = detail::map::snapshot_hash_core<Key, Value, Collector, Hash, Equal>;
   using at_instants =
       detail::map::instant_reads<snapshot_hash, Key, Value, detail::map::by_hash<Key, Hash, Equal>>;
-  using in_vain =
-      detail::map::tried_in_vain<detail::map::loop_over_all_of_a_snapshot_or_call_for_each>;
+  using in_vain = detail::map::tried_in_vain_without_snapshot;
 
  public:
   using found_by = detail::map::by_hash<Key, Hash, Equal>;

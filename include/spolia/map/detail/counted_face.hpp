@@ -38,7 +38,7 @@ struct found_by_in<counted_face<Map, Key, Value>> : found_by_in<Map> {};
 
 template <class Map, class Key, class Value>
 class counted_face : public value_updates<counted_face<Map, Key, Value>, Key, Value>,
-                     public tried_in_vain<> {
+                     public tried_in_vain {
  public:
   using key_type = Key;
   using mapped_type = Value;

@@ -51,7 +51,7 @@ class map_face
     : public value_updates<map_face<Core>, typename Core::key_type, typename Core::mapped_type>,
       public ordered_reads<map_face<Core>, typename Core::key_type, typename Core::mapped_type,
                            typename found_by_of<Core>::type, is_linear<Core>>,
-      public tried_in_vain<> {
+      public tried_in_vain {
  public:
   using found_by = typename found_by_of<Core>::type;
   using key_type = typename Core::key_type;
