@@ -207,7 +207,6 @@ class registry {
       set(n, false);
     }
     for (listener* l = first_; l != nullptr; l = l->next_) l->losses_told();
-    kept_.fill(0);
     if (here.number_plus_one != 0) note_os_id(here.number_plus_one - 1);
     here.domain = 0;  // the listeners may have reset this thread's cells
     here.cell = nullptr;
