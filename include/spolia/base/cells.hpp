@@ -191,10 +191,11 @@ class cells {
   template <class F>
   void for_each_occupied(F&& f) const {
     if (!cells_are_occupied()) return for_each(f);
-    const std::uint32_t end = threads::high_water();
     // acquire ← the releases in occupy() and vacate().
     if (!visit(0, first_word_.load_acquire(), f)) return;
-    for (unsigned k = first_with_words; k < segments && base_of(k) < end; ++k) {
+    // relaxed: as in occupied_end().
+    const unsigned last = last_with_words_.load_relaxed();
+    for (unsigned k = first_with_words; k <= last; ++k) {
       // acquire ← the release in make_segment: we see the words constructed.
       const Cell* const s = segment_[k].load_acquire();
       if (s == nullptr) continue;
