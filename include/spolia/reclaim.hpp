@@ -48,6 +48,7 @@
 #include <spolia/reclaim/neutralization.hpp>
 #include <spolia/reclaim/none.hpp>
 #include <spolia/reclaim/qsbr.hpp>
+#include <spolia/reclaim/quiescent.hpp>
 #include <spolia/reclaim/region_domain.hpp>
 #include <spolia/reclaim/release.hpp>
 #include <spolia/reclaim/reservations.hpp>
