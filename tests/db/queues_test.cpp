@@ -298,8 +298,8 @@ TEST_F(queues, are_not_delayed_by_what_was_taken) {
 /// The commit of a serializable transaction looks through what was read: once, however often the
 /// first row was looked for.
 TEST_F(queues, are_looked_through_once) {
-  constexpr std::int64_t few = 400;
-  constexpr std::int64_t many = 4 * few;
+  constexpr std::int64_t few = 200;
+  constexpr std::int64_t many = 8 * few;
   table& t = make("jobs");
   fill(t, many);
   const auto commit_after = [&](std::int64_t count) {
@@ -325,7 +325,8 @@ TEST_F(queues, are_looked_through_once) {
     of_few += commit_after(few);
     of_many += commit_after(many);
   }
-  EXPECT_LT(of_many, 8 * of_few) << "sixteen times, where each range is looked through";
+  // Nine times is usual.
+  EXPECT_LT(of_many, 24 * of_few) << "sixty-four times, where each range is looked through";
 }
 
 }  // namespace
