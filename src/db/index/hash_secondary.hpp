@@ -142,12 +142,16 @@ class hash_secondary final : public secondary_index {
   /// index was read and shown.
   void scan(const key_words& lo, const key_words&, std::uint64_t time,
             slot_visitor f) const override {
-    const unsigned bits = range_bits(lo);
-    const std::uint64_t ranges = std::uint64_t{1} << bits;
-    for (std::uint64_t i = 0; i < ranges; ++i) {
-      const hash_range all = nth_range(hash_of(time) + i, bits);
-      if (!scan_range(lo, all, time, f)) return;
-    }
+    buffer found(hash_of(time));
+    do {
+      const bool early = SPOLIA_FAULT("hash_secondary.asks_too_early") && !dead_.matters(time);
+      gather(lo, found);
+      f.expect(std::span(found.row_slots).first(found.count));
+      for (std::size_t i = 0; i < found.count; ++i) {
+        if (!f(found.row_slots[i], lo.data())) return;
+      }
+      if (!early && dead_.matters(time) && !show_dead(lo, found, time, f)) return;
+    } while (found.goes_on());
   }
   void scan_down(const key_words& lo, const key_words& hi, std::uint64_t time,
                  slot_visitor f) const override {
@@ -291,18 +295,53 @@ class hash_secondary final : public secondary_index {
     std::uint64_t from;
     std::uint64_t last;
   };
-  /// Of 2^bits ranges the one with this number, in bit-reversed order; the number goes round.
-  static hash_range nth_range(std::uint64_t number, unsigned bits) noexcept {
-    std::uint64_t from = 0;
-    for (unsigned i = 0; i < bits; ++i) from |= (number >> i & 1) << (63 - i);
-    return {from, from + (~std::uint64_t{0} >> bits)};
-  }
 
-  /// What one look at a set has found, in which range.
-  struct buffer {
+  /// What one look at a set has found, and in which range; and how the scan goes on.
+  class buffer {
+   public:
+    /// From the range with this number on, which goes round.
+    explicit buffer(std::uint64_t first) noexcept : number_(first) {}
+
     std::array<std::uint64_t, at_once> row_slots;
-    std::size_t count;
-    hash_range in;
+    std::size_t count = 0;
+    hash_range in{};
+
+    /// As the first look finds the set, it has so many places: ranges are of homes_at_once homes.
+    void has_places(unsigned bits) noexcept {
+      if (is_begun_) return;
+      is_begun_ = true;
+      constexpr unsigned bits_at_once = std::countr_zero(homes_at_once);
+      bits_ = bits > bits_at_once ? bits - bits_at_once : 0;
+      left_ = std::uint64_t{1} << bits_;
+      take_next_range();
+    }
+    /// With the rest of the range, or with another one. False: that was all.
+    bool goes_on() noexcept {
+      if (in.last != last_) {
+        in = {in.last + 1, last_};
+        return true;
+      }
+      if (left_ == 0) return false;
+      take_next_range();
+      return true;
+    }
+
+   private:
+    /// Of 2^bits_ ranges the one with the number, in bit-reversed order.
+    void take_next_range() noexcept {
+      std::uint64_t from = 0;
+      for (unsigned i = 0; i < bits_; ++i) from |= (number_ >> i & 1) << (63 - i);
+      last_ = from + (~std::uint64_t{0} >> bits_);
+      in = {from, last_};
+      ++number_;
+      --left_;
+    }
+
+    std::uint64_t number_;
+    std::uint64_t left_ = 0;  // ranges after this one
+    std::uint64_t last_ = 0;  // of this one
+    unsigned bits_ = 0;
+    bool is_begun_ = false;
   };
 
   class key_lock {
@@ -415,41 +454,14 @@ class hash_secondary final : public secondary_index {
     }
   }
 
-  /// A scan takes 2^that many ranges, each of homes_at_once homes as the set is now, or of all.
-  unsigned range_bits(const key_words& key) const {
-    auto guard = nodes_.enter();
-    const row_set* const s = find(key);
-    constexpr unsigned bits_at_once = std::countr_zero(homes_at_once);
-    const unsigned bits = s == nullptr ? 0 : guard.protect(s->now)->bits;
-    return bits > bits_at_once ? bits - bits_at_once : 0;
-  }
-
-  /// False: it was told to stop.
-  bool scan_range(const key_words& key, const hash_range& all, std::uint64_t time,
-                  slot_visitor f) const {
-    buffer found;
-    found.in.from = all.from;
-    for (;;) {
-      found.in.last = all.last;
-      const bool early = SPOLIA_FAULT("hash_secondary.asks_too_early") && !dead_.matters(time);
-      gather(key, found);
-      f.expect(std::span(found.row_slots).first(found.count));
-      for (std::size_t i = 0; i < found.count; ++i) {
-        if (!f(found.row_slots[i], key.data())) return false;
-      }
-      if (!early && dead_.matters(time) && !show_dead(key, found, time, f)) return false;
-      if (found.in.last == all.last) return true;
-      found.in.from = found.in.last + 1;
-    }
-  }
-
   /// Reads the range, or a first part of it, which it says.
   void gather(const key_words& key, buffer& found) const {
     auto guard = nodes_.enter();
     found.count = 0;
     const row_set* const s = find(key);
-    if (s == nullptr) return;
+    if (s == nullptr) return found.has_places(0);
     const places& p = *guard.protect(s->now);
+    found.has_places(p.bits);
     const std::uint64_t from = found.in.from;
     std::uint64_t& last = found.in.last;
     if (p.home(last) - p.home(from) >= homes_at_once) {  // it has grown meanwhile
