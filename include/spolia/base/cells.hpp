@@ -49,8 +49,8 @@ inline bool cells_are_occupied() noexcept { return scenario_occupies_cells; }
 constexpr bool cells_are_occupied() noexcept { return true; }
 #endif
 
-/// Says which walks over cells vacate those that threads have left, as well: one in some dozens, or
-/// in some hundreds as long as there are none. To ask whether a number is free takes a lock.
+/// Which walks over cells vacate those that threads have left, as well: one in some dozens, or in
+/// some hundreds as long as there are none. To ask whether a number is free takes a lock.
 class vacating_walks {
  public:
   [[nodiscard]] bool is_next() noexcept {
@@ -61,9 +61,19 @@ class vacating_walks {
     until_next_.store_relaxed(left == 0 ? step_.load_relaxed() : left - 1);
     return left == 0;
   }
-  /// Of one that was the next: whether it has vacated any.
-  void was(bool of_use) noexcept {
-    const std::uint32_t step = of_use ? least : (std::min)(2 * step_.load_relaxed(), most);
+  /// The next one. `close` is called of each that is vacated, while no thread can get its number.
+  template <class Cells, class IsVacant, class Close>
+  SPOLIA_NOINLINE void vacate(Cells& all, const IsVacant& is_vacant, const Close& close) noexcept {
+    bool any = false;
+    all.for_each_occupied([&](std::uint32_t n, auto& cell) {
+      any |= is_vacant(cell) && all.vacate_if_left(n, cell, [&](auto& still) {
+        if (!is_vacant(still)) return false;
+        close(still);
+        return true;
+      });
+      return true;
+    });
+    const std::uint32_t step = any ? least : (std::min)(2 * step_.load_relaxed(), most);
     step_.store_relaxed(step);
     until_next_.store_relaxed(step);
   }

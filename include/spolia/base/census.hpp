@@ -289,25 +289,6 @@ class census {
     if (!SPOLIA_FAULT("census.shelf_stays_closed")) shelves_.occupy_made(thread);
     mine.refill(thread);
   }
-  /// Scans pass by a shelf that an ended thread has left vacant, until the number's next thread
-  /// takes a slot of it. True if it was closed.
-  bool close_if_left(std::uint32_t thread, shelf& left) const noexcept {
-    return left.is_vacant() && shelves_.vacate_if_left(thread, left, [](shelf& still) {
-      if (!still.is_vacant()) return false;
-      still.close();
-      return true;
-    });
-  }
-
-  SPOLIA_NOINLINE void close_what_is_left() const noexcept {
-    bool any = false;
-    shelves_.for_each_occupied([&](std::uint32_t n, shelf& s) {
-      any |= close_if_left(n, s);
-      return true;
-    });
-    walks_.was(any);
-  }
-
   template <class F>
   void for_each_chunk(F&& f) const {
     shelves_.for_each_occupied([&](std::uint32_t, const shelf& s) {
@@ -399,7 +380,12 @@ std::uint64_t census::visit(std::uint64_t limit, const Help& help, std::size_t* 
     }
   });
   if (looked_at != nullptr) *looked_at = chunks * detail::slots_per_chunk;
-  if (walks_.is_next()) close_what_is_left();
+  // Scans pass by a shelf that an ended thread has left vacant, until the number's next thread
+  // takes a slot of it.
+  if (walks_.is_next()) {
+    walks_.vacate(
+        shelves_, [](const shelf& s) { return s.is_vacant(); }, [](shelf& s) { s.close(); });
+  }
   return known;
 }
 

@@ -385,12 +385,12 @@ class basic_collector final : core::listener, public destruction_queue {
   /// No scan or sweep looks at a member that an ended thread has left with nothing in it, until the
   /// number's next thread comes. To be called where an epoch begins.
   void leave_vacant(std::uint32_t n, member& m) noexcept {
-    threads::if_free(n, [&] {
+    members_.vacate_if_left(n, m, [](member& left) {
       // What is logged now belongs to the epoch: only another thread with the number could log it.
-      if (!m.left.value() || m.log.capture() != 0 || !m.is_empty()) return;
-      m.log.give_up_memory();
-      m.work.give_up_memory();
-      members_.vacate(n);
+      if (!left.left.value() || left.log.capture() != 0 || !left.is_empty()) return false;
+      left.log.give_up_memory();
+      left.work.give_up_memory();
+      return true;
     });
   }
 

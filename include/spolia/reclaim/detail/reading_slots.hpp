@@ -133,7 +133,7 @@ class reading_slots {
       found[count++] = name;
     });
     if (count != 0) f(std::span<const void*>(found.data(), count));
-    if (walks_.is_next()) vacate_what_is_left();
+    if (walks_.is_next()) walks_.vacate(rows_, is_vacant, [](const reading_row&) {});
   }
 
   /// Calls f(thread, its first row, name) for each slot that names something.
@@ -146,19 +146,11 @@ class reading_slots {
   }
 
  private:
-  /// What ended threads have left, if none of it was handed to another thread that still reads.
-  SPOLIA_NOINLINE void vacate_what_is_left() const noexcept {
-    const auto is_vacant = [](const reading_row& first) {
-      bool vacant = true;
-      first.each([&](const void*) { vacant = false; });
-      return vacant;
-    };
-    bool any = false;
-    rows_.for_each_occupied([&](std::uint32_t thread, reading_row& first) {
-      any |= is_vacant(first) && rows_.vacate_if_left(thread, first, is_vacant);
-      return true;
-    });
-    walks_.was(any);
+  /// No thread reads by what an ended one has left, nor by what that one had handed to it.
+  static bool is_vacant(const reading_row& first) {
+    bool vacant = true;
+    first.each([&](const void*) { vacant = false; });
+    return vacant;
   }
 
 #if defined(SPOLIA_MODEL)

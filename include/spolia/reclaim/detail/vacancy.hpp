@@ -12,7 +12,6 @@
 
 #include <spolia/base/cells.hpp>
 #include <spolia/base/config.hpp>
-#include <spolia/base/threads.hpp>
 #include <spolia/reclaim/detail/domain_cell.hpp>
 #include <spolia/reclaim/detail/pins.hpp>
 
@@ -28,10 +27,10 @@ void leave_vacant(cells<Cell>& all, std::uint32_t n, Cell& left, Scheme& scheme,
     const auto park = [&] { scheme.park(left.local); };
     if (!left.gate.is_parked() && (barred || !left.gate.park(park))) return;
   }
-  threads::if_free(n, [&] {
-    const bool parked = !Cell::scheme_parks || left.gate.is_parked();
-    const bool empty = left.inflow_emptied.load_relaxed() == left.inflow();
-    if (parked && empty && !left.used.load_relaxed() && !left.watch.ended.value()) all.vacate(n);
+  all.vacate_if_left(n, left, [](Cell& still) {
+    const bool parked = !Cell::scheme_parks || still.gate.is_parked();
+    const bool empty = still.inflow_emptied.load_relaxed() == still.inflow();
+    return parked && empty && !still.used.load_relaxed() && !still.watch.ended.value();
   });
 }
 
