@@ -28,7 +28,6 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
-#include <utility>
 
 namespace bench {
 
@@ -91,8 +90,8 @@ class citrus_tree {
     }
     /// A new node, which no other thread knows yet.
     held(node& n, std::nullptr_t) noexcept : node_(&n) { n.is_locked.store_relaxed(true); }
-    held(held&& other) noexcept : node_(std::exchange(other.node_, nullptr)) {}
-    held& operator=(held&&) = delete;
+    held(const held&) = delete;
+    held& operator=(const held&) = delete;
     ~held() {
       if (node_ != nullptr) node_->is_locked.store_release(false);  // → the acquire above
     }
@@ -174,8 +173,8 @@ class citrus_tree {
     const held above = is_below ? held(*next.parent) : held();
     if (is_below && !above) return std::nullopt;
     const held own(*next.found);
-    const place end{next.found, 0, next.tag, nullptr};
-    if (!own || !is_as_linked(next, at.found) || !is_as_seen(end)) return std::nullopt;
+    const place left_end{next.found, 0, next.tag, nullptr};
+    if (!own || !is_as_seen(next) || !is_as_seen(left_end)) return std::nullopt;
     node* const copy = new node(next.found->key, left, right);
     const held fresh(*copy, nullptr);
     at.found->is_out = true;
@@ -202,11 +201,6 @@ class citrus_tree {
       at.side = 0;
       at.found = below;
     }
-  }
-  /// As is_as_seen(); `top` may be the parent, and is in the tree.
-  static bool is_as_linked(const place& at, const node* top) noexcept {
-    if (at.parent != top && at.parent->is_out) return false;
-    return at.parent->child[at.side].load_relaxed() == at.found && !at.found->is_out;
   }
 
   static void end(node* n) noexcept {
