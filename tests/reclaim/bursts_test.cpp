@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include <spolia/base/atomic.hpp>
 #include <spolia/live.hpp>
 #include <spolia/map/snapshot_hash.hpp>
 #include <spolia/map/snapshot_tree.hpp>
@@ -93,7 +93,7 @@ class updates_objects {
     for (auto& object : objects_) d_.discard(object);
   }
   void operate() {
-    const std::size_t next = ++turn_ % objects_.size();  // many threads: any will do
+    const std::size_t next = turn_.fetch_add_relaxed(1) % objects_.size();  // any will do
     d_.update([&](auto& in) {
       if (auto n = in.try_lock(objects_[next])) ++n->value;
     });
@@ -111,7 +111,7 @@ class updates_objects {
   }
   rlu::domain d_{options()};
   std::array<rlu::ptr<number>, 64> objects_;
-  std::atomic<std::size_t> turn_{0};
+  atomic<std::size_t> turn_{0};
 };
 
 /// Snapshots come and go while the map changes.
@@ -121,7 +121,7 @@ class takes_snapshots {
   static constexpr int a_round = 4096;
 
   void operate() {
-    const int next = static_cast<int>(++turn_ % 64);
+    const int next = static_cast<int>(turn_.fetch_add_relaxed(1) % 64);
     map_.insert_or_assign(next, next);
     const snapshot now;
     map_.insert_or_assign(next, next + 1);
@@ -131,7 +131,7 @@ class takes_snapshots {
 
  private:
   Map map_;
-  std::atomic<std::size_t> turn_{0};
+  atomic<std::size_t> turn_{0};
 };
 
 class replaces_live {
