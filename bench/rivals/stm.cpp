@@ -35,8 +35,7 @@ class stm_chains {
     chain_node** const first = of(key);
     bool found = false;
     __transaction_atomic {
-      chain_node* n = *first;
-      while (n != nullptr && n->key < key) n = n->next;
+      const chain_node* const n = *locate(first, key);
       found = n != nullptr && n->key == key;
     }
     return found;
@@ -45,8 +44,7 @@ class stm_chains {
     chain_node** const first = of(key);
     bool is_new = false;
     __transaction_atomic {
-      chain_node** link = first;
-      while (*link != nullptr && (*link)->key < key) link = &(*link)->next;
+      chain_node** const link = locate(first, key);
       is_new = *link == nullptr || (*link)->key != key;
       if (is_new) *link = new chain_node{key, key, *link};
     }
@@ -56,8 +54,7 @@ class stm_chains {
     chain_node** const first = of(key);
     bool was_there = false;
     __transaction_atomic {
-      chain_node** link = first;
-      while (*link != nullptr && (*link)->key < key) link = &(*link)->next;
+      chain_node** const link = locate(first, key);
       chain_node* const n = *link;
       was_there = n != nullptr && n->key == key;
       if (was_there) {
@@ -69,6 +66,11 @@ class stm_chains {
   }
 
  private:
+  /// The link to the first node with no smaller key.
+  [[gnu::transaction_safe]] static chain_node** locate(chain_node** link, std::uint64_t key) {
+    while (*link != nullptr && (*link)->key < key) link = &(*link)->next;
+    return link;
+  }
   chain_node** of(std::uint64_t key) noexcept { return &first_[key % first_.size()]; }
 
   std::vector<chain_node*> first_;
@@ -91,20 +93,13 @@ class stm_tree {
 
   bool contains(std::uint64_t key) {
     bool found = false;
-    __transaction_atomic {
-      tree_node* n = top_;
-      while (n != nullptr && n->key != key) n = key < n->key ? n->left : n->right;
-      found = n != nullptr;
-    }
+    __transaction_atomic { found = *locate(&top_, key) != nullptr; }
     return found;
   }
   bool insert(std::uint64_t key) {
     bool is_new = false;
     __transaction_atomic {
-      tree_node** link = &top_;
-      while (*link != nullptr && (*link)->key != key) {
-        link = key < (*link)->key ? &(*link)->left : &(*link)->right;
-      }
+      tree_node** const link = locate(&top_, key);
       is_new = *link == nullptr;
       if (is_new) *link = new tree_node{key, key, nullptr, nullptr};
     }
@@ -113,10 +108,7 @@ class stm_tree {
   bool erase(std::uint64_t key) {
     bool was_there = false;
     __transaction_atomic {
-      tree_node** link = &top_;
-      while (*link != nullptr && (*link)->key != key) {
-        link = key < (*link)->key ? &(*link)->left : &(*link)->right;
-      }
+      tree_node** link = locate(&top_, key);
       tree_node* gone = *link;
       was_there = gone != nullptr;
       if (was_there) {
@@ -137,6 +129,13 @@ class stm_tree {
   }
 
  private:
+  /// The link to the node with the key, or to where it would be.
+  [[gnu::transaction_safe]] static tree_node** locate(tree_node** link, std::uint64_t key) {
+    while (*link != nullptr && (*link)->key != key) {
+      link = key < (*link)->key ? &(*link)->left : &(*link)->right;
+    }
+    return link;
+  }
   static void end(tree_node* n) noexcept {
     if (n == nullptr) return;
     end(n->left);
