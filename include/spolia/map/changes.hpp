@@ -198,7 +198,7 @@ class changes {
   /// changes and conditions. If they were not made, they have to be named again before the next
   /// call, which throws std::logic_error otherwise: it would make nothing and return `done`.
   commit_result commit(std::uint32_t retries = any_number) {
-    if (was_given_up_ && steps_.empty() && conditions_.empty() && !expects_) {
+    if (was_given_up_ && steps_.empty() && conditions_.empty()) {
       throw std::logic_error(
           "changes::commit: the last commit() was not done and has forgotten the changes; name "
           "them again, or call clear()");
