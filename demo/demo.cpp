@@ -34,6 +34,14 @@ double resident_after_trim() {
   return resident();
 }
 
+double kept_by_allocator() {
+#if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)
+  return static_cast<double>(::mallinfo2().fordblks) / 1e6;
+#else
+  return 0;
+#endif
+}
+
 std::string say(const char* format, ...) {
   char text[512];
   std::va_list arguments;

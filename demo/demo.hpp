@@ -35,6 +35,9 @@ double since(clock::time_point start);
 double resident();
 /// The same after the allocator has given back what it keeps for later.
 double resident_after_trim();
+/// What the allocator has of freed memory and keeps for later, in megabytes: each thread's arena
+/// keeps its own. 0 where the allocator does not say.
+double kept_by_allocator();
 
 /// What resident memory may grow beyond a stated bound: pages of stacks, of the allocator, and of
 /// code that runs for the first time.
