@@ -46,6 +46,11 @@ std::string label_of(const status::reader& r) {
   return r.label[0] == '\0' ? "(no label)" : printable(r.label.data());
 }
 
+/// The system's number of its thread, or the library's where the system has none.
+std::string thread_of(const status::reader& r) {
+  return r.os_thread != 0 ? fmt::format("{}", r.os_thread) : fmt::format("#{}", r.thread);
+}
+
 std::string bytes(std::uint64_t n) { return short_count(n) + (n < 1000 ? " B" : "B"); }
 
 /// What waits for it.
@@ -134,7 +139,7 @@ std::string text(const std::string& store, const status& s, const status& before
   const std::size_t shown = std::min<std::size_t>(s.readers, s.oldest.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const status::reader& r = s.oldest[i];
-    t += fmt::format("  {:<24} thread {:<4} {:>9} {} behind", label_of(r), r.thread,
+    t += fmt::format("  {:<24} thread {:<9} {:>9} {} behind", label_of(r), thread_of(r),
                      short_count(r.behind), r.behind == 1 ? "commit" : "commits");
     const double open = static_cast<double>(r.age_ns) / 1e9 + (ended ? 0 : silence(s));
     if (r.age_ns != 0) t += fmt::format(", open {:.1f} s", open);
@@ -189,6 +194,7 @@ std::string line(const status& s, const status& before, bool ended) {
     const status::reader& r = s.oldest[i];
     j["readers"].push_back({{"label", r.label.data()},
                             {"thread", r.thread},
+                            {"os_thread", r.os_thread},
                             {"behind", r.behind},
                             {"held", r.held},
                             {"held_bytes", r.held_bytes},

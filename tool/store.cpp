@@ -35,12 +35,8 @@ void tell_what_is_left_out(const db::recovery_report& found) {
 
 /// It is about what is in a file, or is missing; not about the system, or another process.
 bool is_damage(const db::storage_error& e) {
-  const std::string file = e.file().filename().string();
-  const bool data = file.starts_with("log-") || file.starts_with("checkpoint-");
-  const bool missing = e.problem().find("are missing") != std::string::npos ||
-                       e.problem().find("no file SPOLIA") != std::string::npos;
-  const bool identity = file == "SPOLIA" && e.problem().find("is damaged") != std::string::npos;
-  return !e.reason() && !says_nothing(e) && (data || missing || identity);
+  return e.fault() == db::storage_fault::damaged || e.fault() == db::storage_fault::longer ||
+         e.fault() == db::storage_fault::another_database;
 }
 
 db::database open_it(const fs::path& directory, db::options o, progress_mode show) {
@@ -112,8 +108,7 @@ db::database open_old(const fs::path& directory, db::options o, progress_mode sh
     return open_it(directory, std::move(o), show);
   } catch (const db::storage_error& e) {
     if (!is_damage(e)) throw;
-    const bool other = e.problem().find("belongs to another database") != std::string::npos;
-    if (other && has_own_files(directory)) {
+    if (e.fault() == db::storage_fault::another_database && has_own_files(directory)) {
       throw failure(plain(e) + "; move this file out of the folder");
     }
     const char* const copy =
@@ -221,7 +216,7 @@ db::database open_to_write(const fs::path& directory, db::options o, progress_mo
   try {
     return open_old(directory, std::move(o), show);
   } catch (const db::storage_error& e) {
-    if (e.problem().find("options::read_only") == std::string::npos) throw;
+    if (e.fault() != db::storage_fault::not_writable) throw;
     if (e.reason().value() == EROFS) {
       throw failure(e.file().string() + ": you may not write there: the disk is read-only");
     }

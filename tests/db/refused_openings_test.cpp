@@ -19,6 +19,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <sstream>
 #include <stdexcept>
@@ -55,6 +56,14 @@ class refused_openings : public own_place {
     const bool unchanged = all_in(root_) == before;
     EXPECT_TRUE(unchanged) << words << ": " << why;
     EXPECT_EQ(refused(f), why);
+  }
+  static std::optional<storage_fault> fault_of(const std::function<void()>& f) {
+    try {
+      f();
+    } catch (const storage_error& e) {
+      return e.fault();
+    }
+    return std::nullopt;
   }
   static void open_it(const fs::path& at, const options& o = small_segments()) {
     const database base = database::open(at, o);
@@ -224,7 +233,18 @@ TEST_F(refused_openings, where_nothing_may_be_written_it_says_how_to_read) {
     EXPECT_EQ(none.find("read_only"), std::string::npos) << none;
     EXPECT_NE(none.find("the right to write there, or use another directory"), std::string::npos)
         << none;
+    EXPECT_EQ(fault_of([&] { database::open("bank", o); }), storage_fault::not_writable);
   }
+}
+
+/// A file of another one is no damage of its own.
+TEST_F(refused_openings, of_a_segment_of_another_database) {
+  make_bank("bank");
+  make_bank("other");
+  const fs::path last = last_segment("bank");
+  fs::copy_file(last_segment("other"), last, fs::copy_options::overwrite_existing);
+  is_not_opened("bank", "belongs to another database");
+  EXPECT_EQ(fault_of([&] { open_it("bank"); }), storage_fault::another_database);
 }
 
 TEST_F(refused_openings, of_what_is_open) {

@@ -76,6 +76,7 @@ TEST_F(store_status_test, is_there_while_the_database_is) {
     EXPECT_EQ(s->oldest[0].behind, 3U);
     EXPECT_STREQ(s->oldest[0].label.data(), "a label that is rather longer than fort");
     EXPECT_GT(s->oldest[0].age_ns, 0U);
+    EXPECT_EQ(s->oldest[0].os_thread, static_cast<std::uint64_t>(::getpid())) << "the first one";
     EXPECT_STREQ(s->oldest[2].label.data(), "");
   }
   EXPECT_FALSE(read_status(here)) << "it goes with the database";

@@ -39,10 +39,13 @@ namespace db {
 
 /// What is wrong, where a program may have to decide by it.
 enum class storage_fault : std::uint8_t {
-  other,           ///< only problem() says what, and reason()
-  unknown_format,  ///< this version does not know it: that is no damage
-  changes,         ///< another process changes the files faster than they are read: try again
-  longer           ///< the file is whole, and more follows after its end
+  other,             ///< only problem() says what, and reason()
+  unknown_format,    ///< this version does not know it: that is no damage
+  changes,           ///< another process changes the files faster than they are read: try again
+  longer,            ///< the file is whole, and more follows after its end
+  damaged,           ///< what is in the file is wrong, or a file is missing
+  another_database,  ///< the file is whole, and one of another database than the folder's
+  not_writable       ///< the process may not write there: what is there, options::read_only opens
 };
 
 /// Something is wrong with the files of a database.

@@ -43,6 +43,8 @@ struct store_status {
     std::uint64_t held_version_bytes = 0;
     std::uint64_t work_bytes = 0;  ///< what it works with itself, as in reader_info
     std::uint64_t thread = 0;      ///< Spolia's number of the thread that began it
+    /// The system's, as `ps -L` shows it, of the thread that had this number last.
+    std::uint64_t os_thread = 0;
     std::uint64_t age_ns = 0;
     std::array<char, 40> label{};
   };

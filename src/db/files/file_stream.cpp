@@ -43,7 +43,7 @@ void change_batch::read_block(read_buffers& buffers) {
   constexpr std::size_t step = 128U << 10U;
   bytes = buffers.take((size + step - 1) / step * step);
   bytes->size = from->read(at, {bytes->data.get(), size});
-  if (bytes->size != size) throw storage_error(file, at, "the file ends within a block");
+  if (bytes->size != size) throw damage_at(file, at, "the file ends within a block");
 }
 
 bytes_view file_stream::look(std::size_t bytes) {

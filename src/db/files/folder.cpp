@@ -95,21 +95,27 @@ bool means_denied(const storage_error& e) noexcept {
   return why == EACCES || why == EPERM || why == ENOMEM || means_no_descriptors(e);
 }
 
+storage_error damage_at(const std::filesystem::path& file, std::uint64_t at,
+                        const std::string& why) {
+  return {file, at, why, {}, storage_fault::damaged};
+}
+
 file_header checked_header(file_kind kind, bytes_view from, const std::filesystem::path& file) {
   file_header h{};
   const char* const why = read_header(kind, from, h);
   if (why == unknown_header_format) throw unknown_format(file, h.format);
-  if (why != nullptr) throw storage_error(file, 0, why);
+  if (why != nullptr) throw damage_at(file, 0, why);
   return h;
 }
 
 file_header folder::own_header(file_kind kind, std::uint64_t sequence, bytes_view from) const {
   const std::filesystem::path file = path_of(file_name(kind, sequence));
   const file_header h = checked_header(kind, from, file);
-  if (h.id != id_) throw storage_error(file, 0, "it belongs to another database");
-  if (h.sequence != sequence) {
-    throw storage_error(file, 0, "its name is not that of its content");
+  if (h.id != id_) {
+    throw storage_error(file, 0, "it belongs to another database", {},
+                        storage_fault::another_database);
   }
+  if (h.sequence != sequence) throw damage_at(file, 0, "its name is not that of its content");
   return h;
 }
 
@@ -174,7 +180,7 @@ std::unique_ptr<storage_file> folder::open_identity(folder_use use, bool there) 
                                "to change it, give this process the right to write there"
                              : " to make a database: give this process the right to write there, "
                                "or use another directory"),
-        e.reason());
+        e.reason(), storage_fault::not_writable);
   }
 }
 
@@ -226,11 +232,12 @@ void folder::refuse_without_identity(const folder_content& has, folder_use use) 
   const bool log = !has.segments.empty();
   const std::string one = file_name(log ? file_kind::log : file_kind::checkpoint,
                                     log ? has.segments.front() : has.checkpoints.front());
-  throw storage_error(path(), storage_error::nowhere,
-                      "it has data files of a database, as " + one +
-                          ", and no file SPOLIA, or an empty one, which says whose they are. Put "
-                          "SPOLIA back, or restore a backup to another directory; to begin with "
-                          "nothing, use another directory");
+  throw damage_at(
+      path(), storage_error::nowhere,
+      "it has data files of a database, as " + one +
+          ", and no file SPOLIA, or an empty one, which says whose they are. Put SPOLIA "
+          "back, or restore a backup to another directory; to begin with nothing, use "
+          "another directory");
 }
 
 void folder::have(folder_use use) {
@@ -293,11 +300,12 @@ void folder::parse(std::string_view text, bool beside_data) {
       "data files beside it have as well. Put the SPOLIA of a backup in its "
       "place";
   const auto refuse = [&](const std::string& why) {
-    throw storage_error(path_of(identity_name), 0, why);
+    throw damage_at(path_of(identity_name), 0, why);
   };
   const bool ours =
       text.starts_with(first_line) && text.substr(first_line.size()).starts_with(format_line);
-  if (!ours) refuse(beside_data ? no_lines : not_ours);
+  if (!ours && !beside_data) throw storage_error(path_of(identity_name), 0, not_ours);
+  if (!ours) refuse(no_lines);
   text.remove_prefix(format_at);
   const std::string_view format = text.substr(0, std::min(text.find('\n'), text.size()));
   if (beside_data && format.find_first_not_of(decimal_digits) != std::string_view::npos) {

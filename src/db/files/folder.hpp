@@ -44,6 +44,10 @@ database_id random_id();
 /// what is in the file.
 bool means_denied(const storage_error& e) noexcept;
 
+/// What to throw where what is in a file is wrong, or the file is missing.
+storage_error damage_at(const std::filesystem::path& file, std::uint64_t at,
+                        const std::string& why);
+
 /// What is written does not come into the directory that was opened, since that has other files
 /// now. No other error says so: where one does, it may be there all the same.
 class lost_directory : public storage_error {

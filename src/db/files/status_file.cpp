@@ -35,7 +35,7 @@ namespace db {
 namespace {
 
 constexpr std::uint64_t status_mark = 0x5359'5453'4c4f'5053;  // SPOLSTYS
-constexpr std::uint64_t status_version = 7;
+constexpr std::uint64_t status_version = 8;
 constexpr double status_pause_ns = 100e6;
 
 /// The file: words of the processor that wrote it.
@@ -46,7 +46,7 @@ struct status_page {
   std::uint64_t sum = 0;  // of all above
 };
 static_assert(std::has_unique_object_representations_v<status_page>, "no gaps in the file");
-static_assert(sizeof(status_page) == 2608, "docs/formats.md says so");
+static_assert(sizeof(status_page) == 2736, "docs/formats.md says so");
 
 std::uint64_t sum_of(const status_page& p) noexcept {
   const auto words = std::bit_cast<std::array<std::uint64_t, sizeof(status_page) / 8>>(p);
@@ -75,6 +75,7 @@ store_status::reader shown_reader(const census::entry& e, std::uint64_t now) noe
   r.timestamp = e.timestamp;
   r.behind = now > e.timestamp ? now - e.timestamp : 0;
   r.thread = e.thread;
+  r.os_thread = static_cast<std::uint64_t>(threads::os_id_of(e.thread));
   owned_label::of(e.label).copy_at(e.timestamp, std::span(r.label).first(r.label.size() - 1));
   const auto ticks = static_cast<std::int64_t>(ticks::read() - e.start_ticks);
   r.age_ns =
@@ -302,7 +303,8 @@ std::optional<store_status> read_status(const std::filesystem::path& directory) 
     const auto got = ::pread(of.descriptor, &p, sizeof p, 0);
     if (got < 0 && errno != EINTR) fail_status(file, "it cannot be read");
     if (got >= 16 && (p.mark != status_mark || p.version != status_version)) {
-      throw storage_error(file, 0, "this is no status that this version knows");
+      throw storage_error(file, 0, "this is no status that this version knows", {},
+                          storage_fault::unknown_format);
     }
     if (got == static_cast<::ssize_t>(sizeof p) && p.sum == sum_of(p)) {
       // The writer may have been any program.
@@ -312,7 +314,7 @@ std::optional<store_status> read_status(const std::filesystem::path& directory) 
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  throw storage_error(file, 0, "it is damaged");
+  throw storage_error(file, 0, "it is damaged", {}, storage_fault::damaged);
 }
 
 }  // namespace db

@@ -137,14 +137,12 @@ void storage::make_what_was_read_durable(std::uint64_t unproven) {
 
 /// What was in a directory and is not there any more does not make a new database.
 void storage::refuse_lost(const folder_content& has) const {
-  const auto refuse = [&](const char* why) {
-    throw storage_error(folder_.path(), storage_error::nowhere, why);
-  };
   if (!folder_.known() && (has.copy || !has.checkpoints.empty())) {
-    refuse(unfinished_copy_text);
+    throw storage_error(folder_.path(), storage_error::nowhere, unfinished_copy_text);
   }
   if (folder_.had_data() && !has.has_data()) {
-    refuse(
+    throw damage_at(
+        folder_.path(), storage_error::nowhere,
         "all data files of the database are missing (log-*.spl and checkpoint-*.spl), and its file "
         "SPOLIA says that there were some. Put them back, or restore a backup; to begin with "
         "nothing, use another directory");
@@ -254,7 +252,7 @@ void storage::write_again(storage_file& file, const std::filesystem::path& name,
   while (records.left() != 0) {
     record_header h;
     if (const char* const why = next_record(records, h)) {
-      throw storage_error(name, records.at(), std::string("it has changed meanwhile: ") + why);
+      throw damage_at(name, records.at(), std::string("it has changed meanwhile: ") + why);
     }
     chain = h.crc;
     const std::size_t bytes = record_header::bytes + h.length;
@@ -265,7 +263,7 @@ void storage::write_again(storage_file& file, const std::filesystem::path& name,
   }
   if (!some.empty()) write_some();
   if (chain != end_.chain) {
-    throw storage_error(name, from, "it has changed meanwhile: its last record is another one");
+    throw damage_at(name, from, "it has changed meanwhile: its last record is another one");
   }
 }
 

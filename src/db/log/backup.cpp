@@ -120,8 +120,7 @@ bool is_begun(bytes_view rest) {
 /// The database is well, and nothing can be added to the copy.
 [[noreturn]] void refuse_damaged(const std::filesystem::path& file, std::uint64_t at,
                                  const std::string& why) {
-  throw storage_error(file, at,
-                      why + "; the copy is damaged: make a new one, in another directory");
+  throw damage_at(file, at, why + "; the copy is damaged: make a new one, in another directory");
 }
 
 /// As an opening does that writes: what is added goes on after the last whole record. Durable
@@ -136,8 +135,8 @@ void cut_torn(folder& copy, const copy_end& end) {
 }
 
 [[noreturn]] void refuse_missing(const folder& copy, std::uint64_t first) {
-  throw storage_error(copy.path_of(file_name(file_kind::log, first)), storage_error::nowhere,
-                      "this part of the log is missing");
+  throw damage_at(copy.path_of(file_name(file_kind::log, first)), storage_error::nowhere,
+                  "this part of the log is missing");
 }
 
 /// Of a segment that has the beginning of its header and nothing else, as is_begun(): what is wrong
@@ -169,7 +168,7 @@ copy_end end_of_segment(folder& copy, std::uint64_t number, std::uint32_t epoch)
   if (why == nullptr) return end;
   const bytes_view rest = from.look(from.left());
   if (!is_begun(rest) || proves_durable(rest, header.epoch, last.sequence + 1)) {
-    throw storage_error(copy.path_of(name), from.at(), why);
+    throw damage_at(copy.path_of(name), from.at(), why);
   }
   end.torn = name;
   end.torn_at = from.at();
@@ -242,7 +241,7 @@ copy_end storage::find_end(folder& copy, const folder_content& has) {
   const std::uint64_t torn = *last;
   if (last != first) {
     end = end_of_segment(copy, *--last, end.epoch);
-    if (!end.torn.empty()) throw storage_error(copy.path_of(end.torn), end.torn_at, end.torn_why);
+    if (!end.torn.empty()) throw damage_at(copy.path_of(end.torn), end.torn_at, end.torn_why);
     if (torn != end.sequence + 1) refuse_missing(copy, end.sequence + 1);
   }
   end.torn = file_name(file_kind::log, torn);
@@ -281,7 +280,7 @@ std::optional<storage::rest_of_segment> storage::rest_after(std::uint64_t first,
   file_header header = folder_.own_header(file_kind::log, first, from.look(file_header::bytes));
   from.pass(file_header::bytes);
   const auto [at, why] = pass_records(from, {header.epoch, first - 1, header.chain}, end.sequence);
-  if (why != nullptr) throw storage_error(folder_.path_of(segment), from.at(), why);
+  if (why != nullptr) throw damage_at(folder_.path_of(segment), from.at(), why);
   if (at.sequence != end.sequence) return std::nullopt;
   if (at.chain != end.chain) {
     throw storage_error(copy.path(), storage_error::nowhere, does_not_fit);

@@ -41,7 +41,6 @@ class block_writer {
   }
   byte_buffer& body() noexcept { return block_; }
   [[nodiscard]] bool full() const noexcept { return block_.size() >= block_bytes; }
-  [[nodiscard]] bool empty() const noexcept { return block_.size() == block_header::bytes; }
   void end(block_header h) {
     h.chain = chain_;
     chain_ = seal_block(block_, h);
@@ -114,10 +113,16 @@ class pace {
   clock::time_point due_ = clock::now();
 };
 
-/// Where the disk is full: the same, which file it was for, and what helps.
-[[noreturn]] void say_what_was_tried(const storage_error& e, const char* tried) {
-  if (!means_full(e)) throw;
-  throw storage_error(e.file(), e.offset(), e.problem() + tried, e.reason(), e.fault());
+/// Calls `f`. Where that finds the disk full, the error says also which file it was for, and what
+/// helps.
+template <class F>
+auto saying(const char* tried, F&& f) {
+  try {
+    return f();
+  } catch (const storage_error& e) {
+    if (!means_full(e)) throw;
+    throw storage_error(e.file(), e.offset(), e.problem() + tried, e.reason(), e.fault());
+  }
 }
 
 constexpr const char* tried_segment =
@@ -334,19 +339,10 @@ checkpoint_report storage::make_checkpoint(checkpoint_pace how) {
   const std::lock_guard hold(checkpoint_lock_);
   std::unique_ptr<reader> view;
   const std::uint64_t before = log_ != nullptr ? log_->bytes() : 0;
-  checkpoint_source from;
-  try {
-    from = begin_copy(view);
-  } catch (const storage_error& e) {
-    say_what_was_tried(e, tried_segment);
-  }
+  checkpoint_source from = saying(tried_segment, [&] { return begin_copy(view); });
   from.log_follows = log_ != nullptr;
-  checkpoint_report report;
-  try {
-    report = write_checkpoint(folder_, from, how);
-  } catch (const storage_error& e) {
-    say_what_was_tried(e, tried_file);
-  }
+  checkpoint_report report =
+      saying(tried_file, [&] { return write_checkpoint(folder_, from, how); });
   folder_.note_data();
   view.reset();
   note_checkpoint(before);
@@ -403,11 +399,8 @@ resume_report storage::resume() {
   from.past.reach(log_->durable(), origin_);
   from.past.reach(from.end.sequence, origin);
   const std::uint64_t log_bytes = log_->bytes();
-  try {
-    report.checkpoint = write_checkpoint(folder_, from, checkpoint_pace::full);
-  } catch (const storage_error& e) {
-    say_what_was_tried(e, tried_file_to_resume);
-  }
+  report.checkpoint = saying(
+      tried_file_to_resume, [&] { return write_checkpoint(folder_, from, checkpoint_pace::full); });
   view.reset();
   resumed_commits told = log_->begin_again(from.end, origin);
   report.durable = std::move(told.times);
@@ -472,7 +465,7 @@ void storage::checkpoint_in_background() noexcept {
     keep_failure(&e);
   }
   if (engine_.shown) engine_.shown->publish();  // maybe no commit comes that would
-  in_background_.store_release(false);  // → the acquire in after_commit()
+  in_background_.store_release(false);          // → the acquire in after_commit()
 }
 
 /// null: there is none.

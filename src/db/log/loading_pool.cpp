@@ -70,7 +70,7 @@ void loading_pool::make(loader& with, change_batch& b) {
     with.make(b.changes, now);
   } catch (const malformed& e) {
     const auto at = static_cast<std::uint64_t>(now->begin - b.bytes->data.get());
-    throw storage_error(b.file, b.at + at, e.what());
+    throw damage_at(b.file, b.at + at, e.what());
   }
 }
 
@@ -79,14 +79,14 @@ void loading_pool::load(loader& with, change_batch& b) {
   block_header h;
   read_block_header(b.bytes->view(), h);
   if (!block_whole(b.bytes->view(), h)) {
-    throw storage_error(b.file, b.at, "the checksum of a block is wrong");
+    throw damage_at(b.file, b.at, "the checksum of a block is wrong");
   }
   try {
     decoder from(b.bytes->view().subspan(block_header::bytes));
     with.put_all(*b.block_of, from, h.rows, b.claim_each);
     if (!from.done()) throw malformed("a block is longer than its rows");
   } catch (const malformed& e) {
-    throw storage_error(b.file, b.at, e.what());
+    throw damage_at(b.file, b.at, e.what());
   }
 }
 

@@ -79,7 +79,7 @@ recovery::recovery(engine& of, folder& where, const options& o, recovery_report&
       batches_(pool_.size()) {}
 
 void recovery::refuse(const std::filesystem::path& name, std::uint64_t at, const std::string& why) {
-  throw storage_error(name, at, why);
+  throw damage_at(name, at, why);
 }
 
 void recovery::tell(const char* stage, std::uint64_t done, std::uint64_t of) {

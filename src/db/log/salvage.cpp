@@ -76,7 +76,6 @@ class salvaging {
   void define_tables(salvaged_checkpoint& c, const std::filesystem::path& path);
   void put_blocks(salvaged_checkpoint& c, const std::filesystem::path& path);
   void replay(std::size_t piece);
-  void use(const log_piece& p, std::uint64_t at, const record_header& h, bytes_view body);
   std::string apply(std::size_t piece, std::uint64_t at, record_kind kind, bytes_view body);
   void make_table(std::size_t piece, std::uint64_t at, bytes_view body);
   std::pair<std::uint32_t, bool> number_of_next(std::size_t piece, std::uint64_t at);
