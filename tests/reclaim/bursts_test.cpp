@@ -127,7 +127,7 @@ class takes_snapshots {
     map_.insert_or_assign(next, next + 1);
     EXPECT_NE(map_.find(now, next), nullptr);
   }
-  /// Pairs, too: those that threads of the burst have made lie scattered, and so does for ever what
+  /// Pairs, too: those that threads of the burst have made lie scattered, and so does forever what
   /// an allocator puts in their places. That is not what this asks for.
   void end_all() {
     for (int key = 0; key < 64; ++key) map_.erase(key);
