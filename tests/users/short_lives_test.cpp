@@ -155,6 +155,66 @@ TYPED_TEST(short_lives, take_over_from_a_large_crowd) {
   EXPECT_LE(witness::live, 1000) << "of " << crowd * 40;
 }
 
+/// Threads that only read, one after the other, each long enough to take over what the one that
+/// retires has waiting while it does nothing. After each of them it retires a thousand blocks.
+template <class Read, class Retire>
+void expect_few_beside_readers(Read&& read, Retire&& retire) {
+  std::int64_t seen = 0;
+  for (int n = 0; n < (sanitized ? 8 : 20); ++n) {
+    live_shortly(1, 1000, read);
+    for (int i = 0; i < 1000; ++i) {
+      retire();
+      seen = std::max(seen, witness::live.load());
+    }
+  }
+  EXPECT_LE(seen, few_threads);
+}
+
+/// The same by one thread that reads in turn with the one that retires, and retires nothing itself.
+template <class Read, class Retire>
+void expect_few_beside_a_reader(Read&& read, Retire&& retire) {
+  constexpr int turns = sanitized ? 8 : 20;
+  std::atomic<int> turn{0};  // even: of the reader
+  const auto wait_for = [&](int wanted) {
+    // acquire ← the release at the end of the other's turn.
+    while (turn.load(std::memory_order_acquire) != wanted) std::this_thread::yield();
+  };
+  std::thread reader([&] {
+    for (int n = 0; n < turns; ++n) {
+      wait_for(2 * n);
+      for (int i = 0; i < 2000; ++i) read(i);
+      turn.store(2 * n + 1, std::memory_order_release);  // → wait_for()
+    }
+  });
+  std::int64_t seen = 0;
+  for (int n = 0; n < turns; ++n) {
+    wait_for(2 * n + 1);
+    for (int i = 0; i < 1000; ++i) {
+      retire();
+      seen = std::max(seen, witness::live.load());
+    }
+    turn.store(2 * n + 2, std::memory_order_release);  // → wait_for()
+  }
+  reader.join();
+  EXPECT_LE(seen, few_threads);
+}
+
+TYPED_TEST(short_lives, read_beside_one_that_retires) {
+  if (!TypeParam::info().reclaims) GTEST_SKIP() << "never frees";
+  struct block : TypeParam::header {
+    witness w;
+  };
+  TypeParam d(small<TypeParam>());
+  const auto read = [&](int) { auto guard = d.enter(); };
+  const auto retire = [&] {
+    auto* const b = d.template make<block>();
+    auto guard = d.enter();
+    guard.retire(b);
+  };
+  expect_few_beside_readers(read, retire);
+  expect_few_beside_a_reader(read, retire);
+}
+
 template <class Collector>
 class short_lives_versions : public testing::Test {};
 using collectors = with_every_collector<few_or_all, 2, itself, sl_rt<>, dl_rt<>>;
@@ -195,6 +255,18 @@ TEST(short_lives_faces, hazard_pointer) {
     witness w;
   };
   expect_at_most(few_threads, [](int) { (new item)->retire(); });
+  EXPECT_TRUE(hazard_pointer_clean_up());
+  EXPECT_EQ(witness::live, 0);
+}
+
+TEST(short_lives_faces, hazard_pointer_beside_one_that_retires) {
+  struct item : hazard_pointer_obj_base<item> {
+    witness w;
+  };
+  const auto read = [](int) { const auto h = make_hazard_pointer(); };
+  const auto retire = [] { (new item)->retire(); };
+  expect_few_beside_readers(read, retire);
+  expect_few_beside_a_reader(read, retire);
   EXPECT_TRUE(hazard_pointer_clean_up());
   EXPECT_EQ(witness::live, 0);
 }

@@ -400,17 +400,17 @@ class domain final : private threads::listener, private shared_budget::member {
   // Blocks of other threads.
   void visit_next_neighbour(cell& me) noexcept;
   void park_if_idle(cell& other) noexcept;
-  /// Threads that have ended had retired many blocks since what such threads leave was looked for.
-  /// That is counted for the domain: what is counted for a number comes to nothing where the thread
-  /// that has the number next does not use the domain.
+  /// Threads that have ended had retired many blocks, or had taken many over, since what such
+  /// threads leave was looked for: a thread that only reads takes blocks over, too. That is counted
+  /// for the domain: what is counted for a number comes to nothing where the thread that has the
+  /// number next does not use the domain.
   bool enough_is_left() const noexcept {
     constexpr std::uint64_t enough = 1024;
-    return retired_by_ended_.value() - looked_through_at_.value() >= enough;
+    return taken_in_by_ended_.value() - looked_through_at_.value() >= enough;
   }
   void take_over_what_is_left(cell& me) noexcept;
-  void hasten_what_was_left(cell& me) noexcept;
+  void hasten_what_was_taken_over(cell& me) noexcept;
   bool take_over(cell& me, std::uint32_t n, cell& other) noexcept;
-  void after_taking_over(cell& me) noexcept;
   void adopt_from_others(cell& me) noexcept;
   void leave_vacant(std::uint32_t n, cell& other) noexcept;
   void adopt(cell& me, cell& other) noexcept;
@@ -458,7 +458,7 @@ class domain final : private threads::listener, private shared_budget::member {
   atomic<std::uint64_t> barriers_over_{0};   // the highest of them that has ended
   /// Blocks that threads had retired which have ended since; and how many of these there were when
   /// such threads' cells were last looked through.
-  shared_tally retired_by_ended_;
+  shared_tally taken_in_by_ended_;
   latest<std::uint64_t> looked_through_at_;
   detail::reclaim::fork_losses lost_;
   latest<bool> unborn_;  // a block that the scheme's bound does not hold for was retired

@@ -102,8 +102,8 @@ struct alignas((std::max)(cache_line, alignof(typename Scheme::local))) domain_c
   typename Release::local release;
   atomic<bool> used{false};
   pin_watch watch;
-  courtesy::turn turn;                // the owner's
-  std::uint64_t retired_at_join = 0;  // blocks, when this thread came; the owner's
+  courtesy::turn turn;               // the owner's
+  std::uint64_t inflow_at_join = 0;  // when this thread came; the owner's
   tally adopted_blocks;
   atomic<std::uint64_t> inflow_seen{0};                   // by the last visitor
   atomic<std::uint64_t> inflow_then{0};                   // at the last alarm

@@ -97,7 +97,7 @@ auto domain<Scheme, Release>::find_my_cell() -> cell& {
     found.countdown = (std::min)(found.countdown, soon);
     found.chores_at =
         (std::min)(found.chores_at, (found.operations() + soon - 1) * cell::one_guard);
-    found.retired_at_join = found.retired_blocks.value();
+    found.inflow_at_join = found.inflow();
     if (watched_bytes_ != 0) found.press_at = (std::min)(found.press_at, watched_bytes_ / 8);
     found.used.store_relaxed(true);
   }
@@ -467,7 +467,7 @@ void domain<Scheme, Release>::free_left(cell& me) noexcept {
   });
   if (!taken) return;
   me.in_tick = true;  // deleters may run, as in collect()
-  hasten_what_was_left(me);
+  hasten_what_was_taken_over(me);
   me.in_tick = false;
   me.freed_then = me.release.meter.freed.value();
   me.old_at = 1;  // long ago
@@ -678,14 +678,14 @@ void domain<Scheme, Release>::visit_next_neighbour(cell& me) noexcept {
   const bool unchanged = other->inflow_seen.load_relaxed() == inflow;
   other->inflow_seen.store_relaxed(inflow);
   if (other->inflow_emptied.load_relaxed() == inflow) return leave_vacant(n, *other);
-  if (unchanged && take_over(me, n, *other)) after_taking_over(me);
+  if (unchanged && take_over(me, n, *other)) hasten_what_was_taken_over(me);
 }
 
 /// Takes over the blocks of threads that have ended, of a few at a time: each may be a heavy fence.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::take_over_what_is_left(cell& me) noexcept {
   const std::uint64_t before = looked_through_at_.value();
-  looked_through_at_.set(retired_by_ended_.value());  // first: one thread will do
+  looked_through_at_.set(taken_in_by_ended_.value());  // first: one thread will do
   int more = 16;
   cells_.for_each_occupied([&](std::uint32_t n, cell& other) {
     const bool left =
@@ -694,12 +694,16 @@ void domain<Scheme, Release>::take_over_what_is_left(cell& me) noexcept {
     return more != 0;
   });
   if (more == 0) looked_through_at_.set(before);  // there may be others
-  hasten_what_was_left(me);
+  hasten_what_was_taken_over(me);
 }
+/// The scheme looks for what is safe of it, and the next operations free that, some at a time: what
+/// this thread retires itself would free as many others only, and it may retire nothing, and may
+/// end soon, too.
 template <class Scheme, class Release>
-void domain<Scheme, Release>::hasten_what_was_left(cell& me) noexcept {
-  after_taking_over(me);
-  // What this thread retires itself would free as many others only, and it may end soon, too.
+void domain<Scheme, Release>::hasten_what_was_taken_over(cell& me) noexcept {
+  if constexpr (requires { scheme_.adopted(me.local, peers{*this}, sink{*this, me}); }) {
+    scheme_.adopted(me.local, peers{*this}, sink{*this, me});
+  }
   release_.hasten(me.release, scheme_.waiting(me.local) + release_.backlog(me.release));
 }
 
@@ -711,13 +715,6 @@ bool domain<Scheme, Release>::take_over(cell& me, std::uint32_t n, cell& other) 
   leave_vacant(n, other);
   return true;
 }
-template <class Scheme, class Release>
-void domain<Scheme, Release>::after_taking_over(cell& me) noexcept {
-  if constexpr (requires { scheme_.adopted(me.local, peers{*this}, sink{*this, me}); }) {
-    scheme_.adopted(me.local, peers{*this}, sink{*this, me});
-  }
-}
-
 template <class Scheme, class Release>
 void domain<Scheme, Release>::park_if_idle(cell& other) noexcept {
   if (other.gate.looks_idle() && scheme_.idle(other.local) && !barred_.load_relaxed()) {
@@ -775,8 +772,7 @@ void domain<Scheme, Release>::thread_left(std::uint32_t n) noexcept {
   }
   scheme_.exited(c->local, peers{*this});
   c->used.store_relaxed(false);
-  retired_by_ended_.add(c->retired_blocks.value() - c->retired_at_join +
-                        release_.unpaid(c->release));
+  taken_in_by_ended_.add(c->inflow() - c->inflow_at_join + release_.unpaid(c->release));
   // Where its last guard has ended on another thread, only a visitor knows when.
   if (cells_are_occupied() && threads::is_this(n)) {
     detail::reclaim::leave_own_vacant(cells_, n, *c, scheme_, release_);
@@ -802,7 +798,7 @@ void domain<Scheme, Release>::thread_lost(std::uint32_t n) noexcept {
   lost_.thread_lost<Scheme>(cells_, n, [this](cell& c) {
     scheme_.forked(c.local, peers{*this});
     if (c.used.load_relaxed()) {
-      retired_by_ended_.add(c.retired_blocks.value() - c.retired_at_join);
+      taken_in_by_ended_.add(c.inflow() - c.inflow_at_join);
     }
   });
 }
