@@ -52,6 +52,8 @@ class post final : private listener {
     return *it;
   }
 
+  void leave() noexcept { unlisten(*this); }
+
   int claim(int wanted) {
     const std::lock_guard lock(mutex_);
     const int had = signal_number.load(std::memory_order_relaxed);
@@ -180,6 +182,8 @@ class post final : private listener {
 // the threads that go on reading.
 [[gnu::destructor]] void post_unloaded() {
   if (threads::process_exits()) return;
+  // In a plugin that uses the program's copy of all else, that is the program's list.
+  post::get().leave();
   const int ours = signal_number.load(std::memory_order_relaxed);
   if (ours != 0 && handler_is_ours()) ::signal(ours, SIG_IGN);
 }
