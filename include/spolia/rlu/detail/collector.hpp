@@ -1,47 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-// collector.hpp: takes the segments of a log back: writes newest copies to their masters, unlinks
-// copies that no section needs, and retires segments of which nothing is left.
+// collector.hpp: sweeps a log. A sweep writes newest copies back to their masters, unlinks copies
+// that no section needs, and retires segments in which no record is needed any more.
 //
 // Source:      MV-RLU, sections 3.6 and 3.7 (write-back, concurrent autonomous collection).
-// Protects:    a copy until no live section has a time in its interval; a master's content until no
-//              section reads it. What is unlinked may still be walked through by a section older
-//              than it: the domain's reclamation waits for those.
-// Cost:        for each sweep a fast-path check of the other threads or one scan of the census (a
-//              heavy fence), one tick of the clock and a full fence, and a guard for each segment;
-//              for each copy a lookup of a time or two, and its object's lock. Most go without a
-//              second look, by one question for all that lie before the first which has to stay.
-// Progress:    never waits. A copy whose object is locked is looked at again in the next sweep.
+// Protects:    a copy, until no live section has a time in its interval; a master's content, until
+//              no section reads it. A walk that began before a copy was unlinked may still go
+//              through that copy: the domain's reclamation waits for such walks.
+// Cost:        for each sweep, a fast-path check of the other threads or one scan of the census (a
+//              heavy fence), and a full fence and a tick of the clock if it detaches copies. For
+//              each segment, a guard. For each copy, a lookup of a time or two, and its object's
+//              lock. Most detached copies are not examined a second time: one lookup answers for
+//              all that precede the first record which has to stay.
+// Progress:    never waits. A copy whose object is locked is examined again in the next sweep.
 //
 // Why a master may be overwritten. Its content is for the sections whose time is in [s, t), where s
-// is when it was written and t when the oldest copy above it began. A collector that holds the
-// object's lock, sees no copy but the newest one, v, and knows that no section, live or to come,
-// has a time in [s, v.since), overwrites what no section reads. What sections that have ended had
-// read happens before, through the census.
+// is when it was written and t is when the oldest copy in the chain began. A collector overwrites
+// it only under three conditions: it holds the object's lock; the newest copy, v, is the only one
+// in the chain; and no section, live or to come, has a time in [s, v.since). Then no section reads
+// what is overwritten. The reads of sections that have ended happen before the overwriting, through
+// the census.
 // Why v may go then. Its chain is empty now; sections that begin after the fence and the tick that
-// follow read the master (commit_word.hpp has the argument). So v's interval ends with that tick: a
-// section that found v has a time below it. Such a section is looked for in the census in a later
-// sweep.
+// follow read the master (commit_word.hpp has the argument). So v's interval ends with that tick,
+// and a section that found v has a time below it. A later sweep looks in the census for such a
+// section.
 //   - Without the tick v would go as if no section had found it.
-//   - Without the lock two newest copies of one object could be written back the wrong way round.
+//   - Without the lock two newest copies of one object could be written back in the wrong order.
 //
-// A section that sleeps keeps masters from being overwritten, so newest copies stay in the log, one
-// for each object that has changed since. They would keep each its segment; so they move together
-// once half of a segment is free. A copy u that has moved is a relocated copy: when v has followed
-// it, and no section, live or to come, has a time in [u.since, v.since), then v's content goes
-// there, as it would to a master, and u is the newest again. No section reads what is overwritten,
-// for the same reason. A section that walks past u has a time below u.since, which only grows.
-//   - Another collector may have found u over before that. So when it has the lock it takes u for
-//     unlinked only if u is not in the chain.
-// Segments that stay are looked through again only after half as many sweeps as there are such
-// segments, so that a sweep costs what it frees. Tombstones and copies that were followed go with
-// the sections that hold them and not before: a segment of such records alone that one instant
-// holds is not looked through while a section sees that.
+// Relocated copies. A section that sleeps keeps masters from being overwritten. So newest copies
+// stay in the log, one for each object that has changed since that section began, and each would
+// keep its segment. Therefore the newest copies leave a segment for a survivor space once no more
+// than half of the segment is needed. Such a relocated copy, u, is overwritten by a newer version,
+// as a master is: when v is the next version after u, and no section, live or to come, has a time
+// in [u.since, v.since), then v's content is written over u, and u is the newest copy again. No
+// section reads what is overwritten, for the same reason. A section that walks past u has a time
+// below u.since, which only grows.
+//   - Another collector may have found, before that, that u is over. So, once it has the lock, it
+//     takes u for unlinked only if u is not in the chain.
+//
+// Old segments. A segment that several sweeps had to keep is old. The old segments are swept
+// together: after twice as many sweeps as there are old segments, or earlier if segments have
+// become old in the meantime (log::is_turn_of_old). So the cost of sweeps stays in proportion to
+// what they free. A tombstone, or a copy that has a successor, can go only when the sections that
+// hold it have ended. So a segment in which one instant holds all records, and all are of these
+// two kinds, is not examined while a section sees that instant.
 //
 // Departures from the paper:
 //   D1  No pairs of grace periods and no barrier between rounds: each copy has an interval, and a
-//       collector asks the census whether it is over. Nothing is shared by collectors, so none can
-//       mistake another's round for its own.
-//   D2  A copy between two live sections goes, though the older section stays.
+//       collector asks the census whether it is over. Collectors share nothing, so none can mistake
+//       another's round for its own.
+//   D2  A copy whose interval lies between the times of two live sections goes, although the older
+//       section is still alive.
 #pragma once
 
 #include <algorithm>
@@ -63,16 +71,17 @@ class collector {
  public:
   using piece = typename Log::piece;
 
-  /// `now` has looked since this thread became the log's collector.
+  /// `now`: a scan that came after this thread had become the log's collector; for the thread's own
+  /// log, also a fast-path check that came before.
   collector(Log& of, const grace_period& now, Blocks& blocks, std::uint32_t segment_bytes,
             std::size_t cap) noexcept
       : log_(of), now_(now), blocks_(blocks), segment_bytes_(segment_bytes), cap_(cap) {}
 
-  /// Calls retire(segment) for each that is left empty. Unless it is about `everything`, segments
-  /// that earlier sweeps had to leave get their turn only now and then.
+  /// Sweeps the log. Calls retire(segment) for each segment that is left empty. Old segments are
+  /// swept only now and then, unless `everything` is set.
   template <class Clock, class Retire>
   void pass(Clock& clock, bool everything, Retire&& retire) {
-    log_.take_filled();  // first: what is shown afterwards is none of these
+    log_.take_filled();  // first: a segment that is shown afterwards is none of these
     open_ = log_.shown();
     old_too_ = everything || log_.is_turn_of_old();
     for_each_piece([this](piece& s) { look_through(s); });
@@ -122,7 +131,8 @@ class collector {
       s.last = {};
       return;
     }
-    // Where a copy is not known to be unlinked we go to its object: see object.hpp, "Life".
+    // The guard keeps the objects of copies that are not known to be unlinked: see object.hpp,
+    // "Life".
     auto guard = blocks_.enter();
     if (SPOLIA_FAULT("rlu.collects_unguarded")) auto dropped = std::move(guard);
     const std::uint32_t needed = s.looks++ == 0 ? s.used.read() : s.last.waiting_bytes;
@@ -146,15 +156,16 @@ class collector {
       held_by = grace_period::unknown;
     }
     s.last = seen;
-    // What is written to the open segment later may wait for others; and what is sparse may move.
+    // Not of the open segment: records that are written to it later may wait for other sections.
+    // Nor of a sparse one, whose copies may move.
     const bool as_it_is =
         held_by != grace_period::unknown && &s != open_ &&
         (log_.is_survivor_space(s) || seen.waiting_bytes > s.capacity / sparse_factor);
     s.held_by = as_it_is ? held_by : 0;
   }
 
-  /// Up to `gone_to` all was found by sections that have ended, if it waited at all: what a second
-  /// look at most records says, without a look at any of them.
+  /// Skips the records up to `gone_to` if all sections that may have found one of them have ended.
+  /// A second look at these records would find the same; one lookup answers for all of them.
   void skip_gone(piece& s) const noexcept {
     const std::uint32_t to =
         SPOLIA_FAULT("rlu.forgets_what_came_later") ? s.used.read() : s.gone_to;
@@ -162,13 +173,14 @@ class collector {
     if (to > s.done_to && (early || over(s.last.gone_since, s.detached_at))) s.done_to = to;
   }
 
-  /// So few bytes of the segment are needed that newest copies are to leave it.
+  /// Whether so few bytes of the segment are needed that its newest copies are to leave it.
   bool may_move(const piece& s, std::uint32_t needed) const noexcept {
     return needed <= s.capacity / sparse_factor && &s != open_ && !log_.is_survivor_space(s);
   }
 
-  /// What a section that sleeps holds moves out at the first look, since it would at a later one:
-  /// so the segment is gone at the next, and is not looked through again.
+  /// Moves the newest copies that a sleeping section holds out of the segment. They would move at a
+  /// later look anyway; moved now, they leave a segment that goes at the next look, and is not
+  /// examined once more.
   SPOLIA_NOINLINE void move_rest(piece& s, findings& seen) noexcept {
     sparse_ = true;
     s.for_each(s.done_to, [&](record& r) {
@@ -180,22 +192,24 @@ class collector {
     });
   }
 
-  /// What has moved is held by a section that sleeps, and gets its turn with what is old. When such
-  /// a segment is full it is old at once.
+  /// Whether this sweep leaves the segment out because it is a survivor space, whose records a
+  /// sleeping section holds: it is swept only with the old segments. When it is full it is old at
+  /// once.
   bool rests(piece& s) const noexcept {
     if (!log_.is_survivor_space(s)) return false;
     s.looks = (std::max)(s.looks, looks_when_young);
     return !old_too_;
   }
 
-  /// Nothing in the segment can go or move while a certain section lives, and it does.
+  /// Whether no record of the segment can go or move because a section still sees a certain instant
+  /// (segment::held_by).
   bool stays(piece& s) noexcept {
     const bool live = s.held_by != 0 && now_.is_live(s.held_by);
     if (live) ++s.looks;
     return live;
   }
 
-  /// Lets go of `r` if no section needs it any more.
+  /// Marks `r` as done if no section needs it any more. True if it is done.
   bool finish(piece& s, record& r) noexcept {
     if (!examine(s, r)) return false;
     if (r.state.load_relaxed() != record_state::last) r.state.store_relaxed(record_state::done);
@@ -225,12 +239,13 @@ class collector {
     const std::uint64_t reads_master = now_.holder(base, since);
     const bool overwrites =
         reads_master == grace_period::no_instant || SPOLIA_FAULT("rlu.overwrites_early");
-    // A copy may get a successor, which would make it free to go.
+    // Of a tombstone only: a copy may get a successor, and then go before the instant does.
     if (!overwrites && r.kind.read() == record_kind::tombstone) holder_ = reads_master;
-    // Beside a section that sleeps most stay as they are: the object is not touched for that.
+    // Nothing can be done with it. So are most copies while a section sleeps: we do not touch their
+    // objects.
     if (!overwrites && !sparse_ && r.older.load_relaxed() == nullptr) return false;
     if (!take(o)) return false;
-    // The next version may have come before we had the lock.
+    // Again, under the lock: the next version may have come before we had it.
     if (is_unended(r.ended.load_relaxed()) || SPOLIA_FAULT("rlu.collects_unlocked")) {
       if (overwrites || !goes_to_relocated_copy(s, r)) {
         if (r.older.load_relaxed() != nullptr) prune_below(r);
@@ -247,7 +262,7 @@ class collector {
     return false;
   }
 
-  /// The object ends with the segment; its lock stays as it is.
+  /// The object ends with the segment. Its lock stays taken.
   bool bury(piece& s, record& r) noexcept {
     r.state.store_relaxed(record_state::last);
     s.buries = true;
@@ -277,8 +292,9 @@ class collector {
     ++written_back_;
   }
 
-  /// The master is read by an old section, but below `r` lies a copy that was relocated before, and
-  /// no section reads that.
+  /// Writes `r` over the next older copy if that is a relocated one which no section reads. (`r`
+  /// cannot be written over the master, which an old section may still read.) False: nothing was
+  /// done.
   bool goes_to_relocated_copy(piece& s, record& r) noexcept {
     record* const below = r.older.load_relaxed();
     if (below == nullptr || !below->relocated || r.kind.read() == record_kind::tombstone)
@@ -287,22 +303,23 @@ class collector {
     const bool early = SPOLIA_FAULT("rlu.overwrites_relocated_early");
     if (!early && !over(below->since.load_relaxed(), since)) return false;
     r.how->copy_body(*below, r);
-    // relaxed: a section that comes by `newest` sees it; one that comes from `r` is older than
-    // either time.
+    // relaxed: a section that finds the copy by `newest` sees the new time, by the release below; a
+    // section that comes from `r` has a time below both the old and the new one.
     below->since.store_relaxed(since);
     if (SPOLIA_FAULT("rlu.relocated_relaxed")) {
       r.of->newest.store_relaxed(below);
     } else {
       r.of->newest.store_release(below);  // → the acquires in the walk and in read: it is whole
     }
-    below->ended.store_relaxed(r.ended.load_relaxed());  // last: after a fork both may be linked
+    below->ended.store_relaxed(r.ended.load_relaxed());  // last: a fork may leave both linked
     detach(s, r);
     ++written_back_;
     return true;
   }
 
-  /// The newest copy keeps its segment, though little else does: an old section may read the
-  /// master. So a twin takes its place elsewhere, and this one ends as if it was written back.
+  /// Moves `r`, the newest copy of its object, to a survivor space: an old section may read the
+  /// master, so `r` cannot be written back, and would keep a segment of which little else is
+  /// needed. A twin takes its place in the chain, and `r` ends as if it had been written back.
   SPOLIA_NOINLINE void move_out(piece& s, record& r) noexcept {
     object& o = *r.of;
     void* const place = log_.survivor_space(r.kind.read(), r.bytes, segment_bytes_, cap_);
@@ -321,8 +338,8 @@ class collector {
     detach(s, r);
   }
 
-  /// No section finds `r` any more. The time at which that began to be true is drawn at the end of
-  /// the sweep.
+  /// `r` has left its chain. The time from which on no section finds it is drawn at the end of the
+  /// sweep.
   void detach(piece& s, record& r) noexcept {
     r.ended.store_relaxed(SPOLIA_FAULT("rlu.no_second_grace") ? r.since.load_relaxed() : detached);
     r.state.store_relaxed(record_state::unlinked);
@@ -330,9 +347,8 @@ class collector {
     holder_ = grace_period::unknown;
   }
 
-  /// Those written back in this sweep are found by no section that begins from here on. For those
-  /// of earlier sweeps the segment had an earlier time, and has a later one now, as long as any of
-  /// them keeps it.
+  /// No section that begins from here on finds a copy that this sweep has detached. A segment has
+  /// one such time for all its detached copies: those of earlier sweeps get the later time, too.
   template <class Clock>
   void end_detached(Clock& clock) noexcept {
     fence::full();  // between the emptied chains and the clock: see commit_word.hpp
@@ -342,8 +358,8 @@ class collector {
     });
   }
 
-  /// Under the lock: takes the copies below `r` that are over out of the chain. Their own
-  /// collectors find them unlinked.
+  /// Takes the copies below `r` whose intervals are over out of the chain. The collectors of their
+  /// logs find them unlinked. The caller has the object's lock.
   SPOLIA_NOINLINE void prune_below(record& r) noexcept {
     record* above = &r;
     while (record* const v = above->older.load_relaxed()) {
@@ -355,23 +371,25 @@ class collector {
     }
   }
 
-  /// Takes a copy that is over and is not the newest out of its chain, and with it all like it: a
-  /// chain may be as long as a log, and must be walked once and not for each copy.
+  /// Takes `r`, which is over and not the newest copy, out of its chain, together with all others
+  /// that are over: a chain may be as long as a log, and must be walked once and not once for each
+  /// copy. False: `r` has to stay.
   SPOLIA_NOINLINE bool unlink(record& r) noexcept {
     object& o = *r.of;
     if (!take(o)) return false;
     record* const newest = o.newest.load_relaxed();
     if (newest != nullptr) prune_below(*newest);
-    // It may have become the newest again, or have got another interval then. If it was not there,
-    // a thread that a fork has lost has taken it out.
+    // `r` may still be there: before we had the lock it may have become the newest copy again, and
+    // have got another interval. If it was not there before either, a thread that a fork has lost
+    // had taken it out.
     const bool gone = !is_linked(r) || SPOLIA_FAULT("rlu.unlinks_by_an_old_look");
     let_go(o);
     return gone;
   }
 
   static void take_out(record& above, record& r) noexcept {
-    // release → the acquire in the walk: what is further down was complete long ago, but reached
-    // by this store.
+    // release → the acquire in the walk: the older copies were complete long ago, but a section
+    // reaches them by this store.
     above.older.store_release(r.older.load_relaxed());
     r.state.store_release(record_state::unlinked);  // → the acquire in examine
   }
@@ -380,15 +398,16 @@ class collector {
     return now_.over(since, ended);
   }
 
-  /// A segment is left by its newest copies if so small a part of it is waiting.
+  /// The newest copies leave a segment once at most 1 / sparse_factor of its bytes are needed.
 #if defined(SPOLIA_MODEL)
-  static constexpr std::uint32_t sparse_factor = 1;  // always, so that small scenarios come to it
+  static constexpr std::uint32_t sparse_factor = 1;  // always, so that small scenarios reach it
 #else
   static constexpr std::uint32_t sparse_factor = 2;
 #endif
 
-  /// How often a segment is looked through in every sweep: once to write copies back, once more to
-  /// find them over, and once because a section was alive. What remains is needed longer.
+  /// How many sweeps in a row examine a segment before it is old: one to write copies back, one to
+  /// find that they are over, and one more because a section was alive. What remains after these is
+  /// needed longer.
   static constexpr std::uint32_t looks_when_young = 3;
 
   Log& log_;
@@ -398,11 +417,11 @@ class collector {
   const std::size_t cap_;
   piece* open_ = nullptr;
   std::uint64_t written_back_ = 0;
-  // What holds the record that was examined last, if it could not go: an instant, or `unknown`.
+  // The instant that holds the record which was examined last, if that could not go; or `unknown`.
   std::uint64_t holder_ = grace_period::unknown;
-  bool old_too_ = false;   // looks at segments that are held for long
-  bool detached_ = false;  // in this sweep
-  bool sparse_ = false;    // the segment that is looked through is
+  bool old_too_ = false;   // this sweep examines the old segments, too
+  bool detached_ = false;  // this sweep has detached a copy
+  bool sparse_ = false;    // newest copies are to leave the segment that is examined
 };
 
 }  // namespace rlu::detail

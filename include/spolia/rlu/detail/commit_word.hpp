@@ -1,36 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 // commit_word.hpp: the one word by which all copies of a write set become visible at once.
 //
-// Each thread has one. It says "set n is being linked", then "set n is whole, and has no timestamp
-// yet", then the timestamp. After that the thread fills the timestamp into the copies, so that the
-// word is needed only for a moment, and uses it again for its next set.
+// Each thread has one word. It says "set n is being linked", then "set n is whole, and has no
+// timestamp yet", and then it is the timestamp. After that the thread fills the timestamp into the
+// copies. So the word is needed only for a moment, and the thread uses it again for its next set.
 //
 //   commit:  linking(n);  link all copies;  committing(n);  fence;  t := clock.tick();
 //            word: committing(n) → t, unless a reader has done it;  clock.pass(t)
 //            fill t into the copies
 //   reader with time s, at a copy without a timestamp:
-//            linking(n)     not for it. The stamp will be drawn after this read, and be above s
-//            committing(n)  draws a timestamp itself, which is above s, and sets it: not for it
-//            t              if t <= s:  clock.pass(t);  for it
+//            linking(n)     skips it: the stamp will be drawn after this read, and be above s
+//            committing(n)  draws a timestamp itself, which is above s, and sets it: skips it
+//            t              if t <= s:  clock.pass(t);  takes it.  Else skips it
 //
-// Why a section sees all of a set or nothing. Its time s is one number and so is the set's
-// timestamp t, and it takes exactly what has t <= s. It remains that it never misses a copy with
-// t <= s. The section reads the clock, then the head of a chain; the other thread sets the head,
-// and then t is drawn, by any thread, after a full fence. If the section did not see the head, its
-// read comes before that fence in the order of seq_cst accesses, so its reading of the clock does,
-// and so t, which is above all that was read before, is above s. The same for a copy that it met
-// while it was being linked. The fence may be left out where drawing t is the thread's own step of
-// the clock (tick_alone), and not another thread's that it relies on: a section with s >= t has
-// read that step or a later one, which carries on what came before it, and so sees the head.
+// Why a section sees all of a set or nothing. The section's time s is one number, and so is the
+// set's timestamp t; the section takes exactly the copies with t <= s. It remains to show that it
+// never misses a copy with t <= s. The section reads the clock, then the head of a chain; the
+// committing thread sets the head, and then any thread draws t after a full fence. If the section
+// did not see the head, its read comes before that fence in the order of seq_cst accesses. So its
+// read of the clock does, too; and t, which is above all that was read from the clock before, is
+// above s. The same holds for a copy that the section met while it was being linked. The fence may
+// be left out where t is drawn by a step of the clock that this thread makes itself (tick_alone),
+// and not by another thread's step: a section with s >= t has read that step or a later one of the
+// same release sequence, so it synchronizes with the step, and sees the head.
 //
-// Why a thread that hears of a set sees it, where processors' counters are apart. A section on a
-// processor whose counter is fast may have s >= t while one that begins later, on a processor whose
-// counter is slow, would not. So no section takes a copy before a pass(t) has returned that happens
-// before: the committing thread's, for copies that are filled in and objects that are unlocked,
-// else its own. From there on the sections of all threads begin above t. (In a master stands only
-// what all counters are beyond: collectors see to that, see grace_period::known.)
+// Why a thread that hears of a set sees it, although processors' counters may differ. A section on
+// a processor whose counter is fast may have s >= t, while a section that begins later, on a
+// processor whose counter is slow, has a time below t. So a section takes a copy only when a
+// pass(t) has returned before: for copies that are filled in, and objects that are unlocked, the
+// committing thread's, which happens before; else the section's own. After it the sections of all
+// threads begin above t. (A master needs no such call: collectors write only versions there whose
+// times all counters have passed, see grace_period::known.)
 //   - Without the word's middle state a thread could draw t, sleep, and publish it in the past.
-//   - Without the helping, readers would have to wait for it there.
+//   - Without the helping, readers would have to wait for a thread that sleeps in that state.
 //   - Without the second look at `since`, the word might already speak of the thread's next set.
 //
 // Departure from the paper: a write set has no header in the log and no state of its own. (The
@@ -64,8 +66,8 @@ std::uint64_t resolve(commit_word& word, std::uint64_t seen, Clock& clock) noexc
   std::uint64_t drawn = 0;
   if constexpr (requires { clock.tick_alone(); }) drawn = clock.tick_alone();
   if (drawn == 0) {
-    // Between the linking, of which the word has told us or which we have done, and the clock: see
-    // "Why a section sees all of a set or nothing".
+    // Between the linking, which we have done ourselves or know of from the word, and the clock:
+    // see "Why a section sees all of a set or nothing".
     if (!SPOLIA_FAULT("rlu.no_fence")) fence::full();
     drawn = clock.tick();
   }
@@ -73,13 +75,14 @@ std::uint64_t resolve(commit_word& word, std::uint64_t seen, Clock& clock) noexc
   return word.cas_strong_acq_rel(seen, drawn) ? drawn : seen;
 }
 
-/// The timestamp of a copy that was found in a chain, or `not_yet`. If that is not above `time`,
-/// all sections that begin from here on begin above it. The caller is inside a guard, or has the
-/// object's lock.
+/// The timestamp of a copy that was found in a chain, or `not_yet`. If the timestamp is not above
+/// `time`, all sections that begin from here on have a time above it. The caller is inside a guard,
+/// or has the object's lock.
 template <class Clock>
 std::uint64_t since_of(const record& r, Clock& clock, std::uint64_t time) noexcept {
   for (;;) {
-    // acquire ← the releases of the thread that fills it in: with it comes the end of its set.
+    // acquire ← the releases of the thread that fills it in: with the time comes the end of its set
+    // (clock.pass has returned).
     const std::uint64_t filled = r.since.load_acquire();
     if (is_stamped(filled)) [[likely]]
       return filled;

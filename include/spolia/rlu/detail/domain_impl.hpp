@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // domain_impl.hpp: how a read-log-update domain works. Part of domain.hpp, which includes it.
 //
-// Sections begin and end; after one, its thread looks through logs if that is due (tend): its own,
-// a neighbour's, and those that ended threads have left. Then objects and threads end.
+// In this order: the thread records; how sections begin and end; the sweeps that a thread makes
+// after a section when they are due (tend), over its own log, a neighbour's, and those that ended
+// threads have left; then how objects, threads and the domain end.
 #pragma once
 
 #include <algorithm>
@@ -30,12 +31,12 @@ namespace rlu {
 
 namespace detail {
 
-/// How many copies an object has whose newest `r` is, else 0. The caller is inside a guard, and
-/// looks through the log that `r` is in.
+/// How many copies the object of `r` has, if `r` is its newest copy; else 0. The caller is inside a
+/// guard, and is the collector of the log that `r` is in.
 inline std::size_t copies_from(const record& r) noexcept {
   if (r.kind.read() == record_kind::lock_only || !is_unended(r.ended.load_relaxed())) return 0;
   std::size_t n = 0;
-  // acquire ← the releases of commits and of collectors that took out what was between.
+  // acquire ← the releases of commits, and of collectors that took out copies in between.
   for (const record* v = &r; v != nullptr; v = v->older.load_acquire()) ++n;
   return n;
 }
@@ -66,19 +67,19 @@ auto basic_domain<Clock, Blocks>::find_my_session() -> session& {
   return mine;
 }
 
-/// For a thread that is new here. \throws std::bad_alloc
+/// Sets up the record of a thread that is new to the domain. \throws std::bad_alloc
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::join(session& mine) {
   {
     auto guard = blocks_.enter();
-  }  // so that later ones cannot fail
+  }  // so that later guards cannot fail
   if (mine.slot) {
     sections_.take_over(mine.slot);
   } else {
     mine.slot = sections_.reserve();
   }
-  // First: a thread that finds the session finds it as it was before any thread had it, and one
-  // that has passed by it came before its first section.
+  // First, before the session is occupied: a thread that finds the session finds that it has to
+  // ask. A thread that did not find it walked past before the session's first section.
   if (!sessions_.is_occupied(threads::number())) mine.here.call_to_ask();
   if (!SPOLIA_FAULT("rlu.not_occupied")) sessions_.occupy_made(threads::number());
   mine.segment_bytes = options_.segment_bytes;
@@ -95,7 +96,7 @@ void basic_domain<Clock, Blocks>::join(session& mine) {
 
 // Sections.
 
-/// The pauses between the tries of one update.
+/// Makes the pauses between the tries of one update.
 template <class Clock, class Blocks>
 struct basic_domain<Clock, Blocks>::retries {
   explicit retries(basic_domain& d) noexcept : of(d) {}
@@ -139,7 +140,7 @@ auto basic_domain<Clock, Blocks>::update_within(F& f) {
 template <class Clock, class Blocks>
 inline void basic_domain<Clock, Blocks>::end(session& of, bool commits) noexcept {
   of.depth = 0;
-  of.writes = false;  // before the commit, at whose end destructors may begin sections
+  of.writes = false;  // first: at the commit's end destructors may begin sections
   if (commits) {
     of.commit(clock_);
   } else {
@@ -149,7 +150,8 @@ inline void basic_domain<Clock, Blocks>::end(session& of, bool commits) noexcept
     tend(of);
 }
 
-/// Back in a section, whose time was announced before the thread saw that it was called.
+/// Comes online in a section whose time is announced already. Announces it once more, and again as
+/// long as the thread finds that it was called meanwhile.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::come_online(session& mine, const char* label) noexcept {
   do {
@@ -159,18 +161,18 @@ void basic_domain<Clock, Blocks>::come_online(session& mine, const char* label) 
   } while (mine.is_to_ask());
 }
 
-// After sections: the logs are looked through.
+// After sections: sweeps of the logs.
 
 template <class Clock, class Blocks>
 inline bool basic_domain<Clock, Blocks>::is_due(session& mine) noexcept {
   return --mine.until_look == 0 || mine.walks.value() >= mine.fast_check_walks_at;
 }
 
-/// After a section: the thread's log is collected, if much has been written, or many reads met
-/// copies; and now and then another thread's. A thread that gives its processor away leaves few
-/// copies to those that come: they would read them, and have them in their caches, until it is
-/// back. Copies that an interrupted section holds wait for its thread, which gets a processor the
-/// sooner.
+/// Comes after a section. Sweeps the thread's log if much has been written, or many reads met
+/// copies, and now and then another thread's log. A thread that is about to give its processor away
+/// sweeps a little earlier: else the threads that run next would read its copies, and have them in
+/// their caches, until it is back. It gives its processor away so that the thread of an interrupted
+/// section, which holds copies, gets one sooner.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
   const bool looks = mine.until_look == 0;
@@ -195,9 +197,10 @@ void basic_domain<Clock, Blocks>::tend(session& mine) noexcept {
   courtesy_.give(mine.turn_taken, sessions_.occupied_end());
 }
 
-/// A sweep over the thread's log, and a neighbour's, whose owner may be asleep or gone. For the
-/// first a fast-path check may be enough. If it is not, it may be after the next section, unless it
-/// was not of late, or this is the last chance.
+/// Sweeps the thread's log, and a neighbour's, whose owner may be asleep or gone. For the thread's
+/// own log a fast-path check may be enough. If it fails it is tried again after the next section,
+/// unless such checks have failed of late, or the thread is about to give its processor away
+/// (`now`): then a scan of the census follows.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::tend_own(session& mine, bool walks, bool now) noexcept {
 #if defined(SPOLIA_MODEL)
@@ -217,7 +220,8 @@ void basic_domain<Clock, Blocks>::tend_own(session& mine, bool walks, bool now) 
   end_pass(mine, walks);
 }
 
-/// What was freed may own much, and be few bytes of the log: so it is to go whatever these are.
+/// Sweeps because of large freed objects. They may own much and be few bytes of the log, so the
+/// log's bytes do not say when they are to go.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::press(session& mine) noexcept {
   constexpr std::size_t much = 4 * session::press_bytes;
@@ -234,8 +238,8 @@ void basic_domain<Clock, Blocks>::press(session& mine) noexcept {
   become_exclusive_if_so(mine);
   end_pass(mine, false);
 }
-/// One sweep finds what no section needs any more, and the next one that no section has found it
-/// meanwhile.
+/// Two sweeps, since one is not enough to free a copy: the first writes it back or unlinks it, and
+/// the second finds that all sections have ended that may have found it before.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::pass_twice(session& mine) noexcept {
   for (int i = 0; i < 2; ++i) {
@@ -246,10 +250,11 @@ void basic_domain<Clock, Blocks>::pass_twice(session& mine) noexcept {
 
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::end_pass(session& mine, bool walks) noexcept {
-  // As many sections as processors, and this thread, which is in none: some were interrupted.
+  // There are as many sections as processors, and this thread is in none: so some threads were
+  // interrupted in a section.
   if (mine.now.instants() >= processors_) {
-    // Held up is what reads meet, or what waits in all logs, or so. A small structure is all copies
-    // before much waits.
+    // An estimate of how much is held up: the copies that reads met, or those that wait in all
+    // logs. In a small structure every object has a copy before many wait.
     const std::uint64_t met = walks ? mine.walk_step : 0;
     const std::uint64_t wait = mine.written.waiting() * sessions_.occupied_end();
     courtesy_.watch(mine.turn_taken, mine.now.oldest(), (std::max)(met, wait));
@@ -258,8 +263,9 @@ void basic_domain<Clock, Blocks>::end_pass(session& mine, bool walks) noexcept {
   graves_.clear();
 }
 
-/// What a log holds can be written back long before a sweep is due that has to fence: if all other
-/// threads are seen to have gone on, or are offline.
+/// Sweeps the thread's log without a heavy fence, if a fast-path check finds that all other threads
+/// have gone on, or are offline. False: there was no sweep. So copies can be written back long
+/// before a sweep with a scan is due.
 template <class Clock, class Blocks>
 bool basic_domain<Clock, Blocks>::pass_by_fast_check(session& mine) noexcept {
   if (!mine.written.has_work() || !mine.now.fast_check(sessions_, mine, clock_)) return false;
@@ -272,8 +278,8 @@ bool basic_domain<Clock, Blocks>::pass_by_fast_check(session& mine) noexcept {
   return true;
 }
 
-/// Comes long before a sweep is due that looks after a neighbour, too, and scans the census if a
-/// fast-path check is not enough.
+/// Tries a sweep with a fast-path check, long before one is due that may scan the census and also
+/// looks after a neighbour's log.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::fast_check_if_enough(session& mine) noexcept {
   const std::uint64_t before = mine.written_back.value();
@@ -282,7 +288,8 @@ void basic_domain<Clock, Blocks>::fast_check_if_enough(session& mine) noexcept {
   if (checked) end_pass(mine, false);
 }
 
-/// As long as fast-path checks help they come soon, else less and less.
+/// Sets when the next fast-path check is due: soon after one that helped, and later after each one
+/// that did not.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::hurry(session& mine, bool helps) noexcept {
   mine.haste = helps ? most_haste : mine.haste - (std::min)(mine.haste, 1U);
@@ -298,7 +305,7 @@ void basic_domain<Clock, Blocks>::become_exclusive_if_so(session& mine) noexcept
   exclusive_.after_pass(mine, mine.now.latest(), sections_, sessions_);
 }
 
-/// Leaves a sweep that is due to a detector, if there is one and it keeps up.
+/// True if a detector makes the sweep that is due: there is one, and it keeps up.
 template <class Clock, class Blocks>
 bool basic_domain<Clock, Blocks>::others_do(session& mine) noexcept {
   const bool leaves =
@@ -307,7 +314,8 @@ bool basic_domain<Clock, Blocks>::others_do(session& mine) noexcept {
   return leaves;
 }
 
-/// A detector's round: every log of which something may have become free. False: there is none.
+/// A detector's round: sweeps every log in which a sweep might find something to do. False: there
+/// was none.
 template <class Clock, class Blocks>
 bool basic_domain<Clock, Blocks>::tend_all() {
   session& mine = my_session();
@@ -324,13 +332,13 @@ bool basic_domain<Clock, Blocks>::tend_all() {
   return any;
 }
 
-/// A thread whose log no thread has looked through for some sweeps of ours. An owner that is awake
-/// does that itself, and sooner: what it has written is in its caches, and not in ours; and while
-/// we are at its log, it cannot.
+/// A thread whose log needs a sweep, and has got none during some sweeps of ours; null if there is
+/// none. An owner that is awake sweeps its log itself, and better: what it has written is in its
+/// caches, and not in ours. And while we sweep it, the owner cannot.
 template <class Clock, class Blocks>
 auto basic_domain<Clock, Blocks>::neighbour_in_need(session& mine, bool walks) noexcept
     -> session* {
-  const std::uint32_t next = mine.neighbour % sessions_.occupied_end();  // there is this thread's
+  const std::uint32_t next = mine.neighbour % sessions_.occupied_end();  // not 0: ours is occupied
   session* const other = sessions_.is_occupied(next) ? sessions_.find(next) : nullptr;
   const bool first = mine.neighbour_looks++ == 0;
   const bool stranger = other != nullptr && other != &mine;
@@ -344,18 +352,19 @@ auto basic_domain<Clock, Blocks>::neighbour_in_need(session& mine, bool walks) n
   return needed ? other : nullptr;
 }
 
-/// Threads that have ended had written as much as brings a sweep on, since their logs were last
-/// looked through. That is counted for the domain: what is counted for a number comes to nothing
-/// where its next thread does not use the domain.
+/// Whether threads that have ended had written enough to make a sweep due, since their logs were
+/// last swept. One count serves for the whole domain: a count for each thread number would be of no
+/// use where the number's next thread does not use the domain.
 template <class Clock, class Blocks>
 bool basic_domain<Clock, Blocks>::enough_is_left() const noexcept {
   return left_behind_.value() - left_seen_.value() >= options_.low_watermark;
 }
 
-/// A few at a time, two for each scan of the census, which is a heavy fence. The next time goes on
-/// where this one ends: else the first few, if a section holds their copies up, would keep the
-/// others from their turn. What was written back goes at the next look, and then the session is
-/// vacated: so there is one as long as such looks help.
+/// Sweeps logs of threads that have ended: a few at a time, and two for each scan of the census,
+/// which is a heavy fence. The next call goes on where this one ends: else the first few logs, if a
+/// section holds their copies up, would keep the others from being swept. Copies that were written
+/// back go at the next sweep, and then the session is vacated: so another call is due
+/// (`left_seen_`) as long as sweeps write something back.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::collect_what_is_left(session& mine) noexcept {
   const std::uint64_t before = left_seen_.value();
@@ -395,8 +404,8 @@ void basic_domain<Clock, Blocks>::collect_what_is_left(session& mine) noexcept {
   graves_.clear();
 }
 
-/// Walks pass by the session of an ended thread with nothing in its log, until the number's next
-/// thread comes.
+/// Marks the session of an ended thread as vacant if its log is empty: walks over the sessions then
+/// skip it, until the number's next thread comes.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::leave_vacant(std::uint32_t n, session& left) noexcept {
   if (!cells_are_occupied() || left.used.load_relaxed() || left.written.has_left()) return;
@@ -404,30 +413,33 @@ void basic_domain<Clock, Blocks>::leave_vacant(std::uint32_t n, session& left) n
       n, left, [](session& s) { return !s.used.load_relaxed() && s.written.is_left_empty(); });
 }
 
-/// Where sweeps leave most copies as they are, or take long because a section sleeps: less often.
+/// Sets when the next sweep is due. It is later where sweeps leave most copies as they are,
+/// or take long because a section sleeps.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::set_next_pass(session& mine, std::uint64_t written_back,
                                                 bool walks) noexcept {
   mine.pass_at = mine.written.written() + options_.low_watermark;
   const std::uint64_t least =
       std::max<std::uint64_t>(options_.walk_watermark, walks_a_copy * mine.written.waiting());
-  // A thread that comes because of its walks wants the copies gone; those that it met may all be
-  // others'. What was written back waits, too, for a sweep.
+  // A sweep that is due to walks is to remove copies, but the thread may have met other threads'
+  // copies only. (A copy that was written back also waits, for one more sweep.)
   const bool futile = walks && (written_back == 0 || 2 * written_back < mine.written.waiting());
   const std::uint64_t most = (std::max)(least, most_walks);  // least may be anything
   mine.walk_step = futile ? std::clamp(2 * mine.walk_step, least, most) : least;
   mine.walks_at = mine.walks.value() + mine.walk_step;
 }
 
-/// Retired segments go by the epochs of the sweeps' own guards, a few dozen of a thread's at a
-/// time, as long as the threads that have retired some, or walk, go on; that needs no fence. What
-/// is left by a thread that does not go on is for a round like this, when there is twice as much as
-/// the last one had to leave: it takes over what idle threads have retired, and frees what no
-/// thread that is interrupted inside of a guard holds up. What running threads have retired it
-/// leaves to them: to wait for those in further rounds, as a drain does, is to interrupt all
-/// threads again and again for what goes by itself. So what waits is some dozens of segments for
-/// each running thread, or twice what was held up then. How much waits is a sum over all threads
-/// that there ever were: a thread asks for it when it has retired some dozens itself.
+/// Drains the reclamation domain by one round, when enough retired segments wait.
+/// As long as the threads that retire segments, or walk, go on, no drain is needed: the epochs of
+/// the sweeps' own guards free retired segments, a few dozen of one thread's at a time, and without
+/// a fence. A round is for the segments of threads that do not go on. It comes when twice as many
+/// segments wait as the last round had to leave. It takes over what idle threads have retired, and
+/// frees all that no thread which is interrupted inside a guard holds up. It leaves to running
+/// threads what these have retired: further rounds, as a full drain makes, would interrupt all
+/// threads again and again for segments that are freed without that. So some dozens of segments
+/// wait for each running thread, or twice as many as were held up at the last round.
+/// How many wait is a sum over all threads that there ever were. So a thread asks for it only when
+/// it has retired some dozens itself.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::drain_now_and_then(session& mine) noexcept {
   if (mine.retired < most_retired) return;
@@ -440,8 +452,8 @@ void basic_domain<Clock, Blocks>::drain_now_and_then(session& mine) noexcept {
   drain_at_.store_relaxed(2 * blocks_.garbage());
 }
 
-/// One scan of the census serves for two logs. It comes after this thread has become their
-/// collector: log.hpp says why, see "Open".
+/// Sweeps two logs, or one, by one scan of the census. The scan comes after this thread has become
+/// the logs' collector: log.hpp says why, see "Open".
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::pass(session& mine, session* first, session* second,
                                        bool everything) noexcept {
@@ -482,8 +494,8 @@ inline void basic_domain<Clock, Blocks>::retire(typename log::piece& empty) noex
 
 // Objects end.
 
-/// Writes the newest version of an object that no section can reach over its master: then the
-/// master is all there is of it.
+/// Writes the newest version of an object over its master, so that the object has no copy any more.
+/// No section can reach the object.
 template <class Clock, class Blocks>
 inline void basic_domain<Clock, Blocks>::write_back(detail::object& o) noexcept {
   for (backoff busy; !o.try_collect();) busy.pause();
@@ -494,8 +506,8 @@ inline void basic_domain<Clock, Blocks>::write_back(detail::object& o) noexcept 
     detail::record* const older = r->older.load_relaxed();
     if (detail::is_unended(r->ended.load_relaxed()))
       r->ended.store_relaxed(0);  // no section finds it
-    // → the acquire in the collector's examine, which comes before it looks at `ended`. It may take
-    // the copy away at once.
+    // → the acquire in the collector's examine, which comes before its read of `ended`. From here
+    // on a collector may retire the copy's segment.
     r->state.store_release(detail::record_state::unlinked);
     r = older;
   }
@@ -511,7 +523,7 @@ inline void basic_domain<Clock, Blocks>::wait_for_collectors() const noexcept {
   });
 }
 
-// Threads end, and the domain.
+// How threads end, and the domain.
 
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::thread_left(std::uint32_t n) noexcept {
@@ -524,8 +536,8 @@ void basic_domain<Clock, Blocks>::thread_left(std::uint32_t n) noexcept {
   if (cells_are_occupied() && s->written.is_left_empty()) sessions_.vacate(n);
 }
 
-/// The log is for `collect_what_is_left`. However little is in it, some dozens of them are enough:
-/// each is one more that other threads look at again and again.
+/// Leaves the log to `collect_what_is_left`. A log with little in it counts for a least amount, so
+/// that some dozens of them make a sweep due: other threads look at each of them again and again.
 template <class Clock, class Blocks>
 void basic_domain<Clock, Blocks>::leaves_log(session& s) noexcept {
   const std::uint64_t pressing = std::exchange(s.pressing, 0);
@@ -559,7 +571,7 @@ basic_domain<Clock, Blocks>::~basic_domain() {
     s.written.abandon([](typename log::piece& piece) {
       piece.for_each(0, [](detail::record& r) {
         const auto state = r.state.load_relaxed();
-        // One that has moved has left the object's life to its twin.
+        // A tombstone that has moved is unlinked: its twin ends the object.
         const bool freed = state == detail::record_state::linked &&
                            r.kind.read() == detail::record_kind::tombstone;
         if (freed || state == detail::record_state::last) r.how->destroy(*r.of);
@@ -592,8 +604,8 @@ statistics basic_domain<Clock, Blocks>::stats() const noexcept {
   return sum;
 }
 
-/// As the collector of each log in turn, so that what lies in it stays. It is that no longer when f
-/// throws.
+/// Becomes the collector of each log in turn, so that the log's segments stay. It gives that up
+/// also when f throws.
 template <class Clock, class Blocks>
 template <class F>
 void basic_domain<Clock, Blocks>::for_each_chain(F&& f) {
@@ -602,7 +614,7 @@ void basic_domain<Clock, Blocks>::for_each_chain(F&& f) {
     log& at;
   };
   sessions_.for_each_occupied([&](std::uint32_t, session& s) {
-    // As in a walk: what is below the newest may lie anywhere. First, since it may throw.
+    // As for a walk: the older copies may be in any log. First, since it may throw.
     auto guard = blocks_.enter();
     if (!s.written.try_collect()) return true;
     const looking here{s.written};

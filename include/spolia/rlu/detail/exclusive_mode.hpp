@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// exclusive_mode.hpp: a thread that has a domain to itself changes objects where they are: its
-// commits need no timestamp, leave no copies, and end at once what they free.
+// exclusive_mode.hpp: a thread that has a domain to itself changes objects in place: its commits
+// need no timestamp, leave no copies, and end at once the objects that they free.
 //
-// Source:      none; as biased locks do, it is cheap for one thread and asks the others to speak.
-// Idea:        a thread that finds at two sweeps that no section has begun but its own is granted
-//              exclusive mode: it tells all other threads to ask before their next section or
-//              sweep. A thread that is told asks once: it revokes the grant, and goes on as ever.
+// Source:      none. Like a biased lock, it is cheap for one thread, and makes the others announce
+//              themselves.
+// Idea:        a thread is granted exclusive mode if two of its sweeps find that no other thread
+//              has begun a section in between. It tells all other threads to ask before their next
+//              section or sweep. A thread that was told to asks once: it revokes the grant, and
+//              then goes on as before.
 //
 //     grant:   mine.granted := true;  others: asks := true;  heavy fence;  scan of the census: m is
 //              the latest time of a section that is alive
@@ -13,26 +15,29 @@
 //     ask:     asks := false;  the other's granted := false;  heavy fence;  wait while in_place
 //     commit:  in_place := true;  light fence;  granted?  then overwrite;  in_place := false
 //
-// Why no section sees what is overwritten. A section that does not ask has seen no `asks`. Its
-// light fence is then before the grant's heavy one, so the grant has seen it, and its time is at
-// most m. An object is overwritten only if its newest version began after m: no such section is to
-// see that, be it in the master or in a copy. (A thread that is called because of a scan, and has
-// not been told to ask since it asked last, has missed no grant: each grant tells it itself. It
-// comes online without the heavy fence.) A section that asks has done so before its first read.
-// Either the commit's light fence comes before the heavy one there, and `in_place` is seen and
-// waited for; or the commit sees that its grant is gone, and is an ordinary one.
-// A section that is alive may still commit. It does that with a time of its own, to objects of
-// which it sees the newest version: others than those, and the locks keep them apart.
-// Why a freed object may end at once. It has no chain and its master began after m, so that only
-// sections which ask could reach it. Passes, which may go to objects whose copies they find, ask as
-// well, and no grant is given while one is under way.
-//   - Without the second check, in ask, of which thread has the grant, a thread that is new may
-//     miss a grant that has missed it.
-//   - Without the check of the others' `asks` after the fence, a grant may miss a thread that has
+// Why no section sees what is overwritten.
+//   A section that does not ask has seen no `asks`. Its light fence is then before the grant's
+//   heavy one, so the grant has seen the section, and its time is at most m. An object is
+//   overwritten only if its newest version began after m. Such a section must not see that version
+//   anyway, be it in the master or in a copy. (A thread that is called because of a scan, and has
+//   not been told to ask since it asked last, has missed no grant: each grant tells each thread. It
+//   comes online without the heavy fence.)
+//   A section that asks has done so before its first read. Either the commit's light fence comes
+//   before the heavy one there: then the section sees `in_place`, and waits for the commit. Or the
+//   commit sees that its grant is gone, and is an ordinary one.
+// A section that is alive at the grant may still commit. It has a time of its own, and writes to
+// objects of which it sees the newest version. These are not the ones that may be overwritten, and
+// the locks keep the two commits from each other's objects.
+// Why a freed object may end at once. It has no chain and its master began after m, so only
+// sections that ask could reach it. A sweep may go to the objects of the copies that it finds. So
+// sweeps ask as well, and no grant is given while one is under way.
+//   - Without the second check, in ask, of which thread has the grant, a new thread could miss a
+//     grant, if that grant had missed the thread as well.
+//   - Without the check of the others' `asks` after the fence, a grant could miss a thread that has
 //     just asked.
 //
-// Progress:    a section that asks waits for one commit, if one is under way: the only place where
-//              a section waits for another. `options::in_place` forbids all of this.
+// Progress:    a section that asks waits for one commit, if one is under way. Nowhere else does a
+//              section wait for another. `options::in_place`, set to false, switches the mode off.
 // Cost:        a section: a load and a comparison. Asking: a heavy fence. So a thread whose grants
 //              were revoked soon waits twice as many sweeps each time before it tries again.
 // Fork:        a commit that was overwriting is completed in the child.
@@ -55,18 +60,19 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu::detail {
 
-/// How far a commit is that may overwrite objects.
+/// The progress of a commit that may overwrite objects.
 enum class overwriting : std::uint8_t {
   no,
-  asked,  ///< whether the thread still has its grant
+  asked,  ///< the thread checks whether it still has its grant
   begun
 };
 
-/// What a thread keeps of this.
+/// The part of exclusive mode in a thread's record.
 struct exclusive_part {
   atomic<bool> granted{false};
   atomic<overwriting> in_place{overwriting::no};
-  /// Of its grant: what began from here on is for no section that has not asked.
+  /// m + 1, as of the last grant: no section that has not asked sees a version that began at or
+  /// after this time.
   std::uint64_t from = 0;
   std::uint64_t commits_before = 0;
   std::uint32_t passes_to_skip = 0;
@@ -79,7 +85,8 @@ struct exclusive_part {
 template <class Session>
 class exclusive_mode {
  public:
-  /// Before the first read of a section, which is announced, or after a sweep's fence.
+  /// Ends another thread's exclusive mode, if the calling thread was told to ask. For a section,
+  /// after it is announced and before its first read; for a sweep, after its fence.
   SPOLIA_NOINLINE void ask(Session& mine) noexcept {
     if (!mine.here.come_online()) return;
     for (Session* who = last_.load_acquire();;) {  // ← the release in grant: the session is whole
@@ -93,16 +100,17 @@ class exclusive_mode {
     }
   }
 
-  /// After a sweep, outside of sections: gives the thread the grant, if it can have it.
+  /// Grants the thread exclusive mode if it can have it. To be called after a sweep, outside of
+  /// sections.
   void grant(Session& mine, const census& sections, const cells<Session>& all) noexcept {
-    // acquire ← the release below.
+    // acquire ← the releases below
     if (busy_.exchange_acquire(true)) return;
     if (!try_to_be_exclusive(mine, sections, all)) mine.exclusive.granted.store_relaxed(false);
     busy_.store_release(false);  // → the acquire above
   }
 
-  /// The same if it is worth trying. `latest`: of the times of sections that were there at the
-  /// last two sweeps, which saw the same; 0: there are none.
+  /// Tries a grant if that is worthwhile. `latest`: the latest time of a section that was alive at
+  /// the last two sweeps, which have found the same sections; 0: there are none.
   void after_pass(Session& mine, std::uint64_t latest, const census& sections,
                   const cells<Session>& all) noexcept {
     exclusive_part& part = mine.exclusive;
@@ -122,8 +130,9 @@ class exclusive_mode {
     if (!part.had_grant) be_patient(part, true);
   }
 
-  /// scan() is one of the census, which fences. A thread that has neither begun nor ended a section
-  /// at several in a row is called, and is offline from the next one on: see online_state.hpp.
+  /// Calls look(), which scans the census and has a heavy fence in it. A thread that several scans
+  /// in a row have found unchanged is called before the next one, and is offline after it: see
+  /// online_state.hpp.
   template <class Look>
   void scan_and_call(const Session& mine, const cells<Session>& all, Look&& look) noexcept {
     const bool free = !busy_.exchange_acquire(true);  // as in grant
@@ -175,8 +184,8 @@ class exclusive_mode {
     return s.exclusive.in_place.load_acquire() != overwriting::no;  // see ask
   }
 
-  /// Revokes the grant of the thread before. False: it may be in a commit yet, and remains the one
-  /// that all ask.
+  /// Revokes the grant of the thread that had it before. False: that thread may still be in a
+  /// commit, and remains the one whose grant other threads revoke.
   static bool takes_from(Session& before) noexcept {
     before.exclusive.granted.store_relaxed(false);
     fence::heavy();  // as in ask
@@ -186,7 +195,7 @@ class exclusive_mode {
   /// \throws std::bad_alloc
   static bool no_other_section(Session& mine, const census& sections, const cells<Session>& all) {
     exclusive_part& part = mine.exclusive;
-    // A heavy fence, and then the stamps. One that is open says nothing yet.
+    // The scan makes a heavy fence, and then reads the stamps. An open one has no time yet.
     if (sections.scan(largest_timestamp, part.times) != largest_timestamp) return false;
     bool none = true;
     all.for_each_occupied([&](std::uint32_t, const Session& s) {
@@ -215,12 +224,12 @@ class exclusive_mode {
     }
     const bool others = !part.times.empty() && !SPOLIA_FAULT("rlu.alone_beside_sections");
     part.from = others ? part.times.back() + 1 : 0;
-    mine.here.come_online();  // the thread that had the grant has heard of it
+    mine.here.come_online();  // nothing is left to ask: takes_from has revoked the grant before
     return true;
   }
 
-  atomic<Session*> last_{nullptr};  // that was given the grant
-  atomic<bool> busy_{false};        // a thread is giving or taking the grant
+  atomic<Session*> last_{nullptr};  // the thread that was given a grant last
+  atomic<bool> busy_{false};        // a thread is giving the grant, or calling other threads
 };
 
 }  // namespace rlu::detail

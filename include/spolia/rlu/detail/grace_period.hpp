@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // grace_period.hpp: which intervals of time no section needs any more.
 //
-// Source:      MV-RLU, section 3.6 and 3.7, asks a detector thread for grace periods. Here the
-//              census of the live sections is asked instead, by the thread that collects: no thread
-//              of its own, nothing to wake, nothing to wait for. A section that lives long holds up
-//              the intervals that contain its time, and not all that came later (the range idea of
-//              the multiversion collectors, see version/range_tracker.hpp).
+// Source:      MV-RLU, sections 3.6 and 3.7, has a detector thread that finds grace periods. Here
+//              the collecting thread itself asks the census of live sections. So there is no
+//              detector thread, nothing to wake, and nothing to wait for. A section that lives long
+//              holds up the intervals that contain its time, and not all that came later (as the
+//              multiversion collectors with range tracking do, see version/range_tracker.hpp).
 #pragma once
 
 #include <algorithm>
@@ -23,10 +23,11 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu::detail {
 
-/// What one scan of the census, or one fast-path check, has found. Belongs to one collector.
+/// What the last scan of the census, or the last fast-path check, has found. Belongs to one
+/// collector.
 class grace_period {
  public:
-  /// If there is no memory for the times, everything counts as needed.
+  /// Scans the census. If there is no memory for the times, everything counts as needed.
   template <class Clock>
   void look(const census& sections, const Clock& clock) noexcept {
     before_.swap(times_);
@@ -39,8 +40,8 @@ class grace_period {
     compare();
   }
 
-  /// The same without a heavy fence, of all sections but those of `mine`: see online_state.hpp.
-  /// False: it would tell nothing that the last scan did not, and does not count as one.
+  /// Checks all threads but that of `mine` without a heavy fence: see online_state.hpp. False: the
+  /// check has found nothing that the last scan had not, and what that has found stays.
   template <class Clock, class Session>
   bool fast_check(const cells<Session>& all, const Session& mine, const Clock& clock) noexcept {
     if constexpr (Clock::advances_alone) {
@@ -68,55 +69,56 @@ class grace_period {
     }
   }
 
-  /// No section, alive now or to come, has a time in [since, ended). What the sections that were
-  /// had done happens before this look.
+  /// Whether no section, alive now or to come, has a time in [since, ended). What ended sections
+  /// have done happens before the scan or check.
   [[nodiscard]] bool over(std::uint64_t since, std::uint64_t ended) const noexcept {
     return holder(since, ended) == no_instant;
   }
 
-  /// The oldest instant in [since, ended) that a section sees; `no_instant` if it is over,
-  /// `unknown` if that cannot be said yet. An instant that was found holds what it holds until it
-  /// is not live.
+  /// The oldest instant in [since, ended) that a section sees; `no_instant` if there is none, and
+  /// the interval is over; `unknown` if that cannot be said yet. An instant that was found holds
+  /// the interval until `is_live` says that it has ended.
   [[nodiscard]] SPOLIA_ALWAYS_INLINE std::uint64_t holder(std::uint64_t since,
                                                           std::uint64_t ended) const noexcept {
     if (ended > known_ && !SPOLIA_FAULT("rlu.trusts_an_old_look")) return unknown;
     if (since > last_ || ended <= first_) return no_instant;
-    if (since > first_ && ended <= second_) return no_instant;  // most, beside one that sleeps
+    if (since > first_ && ended <= second_) return no_instant;  // most, while one section sleeps
     return first_from(since, ended);
   }
-  /// Of one that an earlier look has found: some section still sees it, for all that is known.
+  /// Whether some section may still see an instant that an earlier look has found.
   [[nodiscard]] bool is_live(std::uint64_t instant) const noexcept {
     return known_ == 0 || std::binary_search(times_.begin(), times_.end(), instant);
   }
 
-  // No clock says these.
+  // Values that no clock returns.
   static constexpr std::uint64_t no_instant = 0;
   static constexpr std::uint64_t unknown = ~std::uint64_t{0};
 
-  /// The oldest section's time, or what all are not below.
+  /// No section has a time below this. It is the time of the oldest section, if one was found.
   [[nodiscard]] std::uint64_t oldest() const noexcept {
     return times_.empty() ? known_ : (std::min)(times_.front(), known_);
   }
 
-  /// The oldest section was there at the look before this one, too.
+  /// Whether the look before this one had found the same oldest section.
   [[nodiscard]] bool has_sleeper() const noexcept { return sleeper_; }
 
-  /// The instant of a section that goes on since the last scan or check; no_instant if it is not
-  /// known that there is one.
+  /// The instant of a section that has gone on since the look before; no_instant if none is known.
   [[nodiscard]] std::uint64_t held() const noexcept { return held_; }
 
-  /// The look before this one has found the same instants, or none as well.
+  /// Whether the look before this one had found the same instants, or none as well.
   [[nodiscard]] bool is_as_before() const noexcept { return same_ && known_ != 0; }
-  /// The latest of them; 0: there is none.
+  /// The latest instant that a section sees; 0: there is none.
   [[nodiscard]] std::uint64_t latest() const noexcept { return times_.empty() ? 0 : times_.back(); }
 
-  /// How many instants there are that sections see.
+  /// How many instants sections see.
   [[nodiscard]] std::size_t instants() const noexcept { return times_.size(); }
 
+  /// All sections with a time below this are known, also those to come.
   [[nodiscard]] std::uint64_t known() const noexcept { return known_; }
 
  private:
-  /// False: the thread is in no section, or a moment ago was in none.
+  /// Notes the section of a thread that is online. False: the thread is in no section, or was in
+  /// none a moment ago.
   bool see(const census::reserved_slot& of, std::uint64_t& known) noexcept {
     std::uint64_t time = of.announced();
     for (std::uint32_t n = 0; time == spolia::detail::vacant_stamp && n < most_waits; ++n) {
@@ -127,7 +129,8 @@ class grace_period {
     known = (std::min)(known, time);
     return add(time);
   }
-  /// It may be in a section that has begun before, and has no slot if it was never here.
+  /// The same for a thread that is offline. It may be in a section that began before it was. It has
+  /// no slot if it has never used the domain.
   template <class Session>
   bool see_offline(const Session& s) noexcept {
     if (!s.used.load_acquire()) return true;  // ← the releases in join and thread_left
@@ -161,7 +164,7 @@ class grace_period {
 
   static constexpr std::uint64_t largest = ~std::uint64_t{0};
 
-  // From one section to the next it is not far.
+  // How often to look again for a section of a thread that is between two.
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint32_t most_waits = 0;
 #else

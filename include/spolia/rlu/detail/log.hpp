@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// log.hpp: where a thread writes its copies: segments that fill up, one after the other, and wait
-// until nothing in them is needed any more.
+// log.hpp: the log of one thread, to which it writes its copies: segments that are filled one after
+// the other, and stay until no copy in them is needed any more.
 //
-// Source:      MV-RLU, section 3.5, has one ring of fixed size a thread, taken back in order,
-//              and a thread whose ring is full waits.
-// Idea:        the owner fills its open segment. What it has filled it puts onto a stack when its
-//              section has ended. A collector, which is the thread that has made the log `busy`,
-//              takes the stack and looks at the copies; a segment of which nothing is needed is
-//              retired to the domain's reclamation, since a reader may be walking through it.
-//              Between two sections the owner shows its open segment, so that copies need not wait
-//              until it is full, however long the owner sleeps.
+// Source:      MV-RLU, section 3.5, has one ring of fixed size for each thread. It is freed in
+//              order, and a thread whose ring is full waits.
+// Idea:        the owner fills its open segment. When its section has ended, it puts the segments
+//              that it has filled onto a stack. A collector, which is the thread that has made the
+//              log `busy`, takes the stack and examines the copies. A segment in which no copy is
+//              needed is retired to the domain's reclamation, since a reader may be walking through
+//              it. Between two sections the owner shows its open segment, so that copies need not
+//              wait until it is full, however long the owner sleeps.
 // Open:        owner:      shown := null;  light fence;  busy?  then fill a new segment
 //              collector:  busy := true;   heavy fence;  shown?  then look through it
 //              By the fences the owner sees that it must leave the segment alone, or the collector
-//              sees nothing shown. So no thread writes to a segment that is looked through.
-//              A sweep may last, if its thread is interrupted. What the owner begins to fill beside
-//              it, it shows with that sweep's number, and the sweep leaves it alone: so the owner
-//              may go on with it, and does not begin a segment for each section.
-// Bound:       `cap` bytes in segments, those included that are retired and not yet freed, because
-//              a thread was interrupted in the middle of a walk or a sweep. One section may fill
-//              all of them.
+//              sees nothing shown. So no thread writes to a segment that a collector looks through.
+//              A sweep may last, if its thread is interrupted. A segment that the owner begins to
+//              fill during a sweep is shown with that sweep's number, and that sweep leaves it
+//              alone. So the owner may go on with it, and does not begin one for each section.
+// Bound:       `cap` bytes in segments. These include the segments that are retired and not yet
+//              freed, because a thread was interrupted in the middle of a walk or a sweep. One
+//              section may fill all of them.
 //
 // Departures from the paper:
-//   D1  Segments instead of a ring: they go back in any order, so that one copy that is needed long
-//       keeps a segment and not the log; and the log grows and shrinks.
+//   D1  Segments instead of a ring: they are freed in any order, so that one copy that is needed
+//       long keeps a segment and not the log; and the log grows and shrinks.
 //   D2  A write set has no header. A section remembers where it began.
 //   D3  At the cap an append fails, instead of running over the end, and the section can say so.
 #pragma once
@@ -47,7 +47,7 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu::detail {
 
-/// A thread's log. What the owner may touch and what a collector may are apart.
+/// A thread's log. Its owner and its collector use different fields, but for the atomic ones.
 template <class Header>
 class log {
  public:
@@ -59,13 +59,13 @@ class log {
 
   // -- the owner, inside a section
 
-  /// Before the section's first record; sections that write nothing never do.
+  /// Comes before the section's first record. A section that writes nothing never calls it.
   void begin() noexcept {
     const changing lists(*this);
     begun_ = true;
     shown_.store_relaxed(nullptr);
     fence::light();  // ↔ the heavy one in a sweep: see "Open"
-    // acquire ← the release in end_collect: a collector that has looked at the segment has ended.
+    // acquire ← the release in end_collect: a collector that has examined the segment has ended.
     const std::uint64_t seen = passes_.load_acquire();
     const std::uint64_t pass = is_busy(seen) ? seen : no_pass;
     const bool looked_at = std::exchange(beside_, pass) != pass && pass != no_pass;
@@ -74,8 +74,8 @@ class log {
     mark_ = open_ == nullptr ? 0 : open_->used.read();
   }
 
-  /// Room for one record of `size` bytes, which is made there and then appended; null if that would
-  /// take the log over its cap.
+  /// Memory for one record of `size` bytes, which the caller makes there and then appends; null if
+  /// that would take the log over its cap.
   /// \throws std::bad_alloc
   void* room(std::uint32_t size, std::uint32_t segment_bytes, std::size_t cap) {
     if (!begun_) begin();
@@ -87,11 +87,11 @@ class log {
   void append(const record& made) noexcept {
     fence::for_forks();  // a child finds whole records only
     open_->used.write(open_->used.read() + made.bytes);
-    fence::for_forks();  // it finds each that has a lock
+    fence::for_forks();  // it finds each record that has a lock
     written_.add(made.bytes);
   }
 
-  /// A record that this section wrote, by the address that a lock shows; null if it is not one.
+  /// The record at the address that a lock shows; null if this section did not write it.
   record* mine(std::uintptr_t address) noexcept {
     piece* s = section();
     while (s != nullptr && !s->has(address)) s = s->next;
@@ -108,7 +108,7 @@ class log {
     return begun_ && (open_ != first_ || (open_ != nullptr && open_->used.read() != mark_));
   }
 
-  /// The section has ended: what it filled is for the collector.
+  /// The section has ended: hands the segments that it has filled to the collector.
   void end() noexcept {
     if (!begun_) return;
     const changing lists(*this);
@@ -125,7 +125,8 @@ class log {
     shown_.store_release(open_);  // → the acquire in shown(): what we have written to it
   }
 
-  /// The section has changed nothing: forgets what it wrote. No other thread has looked at it.
+  /// The section has changed nothing: forgets the records that it wrote. No other thread has looked
+  /// at them.
   void roll_back() noexcept {
     if (!begun_) return;
     const changing lists(*this);
@@ -142,8 +143,9 @@ class log {
     chain_ = nullptr;
   }
 
-  /// The same, of one whose changes are all in the masters. The segment stays for the next, or the
-  /// one after it, else each would go on to its own. Returns how many bytes that were.
+  /// The same for a section whose changes are all in the masters. The segment in which it began
+  /// stays open for the next section, or the one after it, if that is full: else each section would
+  /// go on to a segment of its own. Returns how many bytes the section had written.
   std::uint64_t take_back() noexcept {
     const changing lists(*this);
     std::uint64_t bytes = 0;
@@ -158,7 +160,7 @@ class log {
     return bytes;
   }
 
-  /// Nothing stays open.
+  /// Hands over the open segment, too: no segment stays open.
   void close() noexcept {
     const changing lists(*this);
     shown_.store_relaxed(nullptr);
@@ -173,28 +175,29 @@ class log {
   // -- any thread
 
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_.load_relaxed(); }
-  /// In segments that are retired and not yet freed.
+  /// Bytes of segments that are retired and not yet freed.
   [[nodiscard]] std::size_t retired_bytes() const noexcept { return retired_.bytes(); }
-  /// Of objects that were freed and are weighed, with what they own, as long as a section may need
-  /// them; and after that, until they have ended.
+  /// Bytes of weighed objects that were freed, with what they own: as long as a section may need
+  /// the objects, and (`buried_bytes`) after that until they have ended.
   [[nodiscard]] std::size_t held_bytes() const noexcept { return held_bytes_.load_relaxed(); }
   [[nodiscard]] std::size_t buried_bytes() const noexcept { return retired_.buried_bytes(); }
   /// Bytes that were ever written.
   [[nodiscard]] std::uint64_t written() const noexcept { return written_.value(); }
   /// Records that the last sweep had to leave.
   [[nodiscard]] std::uint64_t waiting() const noexcept { return waiting_.value(); }
-  /// Changes whenever a collector begins to look through it, or ends.
+  /// Changes whenever a sweep of the log begins or ends.
   [[nodiscard]] std::uint64_t passes() const noexcept { return passes_.load_relaxed(); }
-  /// A thread is its collector. If not, what collectors did happens before what the caller does.
+  /// Whether a thread is the log's collector. If not, what collectors have done happens before what
+  /// the caller does next.
   [[nodiscard]] bool is_looked_through() const noexcept {
     return is_busy(passes_.load_acquire());  // ← the release in end_collect
   }
-  /// A sweep might find something to do.
+  /// Whether a sweep might find something to do.
   [[nodiscard]] bool has_work() const noexcept {
     return waiting() != 0 || written() != looked_at_.value();
   }
 
-  /// The same, or a segment to retire.
+  /// Whether it might find that, or a segment to retire.
   [[nodiscard]] bool has_left() const noexcept {
     return has_work() || filled_.load_relaxed() != nullptr;
   }
@@ -202,25 +205,26 @@ class log {
   /// Becomes the log's collector. The thread has a number.
   bool try_collect() noexcept {
     std::uint64_t seen = passes_.load_relaxed();
-    // acquire ← the release below: we see the lists as the last collector left them.
+    // acquire ← the release in end_collect: we see the lists as the last collector left them.
     if (is_busy(seen) || !passes_.cas_strong_acquire(seen, seen + 1)) return false;
     by_ = threads::number();
     return true;
   }
   void end_collect() noexcept {
     by_ = no_thread;
-    passes_.store_release(passes_.load_relaxed() + 1);  // → the acquires of the others
+    // → the acquires in begin, is_looked_through, try_collect and wait_for_collector
+    passes_.store_release(passes_.load_relaxed() + 1);
   }
 
-  /// Waits until no sweep is under way that has begun before. What the caller did before a full
-  /// fence is seen by each that begins later, by the heavy fence at its beginning.
+  /// Waits until a sweep that is under way has ended. Each sweep that begins later sees what the
+  /// caller did before a full fence, by the heavy fence at the sweep's beginning.
   void wait_for_collector() const noexcept {
-    // acquire, both ← the release above: what the sweep did, it did before what we do next.
+    // acquire, both ← the release in end_collect: what the sweep did happens before what follows.
     const std::uint64_t seen = passes_.load_acquire();
     for (backoff busy; is_busy(seen) && passes_.load_acquire() == seen;) busy.pause();
   }
 
-  /// Of a thread that has ended: no segment is in it, and no thread is looking through it.
+  /// Whether the log, whose thread has ended, has no segment, and no thread is its collector.
   [[nodiscard]] bool is_left_empty() noexcept {
     if (!try_collect()) return false;
     const bool empty = open_ == nullptr && held_ == nullptr && old_ == nullptr &&
@@ -231,11 +235,11 @@ class log {
 
   // -- the collector, after a heavy fence
 
-  /// The object whose lock it has, or is about to take; null: none.
+  /// Notes the object whose lock the collector has, or is about to take; null: none.
   void at(object* o) noexcept { at_ = o; }
 
-  /// The segment that the owner has open, if it is between two sections, and has not begun it
-  /// beside this very sweep.
+  /// The owner's open segment, if the owner is between two sections, and did not begin the segment
+  /// during this very sweep.
   piece* shown() const noexcept {
     piece* const s = shown_.load_acquire();  // ← the release in end
     const bool avoids_us = shown_during_.load_relaxed() == passes_.load_relaxed();
@@ -252,7 +256,8 @@ class log {
       s = after;
     }
   }
-  /// Calls f(record) for each that is not done, in what is shown and what was taken.
+  /// Calls f(record) for each record of the shown segment and of those that collectors have taken;
+  /// not for the done records at a segment's beginning.
   template <class F>
   void for_each_held(F&& f) {
     if (piece* const s = shown()) s->for_each(s->done_to, f);
@@ -261,12 +266,14 @@ class log {
     }
   }
   piece*& held() noexcept { return held_; }
-  /// Those that several sweeps had to leave, and that are looked at less often.
+  /// The old segments: several sweeps had to leave them, and they are swept less often.
   piece*& old() noexcept { return old_; }
-  /// Asked once a sweep, of a log whose owner sleeps, too: true once half as many segments have
-  /// grown old since as there are old ones, or twice as many sweeps have come; or some of both. So
-  /// the old ones do not become more than what is needed by a factor, and each costs a few looks in
-  /// all. A segment that a section holds as it is is skipped, and counts as so much less.
+  /// Whether a sweep is to examine the old segments. Is called once in each sweep, so that it also
+  /// becomes true where the owner of the log sleeps: when, since the old segments were last
+  /// examined, twice as many sweeps have come as there are old segments, or half as many segments
+  /// have become old, or a part of both. So there are not more old segments than needed ones by
+  /// more than a factor, and each costs a few looks in all. A segment whose records one instant
+  /// holds is skipped, and counts as 1 / skips_a_look of a segment.
   [[nodiscard]] bool is_turn_of_old() noexcept { return ++turns_skipped_ >= 2 * old_looks_; }
   void end_turn_of_old() noexcept {
     turns_skipped_ = 0;
@@ -285,9 +292,10 @@ class log {
     turns_skipped_ += passes_a_segment;
     waiting_in_old_ += s.last.waiting;
   }
-  /// Room for a record that moves here from another segment; null if there is no memory or the log
-  /// is at its cap. Tombstones, which nothing follows, are kept apart from copies, which wait for
-  /// the next version as well: so that there are segments that one section holds as they are.
+  /// Memory for a record that moves to a survivor space from another segment; null if there is no
+  /// memory or the log is at its cap. Tombstones and copies have survivor spaces of their own. A
+  /// tombstone gets no successor, but a copy may, and then go. So a space of tombstones may have
+  /// one instant that holds all its records, and sweeps can skip it.
   void* survivor_space(record_kind kind, std::uint32_t size, std::uint32_t segment_bytes,
                        std::size_t cap) noexcept {
     piece*& to = kind == record_kind::tombstone ? graves_ : survivors_;
@@ -303,7 +311,7 @@ class log {
     }
     const std::uint32_t offset = to->used.read();
     to->used.write(offset + size);
-    ++to->last.waiting;  // it may have been looked through in this sweep
+    ++to->last.waiting;  // this sweep may have examined the segment before
     to->last.waiting_bytes += size;
     to->held_by = 0;
     return to->at(offset);
@@ -318,7 +326,7 @@ class log {
     for (const piece* s = held_; s != nullptr; s = s->next) all += s->last.waiting;
     waiting_.set(all);
   }
-  /// A segment has left the list of the held.
+  /// A segment in which no record is needed has left its list.
   void left(piece& s) noexcept {
     if (&s == survivors_) survivors_ = nullptr;
     if (&s == graves_) graves_ = nullptr;
@@ -329,7 +337,7 @@ class log {
     if (s.buried_bytes != 0) held_bytes_.fetch_sub_relaxed(s.buried_bytes);
   }
 
-  /// With no other thread about: gives every segment to f, which ends it.
+  /// Gives every segment to f, which ends it. Precondition: no other thread uses the log.
   template <class F>
   void abandon(F&& f) {
     close();
@@ -341,10 +349,9 @@ class log {
       }
     }
   }
-  /// After a fork, of a lost thread's log: the fork has not caught that thread in a change of the
-  /// lists.
+  /// After a fork, of a lost thread's log: true if that thread was not just changing the lists.
   [[nodiscard]] bool is_whole() const noexcept { return whole_; }
-  /// The same of a log that is not: no thread collects it any more.
+  /// After a fork, for a log that is not whole: no thread collects it any more.
   void forget() noexcept {
     begun_ = false;
     whole_ = true;
@@ -365,11 +372,12 @@ class log {
   static constexpr std::uint32_t no_thread = ~std::uint32_t{0} - 1;  // no thread's number
   static constexpr std::uint64_t no_pass = 0;                        // sweeps are odd
   static constexpr std::uint64_t skips_a_look = 64;
-  static constexpr std::uint64_t passes_a_segment = 4;  // that has grown old
+  static constexpr std::uint64_t passes_a_segment = 4;  // sweeps for which one grown old counts
   static constexpr bool is_busy(std::uint64_t passes) noexcept { return (passes & 1U) != 0; }
 
-  /// While the owner has one, its lists are half changed. The innermost that ends says that all are
-  /// whole: what follows it in an outer one changes none of them.
+  /// While the owner has one of these, its lists are half changed. They may nest. The first that
+  /// ends, an inner one, marks the lists as whole: the code that follows it inside the outer one
+  /// changes none of them.
   class changing {
    public:
     explicit changing(log& of) noexcept : of_(of) {
@@ -390,7 +398,8 @@ class log {
   /// The segment in which the section began to write.
   piece* section() const noexcept { return first_ == nullptr ? chain_ : first_; }
 
-  /// Null if that would take the log over its cap, also where other threads make one at the time.
+  /// A segment; null if it would take the log over its cap. The owner and its collector may make
+  /// segments at the same time.
   /// \throws std::bad_alloc
   piece* make(std::uint32_t room, std::size_t cap) {
     const std::size_t size = piece::bytes_with(room);
@@ -407,7 +416,8 @@ class log {
     return made;
   }
 
-  /// As much as there is, so that a thread that writes little keeps little.
+  /// The size of the next segment: as much as the log has already, so that the log of a thread that
+  /// writes little stays small.
   [[nodiscard]] std::uint32_t room_for_more(std::uint32_t segment_bytes) const noexcept {
     constexpr std::uint64_t first = 1024;
     const std::uint64_t so_far = (std::max)(first, std::uint64_t{bytes_.load_relaxed()});
@@ -417,7 +427,7 @@ class log {
     piece* const made = make(room, cap);
     if (made == nullptr) return false;
     (open_ == nullptr ? chain_ : open_->next) = made;
-    fence::for_forks();  // a child finds it in the section, with nothing in it
+    fence::for_forks();  // a child finds the segment in the section, and no record in it
     open_ = made;
     return true;
   }
@@ -431,18 +441,18 @@ class log {
     piece* top = filled_.load_relaxed();
     do {
       s->next = top;
-      // release → the acquire in take_filled. The collector takes all, so nothing comes back.
+      // release → the acquire in take_filled. No ABA: the collector takes the whole stack.
     } while (!filled_.cas_weak_release(top, s));
   }
 
-  bool begun_ = false;      // the section has
-  bool whole_ = true;       // the owner's lists are
+  bool begun_ = false;      // the section has begun to write
+  bool whole_ = true;       // the owner's lists are not half changed
   piece* open_ = nullptr;   // the last of the section's segments
-  piece* first_ = nullptr;  // that was open when the section began; null if none was
+  piece* first_ = nullptr;  // the segment that was open when the section began; null if none was
   piece* chain_ = nullptr;  // the section's first segment if none was open
-  std::uint32_t mark_ = 0;  // how much of first_ was used
+  std::uint32_t mark_ = 0;  // how much of first_ was used when the section began
 
-  std::uint64_t beside_ = no_pass;  // the sweep beside which the last section began to write
+  std::uint64_t beside_ = no_pass;  // the sweep during which the last section began to write
 
   tally written_;
 
@@ -454,14 +464,14 @@ class log {
   atomic<std::size_t> held_bytes_{0};
   typename piece::retired retired_;
   latest<std::uint64_t> waiting_;
-  latest<std::uint64_t> looked_at_;  // of what was written
+  latest<std::uint64_t> looked_at_;  // bytes that had been written when the last sweep began
   piece* held_ = nullptr;
   piece* old_ = nullptr;
-  std::uint64_t old_looks_ = 0;       // that a turn of the old ones costs
-  std::uint64_t waiting_in_old_ = 0;  // as of its last turn
-  std::uint64_t turns_skipped_ = 0;
-  piece* survivors_ = nullptr;  // the one of the held that copies move to
-  piece* graves_ = nullptr;     // and the one for tombstones
+  std::uint64_t old_looks_ = 0;       // how many looks it takes to examine the old segments
+  std::uint64_t waiting_in_old_ = 0;  // records that wait in them
+  std::uint64_t turns_skipped_ = 0;   // sweeps since, and passes_a_segment for each grown old
+  piece* survivors_ = nullptr;        // the survivor space for copies
+  piece* graves_ = nullptr;           // and the one for tombstones
   object* at_ = nullptr;
   std::uint32_t by_ = no_thread;  // the collector's number, while it is one
 };

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// log_after_fork.hpp: what becomes of a log, in the child of a fork, that a lost thread was looking
-// through.
+// log_after_fork.hpp: makes a log usable again in the child of a fork, if the log's collector or
+// its owner was lost.
 //
-// A collector works through lists of its own, record by record. The lists do not tell what of that
-// is half done. So the child gives up what the collector had taken, in one piece: its memory is
-// lost, takes nothing of the log's cap, and what it says is still read. What the owner has at hand,
-// its open segment and those that no collector had taken, is whole as far as the lists go, since
-// the owner has not been lost. Only their records may be half done:
-//   - One that was on its way out may not say so. It is one that no chain leads to.
-//   - One that is out may not have the time yet from which on no section finds it. It gets a later
-//     one from the child's first sweep.
-//   - What the collector had noted of them is forgotten: the next look is the first again.
-// The same holds of an owner that was lost, but for one that was just changing those lists. Its log
-// is given up as a whole (log::forget).
+// A collector works through lists of its own, record by record. The lists do not tell which step is
+// half done. So the child gives up all segments that the collector had taken: their memory is never
+// freed, and no longer counts in the log's cap, but sections still read their copies. The owner's
+// segments are the open one and those that no collector had taken. Their lists are whole, since the
+// owner was not lost. Only their records may be half done:
+//   - A record that the collector was just unlinking may not say that it is unlinked. Such a record
+//     is one that no chain leads to.
+//   - An unlinked record may lack the time from which on no section finds it. It gets a later one
+//     from the child's first sweep.
+//   - What the collector had noted of the segments is forgotten: the next look is the first again.
+// The same holds if the owner was lost, unless it was just changing its lists. Then its log is
+// given up as a whole (log::forget).
 #pragma once
 
 #include <cstddef>
@@ -33,12 +34,12 @@ class log_after_fork {
  public:
   explicit log_after_fork(log<Header>& of) noexcept : log_(of) {}
 
-  /// `is_whole`: what the owner has at hand is. May be called again.
+  /// `is_whole`: the owner's lists are whole. May be called again.
   void set_right(bool is_whole) noexcept {
     log_.retired_
         .start_over();  // the threads that would have freed those segments are lost, mostly
-    // A thread that has forked in its own sweep, where a type's copy or a look at chains does that,
-    // goes on with it.
+    // A thread that forks in the middle of its own sweep goes on with it in the child. (A type's
+    // copy operation may fork, or the function of for_each_chain.)
     if (!log_.is_looked_through() || threads::is_this(log_.by_)) return;
     object* const half_done = std::exchange(log_.at_, nullptr);
     log_.give_up_taken();
@@ -47,7 +48,7 @@ class log_after_fork {
     log_.end_collect();
   }
 
-  /// Of one whose owner was lost: what is in it is for others to collect, and takes nothing of the
+  /// For a log whose owner was lost: other threads collect its segments, which do not count in the
   /// next owner's cap.
   void leave() noexcept {
     for_each_piece([](piece& s) { s.charged = false; });
@@ -60,7 +61,8 @@ class log_after_fork {
     count_again();
   }
 
-  /// What the log takes, of which its lost owner may have said one thing and not yet the other.
+  /// Counts anew how much the log holds: its lost owner may have updated one count and not yet
+  /// another.
   void count_again() noexcept {
     std::size_t bytes = 0;
     std::size_t held = 0;
@@ -96,7 +98,8 @@ class log_after_fork {
     });
   }
 
-  /// What the objects take that sections have freed there. Some may be buried.
+  /// How many bytes the objects have that tombstones of the segment have freed; sets how many of
+  /// these are buried.
   static std::size_t weigh_freed(piece& s) noexcept {
     std::size_t all = 0;
     s.buried_bytes = 0;
@@ -111,7 +114,7 @@ class log_after_fork {
     return all;
   }
 
-  /// It was a version, and none has followed it, but it is not the newest any more.
+  /// Whether `r` was a version without a successor, and is in its chain no more.
   static bool is_cut_off(const record& r) noexcept {
     const bool version =
         r.kind.read() != record_kind::lock_only && is_stamped(r.since.load_relaxed());

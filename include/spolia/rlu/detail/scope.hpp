@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // scope.hpp: a section's beginning and end, as objects on the stack of the thread that is in it.
 //
-// One that is no part of another is for reading or for writing, and most are the former: so each
-// asks only for what its end can mean. The outermost knows that by its type, and not by a flag.
+// There is a class for sections that read and one for sections that write. Most sections only read,
+// and the end of these has no commit to check for: the type says so, and not a flag.
 #pragma once
 
 #include <exception>
@@ -56,7 +56,7 @@ class writing {
       domain_.give_up(of_);  // the user's function has thrown
   }
 
-  /// Commits what can be.
+  /// Commits the section, if it is not doomed.
   template <class Writer>
   outcome ended(Writer& in) {
     in.lock_what_was_read();
@@ -72,7 +72,7 @@ class writing {
   bool open_ = true;
 };
 
-/// A part of a section.
+/// A section inside another one: a part of that.
 template <class Session>
 class part {
  public:
@@ -86,7 +86,7 @@ class part {
   part& operator=(const part&) = delete;
   ~part() {
     --of_.depth;
-    // The inner part's function has thrown: the outer ones cannot be without it.
+    // The inner part's function has thrown: the outer parts must not commit without it.
     if (of_.writes && std::uncaught_exceptions() > thrown_) of_.doom(outcome::cancelled);
   }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// segment.hpp: a piece of a log, with the records in it, and where pieces end.
+// segment.hpp: a piece of a log, with the records in it, and the graveyard in which pieces end.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu::detail {
 
-/// Segments with which objects end, and that no thread looks at any more. They wait here for a
-/// thread that is between two sections, since the objects' destructors may begin some.
+/// Segments that no thread looks at any more, and with which objects end. They wait here for a
+/// thread that is between two sections, since the objects' destructors may begin sections.
 template <class Segment>
 class graveyard {
  public:
@@ -29,7 +29,7 @@ class graveyard {
     Segment* top = first_.load_relaxed();
     do {
       s.next = top;
-      // release → the acquire in clear, which takes all, so nothing comes back.
+      // release → the acquire in clear. No ABA: that takes the whole stack.
     } while (!first_.cas_weak_release(top, &s));
   }
 
@@ -51,7 +51,7 @@ class graveyard {
   atomic<Segment*> first_{nullptr};
 };
 
-/// What a look at a segment has found.
+/// What a collector has found when it examined a segment.
 struct findings {
   void note(const record& r) noexcept {
     ++waiting;
@@ -66,19 +66,19 @@ struct findings {
   }
 
   std::uint32_t waiting = 0;        // records that are not done
-  std::uint32_t waiting_bytes = 0;  // theirs
-  // Of those the ones that only sections may have found whose time lies between gone_since and the
-  // segment's detached_at.
+  std::uint32_t waiting_bytes = 0;  // of these records
+  // Those of them that are detached. Only sections whose time is from gone_since on and below the
+  // segment's detached_at may have found one.
   std::uint32_t gone = 0;
   std::uint32_t gone_bytes = 0;
   std::uint64_t gone_since = ~std::uint64_t{0};
 };
 
-/// A piece of a log. `Header` is what the reclamation domain wants before it.
+/// A piece of a log. `Header` is the reclamation domain's header of a block.
 template <class Header>
 struct alignas(record) segment : Header {
-  /// Counts the bytes of segments that wait for sections in the middle of a walk, and of the
-  /// objects that end with them.
+  /// Counts the bytes of retired segments, which wait for readers in the middle of a walk, and of
+  /// the objects that end with them.
   class retired {
    public:
     [[nodiscard]] std::size_t bytes() const noexcept { return bytes_.load_relaxed(); }
@@ -94,7 +94,7 @@ struct alignas(record) segment : Header {
       bytes_.fetch_sub_relaxed(s.bytes());
       if (s.buried_bytes != 0) buried_.fetch_sub_relaxed(s.buried_bytes);
     }
-    /// In the child of a fork: it may be that no thread ever frees what was there before.
+    /// In the child of a fork: counts anew, since no thread may ever free the segments of before.
     void start_over() noexcept {
       ++life_;
       bytes_.store_relaxed(0);
@@ -120,7 +120,8 @@ struct alignas(record) segment : Header {
     memory::deallocate(s, bytes, align());
   }
 
-  /// No thread looks at it any more. Must not run code of users.
+  /// Frees the segment, or moves it to the graveyard: this must not run code of users. No thread
+  /// looks at the segment any more.
   static void release(segment* s) noexcept {
     if (s->buries) {
       s->grave->bury(*s);
@@ -135,7 +136,7 @@ struct alignas(record) segment : Header {
     return sizeof(segment) + (record_line - align()) + room;
   }
 
-  /// As if no collector had seen it.
+  /// Forgets what collectors have found in the segment.
   void forget_looks() noexcept {
     done_to = gone_to = looks = 0;
     last = {};
@@ -161,22 +162,22 @@ struct alignas(record) segment : Header {
       (reinterpret_cast<std::uintptr_t>(this + 1) + record_line - 1) / record_line * record_line);
   const std::uint32_t capacity;
   plain<std::uint32_t> used{0};
-  segment* next = nullptr;  // in the section, on the stack, or among the held
+  segment* next = nullptr;  // in the section, on the stack, or among the collector's
   // The collector's:
-  std::uint32_t done_to = 0;  // all that lies before is done
-  std::uint32_t gone_to = 0;  // what waits before is gone, as of the last look
-  std::uint32_t looks = 0;
-  findings last;  // its
-  // The instant that holds each record that waits, whatever is written; 0: there is no such one.
+  std::uint32_t done_to = 0;  // all records before this offset are done
+  std::uint32_t gone_to = 0;  // those before this one are done or detached, as of the last look
+  std::uint32_t looks = 0;    // how many sweeps have examined the segment
+  findings last;              // of the last look
+  // The instant that holds each record that waits, whatever is written later; 0: there is none.
   std::uint64_t held_by = 0;
-  bool detached = false;          // has copies that no section finds since this sweep
-  std::uint64_t detached_at = 0;  // and when that was, or a later one
-  bool charged = true;            // takes of its log's cap: not so what a lost thread has left
+  bool detached = false;          // this sweep has detached copies of it
+  std::uint64_t detached_at = 0;  // from this time on no section finds a detached copy of it
+  bool charged = true;            // counts in its log's cap; false if a lost thread has left it
   bool buries = false;            // objects end with it
-  std::size_t buried_bytes = 0;   // of those that are weighed
+  std::size_t buried_bytes = 0;   // of those objects, if they are weighed
   graveyard<segment>* grave = nullptr;
   retired* retired_in = nullptr;
-  std::uint32_t retired_life = 0;  // of that
+  std::uint32_t retired_life = 0;  // of retired_in when it was added there
 };
 
 }  // namespace rlu::detail

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// session.hpp: what one thread keeps in a domain, and its section's way from the first lock to the
+// session.hpp: the thread record of a domain, and how a section goes from its first lock to the
 // commit.
 //
 // Source:      MV-RLU, sections 3.3 to 3.5 (try_lock, commit, abort).
-// Lost updates cannot happen: a lock is given only if the newest version is one that the section
-// sees (the object's word says so), and no other thread can put a newer one there while it is held.
+// Lost updates cannot happen. A section gets an object's lock only if it sees the newest version
+// (the object's word says when that began), and no other thread can link a newer one while the lock
+// is held.
 //
 // Departures from the paper:
-//   D1  A failed lock dooms its section, which then can only be abandoned: no caller can forget it.
+//   D1  A failed lock dooms its section, which then can only be abandoned. So a caller that
+//       overlooks the failure does no harm.
 //   D2  The section is announced until its commit is complete.
-//   D3  Locking again what one has locked gives the same copy, and reading it too.
+//   D3  A section that locks or reads an object which it has locked before gets the same copy.
 #pragma once
 
 #include <algorithm>
@@ -41,24 +43,24 @@ namespace detail {
 
 template <class Header>
 struct alignas(cache_line) session {
-  // Others read the word; the rest is the owner's.
+  // Other threads read the word; the rest is the owner's.
   commit_word committed{0};
-  std::uint64_t sets = 0;  // begun to commit
+  std::uint64_t sets = 0;  // write sets whose commit has begun
 
   online_state here;
   exclusive_part exclusive;
   census::reserved_slot slot;
-  std::uint64_t time = 0;  // of the section
-  std::uint64_t turn = 0;  // counts sections: views know theirs
+  std::uint64_t time = 0;  // the section's
+  std::uint64_t turn = 0;  // counts sections: each view knows the one that it is of
   std::uint32_t depth = 0;
-  bool writes = false;   // the section may
-  bool special = false;  // it did or asked for more than to read, or is to remember what it reads
-  bool serializable = false;  // it asked for it
+  bool writes = false;        // the section may write
+  bool special = false;       // it did or asked for more than reading, or remembers its reads
+  bool serializable = false;  // it has asked to be that
   outcome state = outcome::committed;
   std::vector<fresh_object> fresh;
-  std::vector<std::pair<object*, const object_kind*>> read;  // by a serializable section
-  std::vector<fresh_object> ended;                           // by commits in place
-  std::size_t frees_bytes = 0;  // of objects that the section frees, with what they own
+  std::vector<std::pair<object*, const object_kind*>> read;  // what a serializable section has read
+  std::vector<fresh_object> ended;                           // objects that commits in place freed
+  std::size_t frees_bytes = 0;  // of the objects that the section frees, with what they own
   count_on_commit first_count{};
   std::vector<count_on_commit> counts;  // the others
 
@@ -66,30 +68,30 @@ struct alignas(cache_line) session {
   std::size_t cap = 0;
   alignas(cache_line) log<Header> written;
   atomic<bool> used{false};
-  std::uint64_t written_before = 0;  // bytes, when this thread came; the owner's
+  std::uint64_t written_before = 0;  // bytes written before this thread came; the owner's
 
   tally commits;
   tally conflicts;
   tally walks;
   tally written_back;
 
-  // When a look through the logs is due, see domain_impl.hpp:
-  std::uint64_t pass_at = 0;        // bytes that will have been written then
-  std::uint64_t walks_at = 0;       // reads that will have met copies
-  std::uint64_t walk_step = 0;      // since the last sweep
-  std::uint64_t fast_check_at = 0;  // and when a sweep is due that needs only a fast-path check
+  // When the next sweep is due, see domain_impl.hpp:
+  std::uint64_t pass_at = 0;        // once `written` has had so many bytes in all
+  std::uint64_t walks_at = 0;       // or once `walks` is so high
+  std::uint64_t walk_step = 0;      // by how much `walks` has to rise from one sweep to the next
+  std::uint64_t fast_check_at = 0;  // the same for a sweep that makes do with a fast-path check
   std::uint64_t fast_check_walks_at = 0;
-  std::uint32_t haste = 0;     // these come so much sooner: a power of two
-  std::uint64_t pressing = 0;  // bytes of what was freed since the last sweeps for their sake
-  static constexpr std::uint64_t press_bytes = std::uint64_t{1} << 20U;  // that make them due
-  std::uint32_t neighbour = 0;  // whose log is looked at next
+  std::uint32_t haste = 0;     // that sweep comes sooner by this power of two
+  std::uint64_t pressing = 0;  // bytes freed since the last sweeps that freed bytes brought on
+  static constexpr std::uint64_t press_bytes = std::uint64_t{1} << 20U;  // so many bring some on
+  std::uint32_t neighbour = 0;  // the thread whose log is to be looked at next
   std::uint32_t neighbour_looks = 0;
-  std::uint64_t neighbour_passes = 0;  // of its log, as of the first look
-  std::uint64_t retired = 0;           // segments, since it last asked how many wait
+  std::uint64_t neighbour_passes = 0;  // over its log, as of the first look
+  std::uint64_t retired = 0;           // segments, since the thread last asked how many wait
   bool collecting = false;
   std::uint32_t until_look = 1;  // sections, until the thread asks whether its time slice is over
   spolia::detail::reclaim::courtesy::turn turn_taken;
-  grace_period now;  // of the sweeps that this thread makes
+  grace_period now;  // what the last scan or fast-path check of this thread has found
 
   template <class Clock>
   SPOLIA_ALWAYS_INLINE void begin(Clock& clock, const char* label) noexcept {
@@ -102,8 +104,8 @@ struct alignas(cache_line) session {
     state = outcome::committed;
   }
 
-  /// Whether it has to end another thread's exclusive mode before its first read. (After the fence
-  /// in announce.)
+  /// Whether the section has to come online before its first read, and perhaps to end another
+  /// thread's exclusive mode. To be asked after the fence in announce.
   [[nodiscard]] bool is_to_ask() const noexcept {
     return here.is_called() && !SPOLIA_FAULT("rlu.begins_unasked");
   }
@@ -112,24 +114,26 @@ struct alignas(cache_line) session {
     return walks.value() >= fast_check_walks_at || written.written() >= fast_check_at;
   }
 
-  /// So much was freed, with what it owns, that it is to go whatever the log's bytes are.
+  /// Whether the freed objects, with what they own, are so large that a sweep is due for their
+  /// sake, however few bytes the log has.
   [[nodiscard]] bool presses() const noexcept { return pressing >= press_bytes; }
 
-  /// The end of what begin began.
+  /// Ends what `begin` began.
   SPOLIA_ALWAYS_INLINE void leave() noexcept {
     ++turn;
     slot.withdraw();
   }
 
-  /// In the child of a fork, of a thread that was lost anywhere in here. Its section ends, and its
-  /// log is left as by a thread that has ended; but for one in which the fork has caught a change
-  /// of the lists: that is given up. Vectors may be half-written, and are left alone.
+  /// In the child of a fork, for a thread that was lost at any point of this class's code. Its
+  /// section ends, and its log is left as a thread that has ended leaves it. A log whose lists were
+  /// just being changed is given up. Vectors may be half-written: they are made anew, and their old
+  /// memory is left alone.
   template <class Clock>
   void forget(Clock& clock) noexcept {
     if (written.is_whole()) {
       end_lost(clock);
       written.close();
-    } else {  // it had no lock yet, or none any more
+    } else {  // the section had no lock yet, or none any more
       written.forget();
     }
     exclusive.in_place.store_relaxed(overwriting::no);
@@ -137,7 +141,7 @@ struct alignas(cache_line) session {
     std::construct_at(&exclusive.times);
     std::construct_at(&ended);
     frees_bytes = 0;
-    if (used.load_relaxed()) slot.withdraw();  // perhaps it had begun a section
+    if (used.load_relaxed()) slot.withdraw();  // the thread may have been in a section
     here.go_offline();
     used.store_relaxed(false);
     until_look = 1;
@@ -165,7 +169,7 @@ struct alignas(cache_line) session {
     return o.lock.load_relaxed() == word::fresh(committed);
   }
 
-  /// The lock of `o`, with a record of `size` bytes to write to; null: the section is doomed.
+  /// Takes the lock of `o`, with a record of `size` bytes to write to; null: the section is doomed.
   /// \throws std::bad_alloc
   record* lock(object& o, const object_kind& how, record_kind kind, std::uint32_t size) {
     record* const r = append(o, how, kind, size);
@@ -181,11 +185,11 @@ struct alignas(cache_line) session {
     if (r == nullptr) return nullptr;
     r->ended.store_relaxed(old.ended.load_relaxed());
     fence::for_forks();                        // see end_lost
-    old.of->lock.store_relaxed(word::of(*r));  // ours all the time
+    old.of->lock.store_relaxed(word::of(*r));  // relaxed: the lock stays ours all the time
     return r;
   }
 
-  /// Ends a section that is not doomed: what it wrote is visible to all sections that begin later.
+  /// Ends a section that is not doomed. All sections that begin later see what it wrote.
   template <class Clock>
   void commit(Clock& clock) noexcept {
     if (!special) return leave();
@@ -211,7 +215,7 @@ struct alignas(cache_line) session {
     leave_after_writing();
   }
 
-  /// Ends a section as if it had not been.
+  /// Ends a section of which no change takes effect.
   void abandon() noexcept {
     if (!special) return leave();
     written.for_each_written([](record& r) { unlock(r); });
@@ -224,28 +228,30 @@ struct alignas(cache_line) session {
   void commit_copies(Clock& clock) noexcept {
     link_all();
     const std::uint64_t t = stamp(clock);
-    // No section begins before it any more, nor one of this thread: see commit_word.hpp.
+    // From here on no section, of any thread, begins with a time below t: see commit_word.hpp.
     if (clock.bound() != 0 && !SPOLIA_FAULT("rlu.ends_too_early")) clock.pass(t);
     fill_in(t);
     if (frees_bytes != 0) [[unlikely]]
       note_freed();
   }
-  /// What the section has freed waits in the log: a sweep may be due for it.
+  /// Counts the objects that the section has freed, which wait in the log: a sweep may be due for
+  /// their sake.
   SPOLIA_NOINLINE void note_freed() noexcept {
     written.holds_more(frees_bytes);
     pressing += frees_bytes;
     if (presses()) fast_check_at = 0;
   }
 
-  /// Not above the time of any section that will find what this one has made. After a commit in
-  /// place, which passes no clock, that time may be below ours; but what leads the section there
-  /// passed `from`.
+  /// When the objects that this section has made begin. That must not be above the time of any
+  /// section that will find one of them. After a commit in place, which calls no `pass` of the
+  /// clock, such a section's time may be below ours, but not below `from`: what leads it there
+  /// began at or after that.
   [[nodiscard]] std::uint64_t birth() const noexcept {
     return exclusive.granted.load_relaxed() ? (std::min)(time, exclusive.from) : time;
   }
 
-  /// The same without copies, if no section can tell: see exclusive_mode.hpp. False: it has done
-  /// nothing.
+  /// Commits without copies, if no section can see the difference: see exclusive_mode.hpp. False:
+  /// nothing was done.
   SPOLIA_NOINLINE bool commit_in_place() noexcept {
     std::size_t ends = 0;
     bool may = true;
@@ -298,7 +304,7 @@ struct alignas(cache_line) session {
     });
   }
 
-  /// One at a time, since their destructors may begin sections that end others.
+  /// Ends the objects one by one: their destructors may begin sections that end others.
   SPOLIA_NOINLINE void end_objects() noexcept {
     while (!ended.empty()) {
       const fresh_object last = ended.back();
@@ -307,7 +313,8 @@ struct alignas(cache_line) session {
     }
   }
 
-  /// New objects that never became visible end last: their destructors may begin sections.
+  /// Ends a section that did more than read. New objects that never became visible end last: their
+  /// destructors may begin sections.
   void leave_after_writing() noexcept {
     special = serializable = false;
     read.clear();
@@ -336,12 +343,13 @@ struct alignas(cache_line) session {
     return made;
   }
 
-  /// Takes the lock, if the newest version is one that this section sees.
+  /// Takes the lock, if this section sees the newest version.
   bool take(object& o, record& r) noexcept {
     std::uintptr_t seen = o.lock.load_relaxed();
     for (std::uint32_t spins = 0;;) {
       if ((seen & word::flags) == word::collecting) {
-        // A collector has it for a few instructions; a section has it until it ends.
+        // A collector has the lock for a few instructions, so we wait; a section would have it
+        // until it ends.
         if (spins++ == most_spins) return false;
         spin_wait();
         seen = o.lock.load_relaxed();
@@ -358,8 +366,8 @@ struct alignas(cache_line) session {
 
   void link_all() noexcept {
     ++sets;
-    // release → the acquire in since_of: a thread that sees our set in the word sees the one before
-    // filled in.
+    // release → the acquire in since_of: a thread that sees this set in the word also sees that the
+    // copies of the set before it are filled in.
     committed.store_release(linking(sets));
     written.for_each_written([](record& r) {
       object& o = *r.of;
@@ -378,7 +386,8 @@ struct alignas(cache_line) session {
 
   template <class Clock>
   std::uint64_t stamp(Clock& clock) noexcept {
-    // release → the acquire in since_of: a thread that sees the set whole sees every copy linked.
+    // release → the acquire in since_of: a thread that sees the word call the set whole also sees
+    // every copy of it linked.
     committed.store_release(committing(sets));
     return resolve(committed, committing(sets), clock);
   }
@@ -396,8 +405,8 @@ struct alignas(cache_line) session {
     give_up(*r.of, word::since(t));
   }
 
-  /// Of one that may have failed to take the lock, or has handed it on: a lock_only does that, and
-  /// no other.
+  /// Gives up the object's lock, unless `r` failed to take it, or has handed it on to another
+  /// record (exchange_lock; only a lock_only does that).
   static void unlock(const record& r) noexcept {
     if (r.of->lock.load_relaxed() == word::of(r)) give_up(*r.of, word::since(r.base()));
   }
@@ -409,9 +418,9 @@ struct alignas(cache_line) session {
     }
   }
 
-  /// In the child of a fork: a lost section that has a timestamp, or lacks nothing but that, is
-  /// committed; another has not been. It has held back what the objects that it wrote to need, so
-  /// all of them are there.
+  /// In the child of a fork: ends the section of a lost thread. It is committed if it has a
+  /// timestamp, or lacks nothing but that; otherwise it has no effect. All objects that it wrote to
+  /// are there, since it is still announced.
   template <class Clock>
   void end_lost(Clock& clock) noexcept {
     bool is_committed = false;
@@ -425,8 +434,8 @@ struct alignas(cache_line) session {
     written.end();
   }
 
-  /// True if it is committed. A lock that the section has is given up, and the chain is then as if
-  /// the section had done that, or had never linked the record.
+  /// True if the section of `r` is committed. If `r` has its object's lock, that is given up. The
+  /// chain is then as if the section had committed, or as if it had never linked `r`.
   template <class Clock>
   static bool end_lost(record& r, Clock& clock) noexcept {
     object& o = *r.of;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// write_set.hpp: what a section leaves behind: how it has ended, what it has made, what it counts.
+// write_set.hpp: the results of a section: its outcome, the objects that it has made, its counts.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace rlu {
 
-/// How a section stands, or has ended.
+/// The state of a section, or how it has ended.
 enum class outcome : std::uint8_t {
-  committed,  ///< or on the way there
+  committed,  ///< or not doomed yet
   conflict,   ///< another section was faster, or the user asked for another try
   cancelled,  ///< by the user
   log_full    ///< the thread's log has reached its cap
