@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// snapshot_list.hpp: the snapshots that there are, and which of them need what has ended. Internal.
+// snapshot_list.hpp: a list of the live snapshots, and which of them need a row or an index entry
+// that has ended. Internal.
 //
-// Life:        of a row or an index entry: from its birth, before which no snapshot needs it, to
-//              the time of the commit that ended it. The snapshots in it need it, and no others.
-// Why nothing goes that a snapshot sees: the list vouches for what ended at or before `known_`. No
-//   snapshot before that time is missing in its list, and none will begin there (census.hpp): one
-//   that is not listed began after the end. That stays true however old the list is.
-// Why nothing goes that a serializable commit looks for (the validation floor): a transaction draws
-//   its time c and then looks whether what it has read holds at c. A key that it did not find may
-//   have come before c, and go after c: its life has c in it, but no snapshot. So the transaction
-//   announces in commit_board::validating, before it draws, and the list vouches for nothing that
-//   ended after the oldest such announcement. One that look() misses is at or after the limit that
-//   it has read, and c after that.
+// Life:        the life of a row or an index entry is from its birth, before which no snapshot
+//              needs it, to the time of the commit that ended it. The snapshots in between need it,
+//              and no others.
+// Why nothing is removed that a snapshot sees: the list vouches for ends at or before `known_`. No
+//   snapshot before that time is missing in its list, and none will begin there (census.hpp). So a
+//   snapshot that is not listed began after such an end. That stays true however old the list is.
+// Why nothing is removed that a serializable commit looks for (the validation floor): a transaction
+//   draws its time c and then checks whether what it has read holds at c. A key that it did not
+//   find may have come before c, and go after c: its life has c in it, but no snapshot. So the
+//   transaction announces itself in commit_board::validating before it draws c, and the list
+//   vouches for no end after the oldest such announcement. An announcement that look() misses is at
+//   or after the limit that look() has read, and its c is after that.
 #pragma once
 
 #include <algorithm>
@@ -28,10 +30,10 @@ namespace db {
 
 class snapshot_list {
  public:
-  /// Lists them. False: there was no memory; then none is listed, and the list vouches only for
-  /// what ended before all of them.
+  /// Lists the snapshots. False: there was no memory; then none is listed, and the list vouches
+  /// only for ends before all of them.
   bool look(const commit_board& board) noexcept {
-    // In this order: a commit that announces later draws its time after the limit that follows.
+    // First: a commit that announces itself later draws its time after the limit of the scan below.
     const std::uint64_t floor =
         SPOLIA_FAULT("snapshot_list.no_floor") ? not_yet : board.validating.oldest(board.clock);
     before_ = known_;
@@ -47,21 +49,21 @@ class snapshot_list {
     return true;
   }
 
-  /// As if there had been no memory.
+  /// Empties the list, as if there had been no memory.
   void list_none() noexcept {
     known_ = oldest_;
     times_.clear();
   }
 
-  /// Whether it is known which snapshots need what ended then.
+  /// Whether it is known which snapshots need a row or entry that ended then.
   [[nodiscard]] bool vouches_for(std::uint64_t until) const noexcept { return until <= known_; }
   struct need {
-    const std::uint64_t* by = nullptr;  ///< the snapshot in the middle; null: there is none
-    bool for_long = false;              ///< the oldest of them was there before the last look, too
+    const std::uint64_t* by = nullptr;  ///< the middle one of these snapshots; null: there is none
+    bool for_long = false;              ///< the oldest of them was there at the look before, too
   };
-  /// For an end that it vouches for: which snapshots are in that life. What hangs at the middle
-  /// one, until that has ended, is asked about O(log S) times, whether the S snapshots end the
-  /// oldest first or the youngest first.
+  /// Which snapshots are in that life. Precondition: the list vouches for its end. A record hangs
+  /// at the middle one until that has ended: so it is examined O(log S) times, whether the S
+  /// snapshots end oldest first or youngest first.
   [[nodiscard]] need needed_by(std::uint64_t since, std::uint64_t until) const noexcept {
     if (since >= until) return {};
     const auto first = std::lower_bound(times_.begin(), times_.end(), since);
@@ -69,9 +71,10 @@ class snapshot_list {
     if (first == end) return {};
     return {&*(first + (end - first) / 2), is_old(*first)};
   }
-  /// Whether a listed snapshot was there before the look before this one.
+  /// Whether a listed snapshot was there at the look before this one, too.
   [[nodiscard]] bool is_old(std::uint64_t time) const noexcept { return time < before_; }
-  /// Tells of ascending times which are listed. In steps, as many as the list and the times have.
+  /// Tells of ascending times whether they are listed. All calls together take as many steps as the
+  /// list and the times have.
   class walk {
    public:
     [[nodiscard]] bool has(std::uint64_t time) noexcept {

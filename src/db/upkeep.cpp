@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// upkeep.cpp: taking rows and index entries away when no snapshot sees them.
+// upkeep.cpp: removes rows and index entries when no snapshot sees them.
 #include "db/upkeep.hpp"
 
 #include <algorithm>
@@ -19,21 +19,21 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
-/// A snapshot that has held so many has the next look made.
+/// When a snapshot ends at which so many records hang, the next look is made at once.
 constexpr std::uint64_t many_held = 64;
-/// The clock is looked at once for so many notes.
+/// The clock is read once for so many records.
 constexpr std::uint64_t notes_at_once = 16;
 constexpr std::chrono::milliseconds longest_step{1};
-/// By the lock of a row whose note is not of a burial: whether that of a later end of the row was
-/// examined first, and has buried it, or given its slot back.
+/// By the lock of a row that the record at hand has not buried: whether the record of a later end
+/// of the row was examined first, and has buried the row or given its slot back.
 bool is_later_ones(std::uint64_t lock) noexcept { return lock == free_slot || lock == buried_row; }
 
 }  // namespace
 
-/// One thread at a time examines notes.
+/// The right to examine records, which one thread at a time has.
 class upkeep::turn {
  public:
-  /// False, after that: it is another thread's turn.
+  /// The object is false after that if another thread has its turn.
   explicit turn(upkeep& of) noexcept : of_(of), mine_(of.busy_) {}
   turn(upkeep& of, backoff waiting) noexcept : of_(of), mine_(of.busy_, waiting) {}
   ~turn() {
@@ -77,7 +77,7 @@ void upkeep::add(note_queue& notes) noexcept {
   queue_.append(notes);
 }
 
-/// Apart, so that commits, which mostly find nothing that waits, save no registers for it.
+/// Not inline: commits mostly find nothing that waits, and then save no registers for this.
 SPOLIA_NOINLINE void upkeep::work(std::uint64_t left, atomic<std::uint64_t>& rested) noexcept {
   const std::uint64_t every = look_every_.load_relaxed();
   const bool due =
@@ -89,7 +89,7 @@ SPOLIA_NOINLINE void upkeep::work(std::uint64_t left, atomic<std::uint64_t>& res
   examine_some(2 * left);
   if (todo_.count == 0) return;
   const std::uint64_t now = ticks::read();
-  // As signed numbers: the counter of another processor may be a little behind.
+  // As signed numbers: the counter of another processor may be a little slow.
   const auto since = static_cast<std::int64_t>(now - rested.load_relaxed());
   if (since <= 0) return;
   const auto most = static_cast<std::int64_t>(in_ticks(longest_step));
@@ -98,7 +98,7 @@ SPOLIA_NOINLINE void upkeep::work(std::uint64_t left, atomic<std::uint64_t>& res
   rested.store_relaxed(end + (end - now));
 }
 
-/// Only a snapshot at which much hangs is worth a look of its own.
+/// Only a snapshot at which many records hang is worth a look of its own.
 SPOLIA_NOINLINE bool upkeep::snapshot_ended(std::uint64_t time) noexcept {
   const turn mine(*this);
   if (!mine) return false;
@@ -130,8 +130,8 @@ void upkeep::collect() noexcept {
   examine_some(todo_.count);
 }
 
-/// Lists the snapshots. What hung at those that have ended is examined again, and so is what has
-/// come since the last look.
+/// Lists the snapshots. Records that hung at snapshots which have ended are to be examined again,
+/// and so are those that have come since the last look.
 void upkeep::look() noexcept {
   {
     const std::lock_guard hold(lock_);
@@ -147,7 +147,7 @@ void upkeep::look() noexcept {
     return snapshots_.list_none();
   }
   snapshot_list::walk listed = snapshots_.from_first();
-  std::erase_if(held_, [&](holder& h) {  // by time, as they are listed
+  std::erase_if(held_, [&](holder& h) {  // ascending by time, as the list is
     const bool ended = !listed.has(h.time);
     if (ended || snapshots_.is_old(h.time)) let_go(h.young);
     if (ended) let_go(h.rest);
@@ -155,7 +155,7 @@ void upkeep::look() noexcept {
   });
 }
 
-/// It is to be examined again.
+/// The pile's records are to be examined again.
 void upkeep::let_go(pile& p) noexcept {
   todo_.append(p);
   p.bytes = 0;
@@ -189,7 +189,7 @@ void upkeep::examine_until(std::uint64_t end) noexcept {
   }
 }
 
-/// The first one that is not before that time.
+/// The first holder that is not before that time.
 std::vector<upkeep::holder>::iterator upkeep::holder_at(std::uint64_t time) noexcept {
   return std::lower_bound(held_.begin(), held_.end(), time,
                           [](const holder& h, std::uint64_t t) { return h.time < t; });
@@ -218,7 +218,8 @@ void upkeep::forget(note* n) noexcept {
   small_blocks::freed();
 }
 
-/// Makes it hang at the middle one of the snapshots that need it; buries it, if that is for long.
+/// Makes the record hang at the middle one of the snapshots that need its row or entry, and buries
+/// that if it is needed for long.
 void upkeep::hold(note* n, snapshot_list::need need) noexcept {
   if (!n->kept && !n->buried && merge(*n)) return forget(n);
   burial b = burial::no_memory;
@@ -228,17 +229,17 @@ void upkeep::hold(note* n, snapshot_list::need need) noexcept {
     const std::uint64_t before = n->weight();
     n->buried = b == burial::done;
     waiting_bytes_.fetch_add_relaxed(n->weight() - before);
-    if (n->buried && n->kept) kept_.take(*n);  // a later life of the same thing is another one
+    if (n->buried && n->kept) kept_.take(*n);  // a later life of the same row or entry is another
   }
   hang(n, *need.by, !n->buried && b != burial::never);
 }
 
-/// It is examined again when the listed snapshots of that time have ended; `young`: or when they
-/// are there at the next look.
+/// Makes the record hang: it is examined again when the listed snapshots of that time have ended,
+/// or, if `young`, when they are still there at the next look.
 void upkeep::hang(note* n, std::uint64_t time, bool young) noexcept {
   auto at = holder_at(time);
   if (at == held_.end() || at->time != time) {
-    // There is room: look() has reserved it for one of each listed time.
+    // There is room: look() has reserved it for one holder of each listed time.
     at = held_.insert(at, holder{time, {}, {}});
   }
   pile& to = young ? at->young : at->rest;
@@ -246,8 +247,8 @@ void upkeep::hang(note* n, std::uint64_t time, bool young) noexcept {
   to.bytes += n->held_bytes();
 }
 
-/// Whether a note of an earlier end of the same thing, whose life has gone on, hangs: then it is
-/// that of this end, too.
+/// Merges the record into one of an earlier end of the same row or entry, whose life has gone on
+/// since, if there is one that hangs. True: the record itself is not needed any more.
 bool upkeep::merge(note& n) noexcept {
   note* const there = kept_.find(n.about());
   if (there == nullptr) {
@@ -274,7 +275,7 @@ burial upkeep::bury(note& n) noexcept {
   return b;
 }
 
-/// Whether what it is of was not dropped. For a thread that has entered the table.
+/// Whether the record's table or index was not dropped. The caller has entered the table.
 bool upkeep::is_there(const note& n) noexcept {
   return n.of().primary_ != nullptr && (n.is_row() || n.index().entries_ != nullptr);
 }
@@ -282,7 +283,7 @@ bool upkeep::is_there(const note& n) noexcept {
 std::uint64_t note::weight() const noexcept {
   std::uint64_t sum = bytes();
   if (is_row()) sum += of().row_bytes();
-  // Of a row, the words of its key are known to its table; most have one.
+  // How many words a row's key has only its table knows; most have one.
   if (buried) sum += buried_bytes(is_row() ? 3U : words_ + 1U);
   return sum;
 }
@@ -312,7 +313,7 @@ burial upkeep::bury_row(note& n) noexcept {
   if (head.stamp.load_relaxed() == n.until && (head.shape.load_relaxed() & row_exists) == 0) {
     b = t.primary_->bury(t.key_at(row), n.slot(), n.since, n.until);
   }
-  // release → the acquires of those that look at the lock next.
+  // release → the acquires of threads that read the lock next.
   head.lock.store_release(b == burial::done ? buried_row : was);
   return b;
 }
@@ -330,7 +331,7 @@ std::size_t kept_notes::free_for(const note& n) const noexcept {
   return at;
 }
 
-/// Without memory it is not kept: then a later end has a note of its own.
+/// If there is no memory, the record is not kept: then a later end gets a record of its own.
 void kept_notes::put(note& n) noexcept {
   if (4 * (count_ + 1) > 3 * places_.size() && !grow()) return;
   places_[free_for(n)] = &n;
@@ -338,14 +339,14 @@ void kept_notes::put(note& n) noexcept {
   ++count_;
 }
 
-/// Those that follow move up, so that the way to each has no gap.
+/// Moves the records that follow up, so that no probe sequence has a gap.
 void kept_notes::take(note& n) noexcept {
   n.kept = false;
-  if (--count_ == 0) return clear();  // what a reader has held may have been much
+  if (--count_ == 0) return clear();  // a reader may have held many: give the memory back
   std::size_t gap = n.about().hash() & mask();
   while (places_[gap] != &n) gap = (gap + 1) & mask();
   for (std::size_t at = gap; (places_[gap] = places_[at = (at + 1) & mask()]) != nullptr;) {
-    // One that is at home after the gap stays.
+    // A record whose probe sequence begins after the gap stays.
     const std::size_t from_home = (at - places_[at]->about().hash()) & mask();
     if (from_home >= ((at - gap) & mask())) gap = at;
   }
@@ -368,7 +369,7 @@ bool kept_notes::grow() noexcept {
   }
 }
 
-/// False: not yet, or there was no memory.
+/// Removes what the record names. False: that cannot be done yet, or there was no memory.
 bool upkeep::done(note& n) noexcept {
   if (n.what == note::kind::dropped) return free_dropped(n);
   table& t = n.of();
@@ -378,15 +379,16 @@ bool upkeep::done(note& n) noexcept {
   return over;
 }
 
-/// No snapshot is left that began in its life. False: an older one uses it, a thread takes
-/// something out of it, or a reader that was ended may be in the middle of a scan of it.
+/// Frees a dropped table or index. No snapshot is left that began in its life. False: an older one
+/// uses it, a thread is removing something from it, or a reader that was ended may be in the middle
+/// of a scan of it.
 bool upkeep::free_dropped(note& n) noexcept {
   table& t = n.of();
   if (t.engine_.gates.is_left(n.since, n.until) || !t.cleaning_.enter_alone()) return false;
   const bool frees_table = n.is_row() && !t.engine_.old->looks_at_rows();
-  // Else its table has gone before it.
+  // If not, the index went with its table before.
   const bool frees_index = !n.is_row() && n.index().entries_ != nullptr;
-  // An older transaction that comes to the table of an index later finds its changes pass that by.
+  // An older transaction that comes to the table of an index later makes no changes in that index.
   if ((frees_table && !t.parts_->elders.enter_alone()) ||
       (frees_index && !t.parts_->elders.empty())) {
     t.cleaning_.leave_alone();
@@ -411,8 +413,8 @@ bool upkeep::remove_entry(note& n) noexcept {
                   : from.remove(n.key(), n.slot(), n.claim());
 }
 
-/// Takes the entry out if the row has another key now, and no snapshot that uses the index may see
-/// it with this one.
+/// Removes the entry if the row has another key by now, and no snapshot that uses the index may see
+/// the row with this one.
 bool upkeep::remove_built(note& n) noexcept {
   const secondary& index = n.index();
   const row_place row = n.of().at(n.slot());
@@ -427,17 +429,17 @@ bool upkeep::remove_built(note& n) noexcept {
   if (was == buried_row) return ended(row.head->stamp.load_relaxed());
   // acquire ← the release of the last transaction that unlocked it: its stamp, shape and key.
   if (!is_unlocked(was) || !row.head->lock.cas_strong_acquire(was, being_cleaned)) {
-    // Without a row nothing needs the entry; a later row has a claim of its own.
+    // If there is no row, no snapshot needs the entry; a later row has a claim of its own.
     return was == free_slot && remove();
   }
   const bool exists = (row.head->shape.load_relaxed() & row_exists) != 0;
   bool over = true;
   if (!exists || index.key_at(row) != n.key()) over = ended(row.head->stamp.load_relaxed());
-  row.head->lock.store_release(was);  // → the acquires of those that lock it next
+  row.head->lock.store_release(was);  // → the acquires of threads that lock it next
   return over;
 }
 
-/// Takes a deleted row's key out of the primary index, and gives the slot back. False: a
+/// Removes a deleted row's key from the primary index, and gives the slot back. False: a
 /// transaction has locked the row, or there was no memory.
 bool upkeep::remove_row(note& n) noexcept {
   table& t = n.of();
@@ -459,11 +461,11 @@ bool upkeep::remove_row(note& n) noexcept {
     give_back(t, n);
     return true;
   }
-  head.lock.store_release(was);  // → the acquires of those that lock it next
+  head.lock.store_release(was);  // → the acquires of threads that lock it next
   return !still_gone;
 }
 
-/// The row is in no index any more.
+/// Gives the slot back. The row is in no index any more.
 void upkeep::give_back(table& t, const note& n) noexcept {
   row_head& head = *t.at(n.slot()).head;
   t.engine_.old->row_gone(head.older, n.until);

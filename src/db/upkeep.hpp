@@ -1,39 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-// upkeep.hpp: taking rows and index entries away when no snapshot sees them. Internal.
+// upkeep.hpp: the cleaner, which removes rows and index entries when no snapshot sees them.
+// Internal.
 //
-// Source:      the intervals are those of Ben-David et al., DISC 2021 (version/range_tracker.hpp);
-//              that what is needed hangs at a snapshot that needs it is our own.
+// Source:      the intervals are those of Ben-David et al., DISC 2021 (version/range_tracker.hpp).
+//              That a clean-up record hangs at a snapshot is our own.
 // Idea:        each row, and each entry of a secondary index, has a life (snapshot_list.hpp). The
-//              commit that ends one leaves a note of it here. One thread at a time looks at the
-//              notes: it lists the announced snapshots, and then examines each note once. If no
-//              snapshot is in the life, what the note names is taken away. Otherwise the note is
-//              kept with one of the snapshots in the life (it hangs at that snapshot), and is
-//              examined again when that one has ended. So a snapshot holds what it sees and nothing
-//              else, however old it is.
-// Graveyards:  what a snapshot needs that was there at the look before, too, leaves its index,
-//              where that has a graveyard (index/graveyard.hpp): so what such a snapshot sees is
-//              not in the way of others. A buried row keeps its slot and its words; its key may get
+//              commit that ends the life leaves a clean-up record here (`note`). One thread at a
+//              time works as the cleaner. In a look it lists the announced snapshots; then it
+//              examines each record once. If no snapshot is in the life, it removes the row or
+//              entry. Otherwise the record hangs at one of the snapshots in the life: it is kept
+//              with that snapshot, and examined again when the snapshot has ended. So a snapshot
+//              holds the rows and entries that it sees, and no others, however old it is.
+// Graveyards:  a row or entry leaves its index, if the index has a graveyard (index/graveyard.hpp),
+//              when a snapshot needs it that the look before had found, too. So it is not in the
+//              way of other readers. A buried row keeps its slot and its words; its key may get
 //              another slot.
-// Births:      may be too early, and are never too late. A row's stands in its lock (row_lock.hpp),
-//              an entry's beside its claim (index.hpp). A row that is inserted over a deleted one
-//              with its key, which waits here, keeps the first birth; so does an entry that is
-//              added again. So snapshots between the two lives hold it, too, though they see
-//              nothing; each began while it waited, so each holds at most what waited when it
-//              began. Such a thing has one note: that of a later end goes into the one that hangs.
-//              Otherwise a key that comes and goes all the time beside a reader would leave a note
-//              each time.
-// Dropped:     a table, or an index, has one note, whose life is from its birth to the drop
-//              (catalog.hpp). What lies in it has no life before it: no snapshot from before finds
-//              it there.
-// Pace:        a commit, or a rollback, examines twice as many notes as it has left; then, of what
-//              else is ready, for as long as its session has done other things since, and for a
-//              millisecond at most: so while much is ready, commits have half of the time. That
-//              comes after its own snapshot has ended. Where there are no commits, readers
-//              that begin or end go on, a millisecond at a time. A snapshot at which more than a
-//              few notes hang has the next look made when it ends.
-// Progress:    one thread at a time examines; others go on without waiting, but for collect().
-// Memory:      for each thing that has ended and has not been taken away, a note: 40 bytes of a
-//              row, 56 of an entry whose key is one word. For each note that hangs and is not
+// Births:      may be too early, and are never too late. A row's birth is in its lock
+//              (row_lock.hpp), an entry's beside its claim (index.hpp). If a row is inserted over a
+//              deleted one with the same key, which still waits here, it keeps the first birth; so
+//              does an entry that is added again. So snapshots between the two lives hold it, too,
+//              although they do not see it. Each of these began while it waited, and so holds no
+//              more than what waited when the snapshot began. There is one record for both lives:
+//              that of the later end is merged into the one that hangs. Otherwise a key that comes
+//              and goes all the time while a reader is open would leave a record each time.
+// Dropped:     a dropped table or index has one record, whose life is from its birth to the drop
+//              (catalog.hpp). Its rows and entries have no earlier life: a snapshot that is older
+//              than the table or index finds none of them.
+// Pace:        a commit, or a rollback, examines twice as many records as it has left. Then it goes
+//              on with others that are ready, for as long as its session has done other things
+//              since, and for a millisecond at most: so while many are ready, commits have half of
+//              the time. This comes after its own snapshot has ended. Where there are no commits,
+//              readers go on when they begin or end, a millisecond at a time. When a snapshot ends
+//              at which many records hang, its thread makes the next look.
+// Progress:    one thread at a time examines; other threads go on without waiting, except in
+//              collect().
+// Memory:      for each row or entry that has ended and was not removed yet, a record: 40 bytes for
+//              a row, 56 for an entry whose key is one word. For each record that hangs and is not
 //              buried, 11 to 22 bytes more.
 #pragma once
 
@@ -61,17 +63,17 @@ namespace db {
 class table;
 class secondary;
 
-/// Something to take away: an entry of a secondary index, or a deleted row. In a block of memory
-/// that is as long as what it names needs: of an entry, its claim and the words of its key follow.
+/// A clean-up record: names an entry of a secondary index, or a deleted row, that is to be removed.
+/// For an entry, its claim and the words of its key follow in the same block of memory.
 class note {
  public:
   enum class kind : std::uint8_t {
     added,       ///< an entry that the transaction has made
-    taken_back,  ///< one that it has taken out again
-    superseded,  ///< what it replaces or deletes
-    revived,     ///< a deleted row that it gives new contents; of use if these are taken back
-    built,       ///< an entry of an index that is built, for a row that was changed meanwhile
-    dropped      ///< the index, or without one the table, that no transaction can use any more
+    taken_back,  ///< an entry that it has made and removed again
+    superseded,  ///< a row or entry that it replaces or deletes
+    revived,     ///< a deleted row that it gives new contents; needed if these are undone
+    built,       ///< an entry that was made to build an index, whose row was changed meanwhile
+    dropped      ///< a dropped index or table: no transaction can use it any more
   };
   // These throw std::bad_alloc.
   static note* of_row(table& t, std::uint64_t slot) { return make(&t, slot, 0); }
@@ -81,19 +83,19 @@ class note {
     std::copy_n(key.begin(), words, n->tail() + 1);
     return n;
   }
-  /// Of all its entries.
+  /// For an index, with all its entries.
   static note* of_index(secondary& i) { return make(&i, 0, 1); }
   static note* of_table(table& t) { return make(&t, 0, 0); }
   static void free(note* n) noexcept { memory::deallocate(n, bytes(n->words_), alignof(note)); }
 
   [[nodiscard]] bool is_row() const noexcept { return words_ == 0; }
   [[nodiscard]] table& of() const noexcept;
-  /// No snapshot from before that finds the row, or scans the index.
+  /// The birth of the table or index: no older snapshot finds the row, or scans the index.
   [[nodiscard]] std::uint64_t first_use() const noexcept;
-  /// Of an entry only, as the next two.
+  /// For an entry only, as are claim() and key().
   [[nodiscard]] secondary& index() const noexcept { return *static_cast<secondary*>(of_); }
   [[nodiscard]] std::uint64_t& claim() noexcept { return *tail(); }
-  /// In the place of the claim, of an index that was dropped.
+  /// Of an index that was dropped; takes the place of the claim.
   [[nodiscard]] std::uint64_t& dropped_bytes() noexcept { return *tail(); }
   [[nodiscard]] std::uint64_t dropped_bytes() const noexcept { return *tail(); }
   [[nodiscard]] key_words key() const noexcept {
@@ -104,13 +106,13 @@ class note {
   [[nodiscard]] std::uint64_t slot() const noexcept {
     return std::uint64_t{slot_above_} << 32U | slot_;
   }
-  /// What it takes itself, with what the allocator adds.
+  /// The record's own bytes, with those that the allocator adds.
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes(words_) + 8; }
-  /// What would be free without it: the note, the slot of a row, and a place in a graveyard.
+  /// The bytes that are freed with the record: its own, a row's slot, a position in a graveyard.
   [[nodiscard]] std::uint64_t weight() const noexcept;
-  /// The same, and of a table or an index that was dropped all that it has.
+  /// The same, and all bytes of a table or an index that was dropped.
   [[nodiscard]] std::uint64_t held_bytes() const noexcept;
-  /// The row or entry that a note is about.
+  /// Identifies the row or entry of a record.
   struct subject {
     const void* of = nullptr;  // the index; of a row, the table
     std::uint64_t slot = 0;
@@ -135,8 +137,9 @@ class note {
   }
 
   note* next = nullptr;
-  std::uint64_t since = 0;  // its life
-  // While its transaction goes on: of an entry that this has added, which of its notes it is.
+  std::uint64_t since = 0;  // the life: from here to `until`
+  // While the transaction is open, of an entry that it has added: the record's number among its
+  // own.
   std::uint64_t until = 0;
 
  private:
@@ -161,18 +164,18 @@ class note {
 
   void* const of_;  // the index; of a row, the table
   const std::uint32_t slot_;
-  const std::uint8_t slot_above_;  // its bits from the 32nd on
-  const std::uint8_t words_;       // that follow; of a row, none
+  const std::uint8_t slot_above_;  // the slot's bits from the 32nd on
+  const std::uint8_t words_;       // how many words follow; for a row, none
 
  public:
   kind what = kind::added;
   bool kept : 1 = false;
   bool buried : 1 = false;
-  bool made : 1 = false;  // of an entry that was added: that is there for its transaction alone
+  bool made : 1 = false;  // of an added entry: it is there for its transaction alone
 };
 static_assert(sizeof(note) == 5 * sizeof(std::uint64_t));
 
-/// Notes, the first of which goes first.
+/// Records, first in, first out.
 struct note_queue {
   note* first = nullptr;
   note* last = nullptr;
@@ -203,10 +206,10 @@ struct note_queue {
   }
 };
 
-/// Finds a note that hangs, or has hung, by what it is about.
+/// Finds a record that hangs, or has hung, by its row or entry.
 class kept_notes {
  public:
-  /// Null: its memory is on no session's account.
+  /// `of`: the session's account on which the memory counts; null: on none.
   explicit kept_notes(work_account* of = nullptr) : places_(counted<note*>(of)) {}
 
   /// Null: there is none.
@@ -214,7 +217,7 @@ class kept_notes {
   void put(note& n) noexcept;
   void take(note& n) noexcept;
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
-  /// Leaves `kept` of the notes as it is.
+  /// Does not change the records' `kept`.
   void clear() noexcept {
     counted_vector<note*>(places_.get_allocator()).swap(places_);
     count_ = 0;
@@ -236,53 +239,54 @@ class upkeep {
   upkeep(const upkeep&) = delete;
   upkeep& operator=(const upkeep&) = delete;
 
-  /// Takes the notes over, whose `until` is known.
+  /// Takes over records whose `until` is known.
   void add(note_queue& notes) noexcept;
-  /// A transaction, committed or not, that has left so many notes is over, and so is its snapshot.
-  /// `rested`: when its session has done for itself as long as it last examined notes here, in
-  /// ticks.
+  /// To be called when a transaction has ended, committed or not, and its snapshot has, too;
+  /// `left`: how many records it has left. `rested`: the time, in ticks, from which on its session
+  /// will have worked for itself as long as it last examined records here.
   void after_commit(std::uint64_t left, atomic<std::uint64_t>& rested) noexcept {
     if (waiting() != 0) work(left, rested);
   }
-  /// A snapshot of this time has ended. True: it has gone on for a step.
+  /// To be called when a snapshot of this time has ended. True: records were examined.
   bool after_snapshot(std::uint64_t time) noexcept {
-    // Not in between, mostly: then nothing hangs at it.
+    // Mostly it is not in between: then nothing hangs at it.
     return first_held_.load_relaxed() <= time && time <= last_held_.load_relaxed() &&
            snapshot_ended(time);
   }
-  /// For readers that begin or end: a transaction goes on when it commits. False: nothing was to be
-  /// done, or another thread is at it.
+  /// Examines records for a millisecond at most. For readers that begin or end; transactions call
+  /// after_commit(). False: there was nothing to do, or another thread is at it.
   bool step() noexcept { return ready_.load_relaxed() != 0 && go_on(); }
-  /// Of use when something large has ended.
+  /// Looks and examines at once; for when something large has ended.
   void look_now() noexcept;
-  /// Takes away all that can go. Waits for a thread that examines.
+  /// Removes all that can go. Waits for a thread that examines.
   void collect() noexcept;
-  /// How many notes there are.
+  /// How many records there are.
   [[nodiscard]] std::uint64_t waiting() const noexcept { return waiting_.load_relaxed(); }
-  /// What they, and what they name, take; and they alone.
+  /// The bytes of the records and of what they name; and (`note_bytes`) of the records alone.
   [[nodiscard]] std::uint64_t waiting_bytes() const noexcept {
     return waiting_bytes_.load_relaxed();
   }
   [[nodiscard]] std::uint64_t note_bytes() const noexcept { return note_bytes_.load_relaxed(); }
-  /// What hangs at which snapshots, by time. What many snapshots need hangs at one of them. Waits
-  /// for a thread that examines. Throws std::bad_alloc.
+  /// What hangs at each snapshot, by time. A record that several snapshots need hangs at one of
+  /// them. Waits for a thread that examines. Throws std::bad_alloc.
   [[nodiscard]] std::vector<held_things> held();
-  /// What hangs at the snapshots of this time. None: it would have to wait.
+  /// What hangs at the snapshots of this time; none if the call would have to wait.
   [[nodiscard]] std::optional<held_things> held_at(std::uint64_t time) noexcept;
 
  private:
-  /// From one look to the next; and one for so many snapshots that were listed, since a look goes
-  /// over them. What ends between two looks is in the way of scans: that of a queue walks over it.
+  /// The next look is due after so many records, or after one for each `snapshots_a_note` snapshots
+  /// of the last list, since a look goes over them all. Looks must not be rare: rows that have
+  /// ended since the last one are in the way of scans, of a queue's scans above all.
   static constexpr std::uint64_t least_notes = 64;
   static constexpr std::uint64_t snapshots_a_note = 16;
 
   struct pile : note_queue {
     std::uint64_t bytes = 0;
   };
-  /// What hangs at the snapshots of one time.
+  /// The records that hang at the snapshots of one time.
   struct holder {
     std::uint64_t time = 0;
-    pile young;  // to be buried, if the snapshot is there at the next look
+    pile young;  // to be buried if the snapshot is still there at the next look
     pile rest;
     [[nodiscard]] held_things sum() const noexcept {
       return {time, young.count + rest.count, young.bytes + rest.bytes};
@@ -316,21 +320,21 @@ class upkeep {
 
   commit_board& board_;
   spolia::detail::short_lock lock_;
-  note_queue queue_;  // under the lock: to be examined after the next look
+  note_queue queue_;  // under the lock: records to be examined after the next look
   atomic<std::uint64_t> queued_{0};
   atomic<std::uint64_t> waiting_{0};
   atomic<std::uint64_t> waiting_bytes_{0};
   atomic<std::uint64_t> note_bytes_{0};
-  atomic<std::uint64_t> ready_{0};  // notes of todo_, as the last turn has left them
+  atomic<std::uint64_t> ready_{0};  // how many records the last turn has left in todo_
   atomic<std::uint32_t> calls_{0};
-  atomic<std::uint64_t> look_every_{least_notes};  // notes, or calls
-  // Times of holders are between them, or the first is above the second.
+  atomic<std::uint64_t> look_every_{least_notes};  // so many records, or calls
+  // The first and the last time at which records hang; (1, 0) if none does.
   atomic<std::uint64_t> first_held_{1};
   atomic<std::uint64_t> last_held_{0};
   atomic<bool> busy_{false};
   // Of the thread whose turn it is:
-  note_queue todo_;           // to be examined by the last look
-  snapshot_list snapshots_;   // which that has listed
+  note_queue todo_;           // records to be examined by the list of the last look
+  snapshot_list snapshots_;   // that list
   std::vector<holder> held_;  // by time
   kept_notes kept_;
 };
