@@ -1,46 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
-// delta_chain.hpp: taking versions out of the middle of a row's chain, for storages that let go of
-// what no snapshot needs, also between two that are held.
+// delta_chain.hpp: cutting versions out of the middle of a row's chain, for storages that free
+// versions which no snapshot needs, also between two held snapshots.
 //
-// Idea:        a chain and the announced times are both sorted; one walk down both finds the
-//              versions that no snapshot sees, and the one in front of them is made to lead past
+// Idea:        a chain and the announced times are both sorted. One walk down both finds the
+//              versions that no snapshot sees, and links the version before them to the one after
 //              them.
 // Cost:        the length of the chain, as far as snapshots go back, or to where the caller knows
-//              that there is nothing; twice, where versions have the changed columns only.
-// Progress:    wait-free. Bound: none of its own; a version is freed by the thread that cuts it
-//              out.
+//              that nothing can go; twice that, where versions have the changed columns only.
+// Progress:    wait-free. Bound: none of its own; the thread that cuts a version out frees it.
 //
 // What the caller owes:
-//   One at a time shortens a chain. (Two could undo each other: one makes A lead to B, past what
-//   lies between, while the other takes B out; then A leads to what is freed.) Writers may push in
-//   front meanwhile: the first version of the chain, which a writer has read and is about to lead
-//   to, is not cut out but by that writer itself.
-//   Every thread walks under a guard, and reads the chain's first link and the scan under it. What
-//   was cut out is retired, once it cannot be reached from the row.
+//   One thread at a time shortens a chain. (Two could undo each other: one links A to B, past the
+//   versions in between, while the other cuts B out; then A leads to a freed version.) Writers may
+//   prepend versions meanwhile. So only a writer cuts out the first version of a chain: another
+//   writer could have read it, and be about to link to it.
+//   Every thread walks under a guard, and reads the chain's first link and the scan under it. A
+//   version that was cut out is retired when it cannot be reached from the row any more.
 //   Versions that ended at or before the oldest snapshot of an installed scan are retired without
 //   being cut out (delta.hpp: no snapshot goes there).
 // Why no freed version is reached:
-//   By a reader at T. A retired version x was either cut out before, so a reader that comes later
-//   does not find it; or it ended at or before the oldest snapshot, and so before T: but a reader
-//   is led to a version only if that ended after T. This holds over gaps, too: if y leads past
-//   others to z, then T < y.since, and T is not between z's end and y.since, for what lies there
-//   was cut out because no snapshot was there, and none begins there any more. By the thread that
-//   shortens. Each version notes when the one that it leads to ended. The thread goes on only while
-//   that is after the oldest snapshot of the scan that it has read under its guard. What was
-//   retired by its time before that guard began was so on account of a scan installed before; scans
-//   follow each other (scan_board.hpp), so the thread sees that one or a later one, and stops. (The
-//   stamp of the version before would not do: over a gap the next one ended earlier.)
+//   By a reader at T. Either a retired version x was cut out before, and a reader that comes later
+//   does not find it. Or x ended at or before the oldest snapshot, and so not after T; but a chain
+//   leads a reader to a version only if that ended after T. This holds over gaps, too: let y lead
+//   past others to z, and the reader go on from y, so that T < y.since. T is not between z's end
+//   and y.since: the versions there were cut out because no snapshot was there, and none begins
+//   there any more. So z ended after T.
+//   By the thread that shortens. Each version notes when the one that it leads to ended. The thread
+//   goes on only while that is after the oldest snapshot of the scan that it has read under its
+//   guard. If a version was retired because of its time before that guard began, then by a scan
+//   that was installed before. Scans follow each other (scan_board.hpp), so the thread sees that
+//   scan or a later one, and stops. (The stamp of the version before would not do: over a gap the
+//   next one ended earlier.)
 // Why no version that is needed is cut out: the scan lists all snapshots below `known`, live or to
-//   come, and only what ended at or before that is cut out. It stays true however old the scan is.
+//   come, and only versions that ended at or before `known` are cut out. That stays true however
+//   old the scan is.
 //
-// Versions of the changed columns only: a snapshot takes back what each version on its way knows,
-//   the older the later (delta.hpp). Between two versions that are needed, a reader that passes
-//   one passes all, and takes back the older needed one, too. So one of them is cut out if each of
-//   its columns is in one after it, as far as to that needed one. Others stay: for each that is
-//   needed at most as many as the table has columns, since each is the last to have one. If what is
-//   after them is gone, or may be, no reader passes them, and all are cut out.
+// Versions of the changed columns only: a snapshot undoes the changes of all versions on its way,
+//   the newest first (delta.hpp). Between two versions that are needed, a reader that passes one
+//   version passes all, and also undoes the older needed one. So one of them is cut out if each of
+//   its columns is in a version after it, down to that needed one. The others stay. For each needed
+//   version these are at most as many as the table has columns, since each is the last to have one.
+//   If the versions after them are gone, or may be, no reader passes them, and all are cut out.
 // Why a reader that is on the way misses nothing: a version never changes, and leads to what was
-//   next when it was cut out; what stays in the chain is on every such way.
+//   next when it was cut out. The versions that stay in the chain are on every such way.
 #pragma once
 
 #include <algorithm>
@@ -60,18 +62,18 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// A place in a chain: the version that a handle leads to, and when that ended.
+/// A position in a chain: the version that a handle leads to, and when that ended.
 struct chain_link {
   std::uint64_t handle = 0;
   std::uint64_t until = 0;
 };
 
-/// What a block has that lies in such a chain.
+/// The part of a block by which it is linked into such a chain.
 struct chained {
   plain<std::uint64_t> next_until{};  ///< when the version that this one leads to ended
 };
 
-/// At or before every snapshot, live or to come.
+/// A time at or before every snapshot, live or to come.
 inline std::uint64_t oldest_of(const scan_times& scan) noexcept {
   return scan.times.empty() ? scan.known : (std::min)(scan.known, scan.times.front());
 }
@@ -88,14 +90,13 @@ class chain_walk {
         times_(scan),
         in_parts_(changes_only && !SPOLIA_FAULT("chain.columns_not_asked")) {}
 
-  /// Whether the version is certain to be there.
+  /// Whether the version certainly was not freed.
   [[nodiscard]] bool stands(chain_link at) const noexcept {
     return at.handle != 0 && (at.until > freed_ || SPOLIA_FAULT("chain.walks_on"));
   }
 
   /// The first version from `at` on that is needed, or may be gone, or alone has one of its
-  /// columns. Calls cut(block, until) for those before it. What it is called with next is after
-  /// that.
+  /// columns. Calls cut(block, until) for those before it. The next call begins after that version.
   template <class Cut>
   chain_link skip(chain_link at, Cut&& cut) {
     for (;;) {
@@ -111,7 +112,8 @@ class chain_walk {
     }
   }
 
-  /// Cuts out what no snapshot needs after the version at `at`, of what ended after `examined`.
+  /// Cuts out the versions after the one at `at` that no snapshot needs, as far down as to
+  /// `examined`: what ended at or before that was examined before.
   template <class Cut>
   void shorten(chain_link at, std::uint64_t examined, Cut&& cut) {
     while (stands(at) && at.until > examined) {
@@ -120,7 +122,7 @@ class chain_walk {
       at = skip(was, cut);
       if (at.handle == was.handle) continue;
       b.next_until.write(at.until);
-      // relaxed: what it leads to was there before this version was.
+      // relaxed: the version that it leads to was there before this version was.
       blocks::in(b).older.store_relaxed(at.handle);
     }
   }
@@ -131,7 +133,8 @@ class chain_walk {
   }
 
   /// Counts the versions from `at` on that no snapshot sees, up to the first that is needed, and
-  /// notes which is the last to have each column. Of whole rows one will do.
+  /// notes for each column the last version that has it. Where versions are whole rows, one step
+  /// ahead is enough.
   void look_ahead(chain_link at) noexcept {
     depth_ = 0;
     last_whole_ = 0;
@@ -168,16 +171,16 @@ class chain_walk {
   const std::uint64_t freed_;
   time_cursor times_;
   const bool in_parts_;
-  // Of those that were looked at ahead:
-  std::uint64_t left_ = 0;   // not passed yet
-  std::uint64_t depth_ = 0;  // of the last that was passed, from 1
-  bool nobody_passes_ = false;
+  // Of the versions that were looked at ahead:
+  std::uint64_t left_ = 0;                        // how many were not passed yet
+  std::uint64_t depth_ = 0;                       // of the last that was passed, from 1
+  bool nobody_passes_ = false;                    // no reader passes them
   std::uint64_t last_whole_ = 0;                  // the depth of the last whole row; 0: none
-  std::array<std::uint64_t, most_columns> last_;  // of the last that has a column, if one has
+  std::array<std::uint64_t, most_columns> last_;  // the depth of the last that has each column
 };
 
-/// walk() for readers: inside a guard, entered before it is read where the chain begins, or after
-/// that, which is the fault `early`. Throws std::bad_alloc.
+/// walk() for readers, inside a guard. The guard begins before the chain's first link is read; with
+/// the planted fault `early`, after it. Throws std::bad_alloc.
 template <class Nodes, class At>
 const version* walk_guarded(Nodes& nodes, const atomic<std::uint64_t>& chain, std::uint64_t time,
                             const taking_back* on_the_way, chain_lengths& lengths, At&& at,

@@ -1,45 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-// delta_range.hpp: range tracking over rows: each version with the time from when to when it was
-// current, and those go in which no announced time falls.
+// delta_range.hpp: range tracking over rows. Each version has the interval in which it was current,
+// and is freed when no announced time is in its interval.
 //
 // Source:      Ben-David et al.: Space and Time Bounded Multiversion Garbage Collection, DISC 2021,
 //              and SL-RT of Wei et al., PPoPP 2023, sections 3 and 5.
-// Idea:        version/range_tracker.hpp finds the versions; what is left here is how they leave
-//              the chain of their row. If one ended before all snapshots began, it is freed as it
-//              is (delta.hpp). Otherwise the row's chain is walked down with the announced times,
-//              and all that no snapshot needs is cut out (delta_chain.hpp); those versions wait in
-//              the tracker until they are met, and cost no walk then.
+// Idea:        version/range_tracker.hpp finds the versions; this file takes them out of their
+//              rows' chains. A version that ended before all snapshots began is freed as it is
+//              (delta.hpp). For another one, the row's chain is walked down along the announced
+//              times, and all versions that no snapshot needs are cut out (delta_chain.hpp). Those
+//              of them that the tracker has not found yet cost no walk when it finds them.
 // Cost:        on top of an allocation and a free for each version: amortized O(1) in the tracker,
 //              spread over the commits; and while snapshots are held, a walk down the row's chain
-//              to each that is found when it is still linked. A reader of an old version: a guard.
-//              A commit that finds no room looks at more, by what may go: range_looks.hpp.
-// Progress:    as range_tracker.hpp. A lock for each of `stripes` parts of all rows, taken by who
-//              cuts, never by commits as such, nor by readers.
+//              for each version that is found while it is still linked. A reader of an old version:
+//              a guard. A commit that finds no room looks at more versions, by how many may go:
+//              range_looks.hpp.
+// Progress:    as range_tracker.hpp. There is a lock for each of `stripes` parts of all rows. A
+//              thread takes it to cut versions out; a commit that cuts nothing out does not, nor
+//              does a reader.
 // Bound:       with H versions that a snapshot needs, P threads and B = max(512, P log P): 3 H
 //              and 5 P B, and (5 P + 3) B where threads have ended (range_tracker.hpp); and one
-//              version of each row that was changed since the oldest snapshot began, the newest
-//              one, which is not cut out before the next comes in front of it. In bytes: as many
-//              blocks of a whole row and 104 bytes; with versions of the changed columns only, H
-//              counts for each that a snapshot needs as many more as the row has columns. With no
-//              snapshot held: 5 P B. It holds for rows that are not changed again, too; collect()
-//              leaves only H and the newest ones.
-// Why no freed version is reached: delta_chain.hpp. One at a time shortens a chain: who has the
-//   lock of the row's part. He has no business with the first version: a writer may have read that
-//   and be about to lead to it. The tracker gives each version to one caller, once, and that one
-//   retires it: when it was cut out, or by its time.
-// Why the version is in the chain that is walked. It was when it ended. If the slot has gone to
-//   another row since, whose chain begins anew, then no snapshot was left that sees the former one,
-//   and row_gone() has marked its versions as cut out. (Without a guard, for want of memory, it has
-//   not: then they go by their times.)
+//              version of each row that was changed since the oldest snapshot began: the newest
+//              one, which is not cut out before the row has a newer one. In bytes: as many blocks
+//              of a whole row and 104 bytes. With versions of the changed columns only, H counts
+//              for each version that a snapshot needs as many more as the row has columns. With no
+//              snapshot held: 5 P B. The bound holds for rows that are not changed again, too;
+//              collect() leaves only H and the newest ones.
+// Why no freed version is reached: delta_chain.hpp. One thread at a time shortens a chain: the one
+//   that has the lock of the row's part. It leaves the first version alone: a writer may have read
+//   that, and be about to link a new version to it. The tracker gives each version to one caller,
+//   once, and that caller retires it: after it was cut out, or because of its time.
+// Why the version is in the chain that is walked. It was in it when it ended. Suppose that the slot
+//   has gone to another row since, whose chain begins anew. Then no snapshot was left that sees the
+//   former row, and row_gone() has marked its versions as cut out. (If it had no memory for a guard
+//   it has not: then they are freed because of their times.)
 // Handles:     addresses.
 //
 // Departures from the papers:
-//   D1  The first before-image of a row is not cut out (Bound); the papers' lists have the current
-//       version in them, which no thread needs to cut.
-//   D2  Compactions of one row exclude each other, where the papers have them agree on a scan: what
-//       is cut needs one owner here, and a commit does not wait for it.
-//   D3  Versions of the changed columns are not put together when one is cut out; one stays that
-//       alone has a column, and is met again: delta_chain.hpp.
+//   D1  The first before-image of a row is not cut out (Bound). The papers' lists begin with the
+//       current version, which no thread needs to cut out.
+//   D2  Compactions of one row exclude each other. In the papers they agree on a scan; here each
+//       version that is cut out needs one owner, and a commit does not wait for a compaction.
+//   D3  Versions of the changed columns are not merged when one is cut out. A version stays if it
+//       alone has a column, and is examined again: delta_chain.hpp.
 #pragma once
 
 #include <algorithm>
@@ -73,14 +75,14 @@ namespace db {
 class delta_range final : public delta {
   using nodes = region_domain;
 
-  /// What stands in front of a version.
+  /// The header of a version.
   struct block : nodes::header, tracked, chained {
     std::uint32_t words = 0;
-    plain<bool> is_out{false};  // of its chain; under the lock of the row's part
+    plain<bool> is_out{false};  // it was cut out of its chain; under the lock of the row's part
     const atomic<std::uint64_t>* chain = nullptr;
   };
   using blocks = delta_blocks<block>;
-  /// What has gone in one call.
+  /// What one call has freed.
   struct leavers {
     std::uint64_t count = 0;
     std::uint64_t bytes = 0;
@@ -98,9 +100,10 @@ class delta_range final : public delta {
       .storage = version_storage::range, .name = "range", .collects_between = true};
 
   struct options {
-    /// A scan of the census takes a barrier in all threads, and a commit may end many versions.
+    /// At least so many versions for each scan of the census: a scan needs a barrier in all
+    /// threads, and one commit may end many versions.
     range_tracker::options tracker{.least_batch = 512};
-    nodes::options reclaim{};  ///< of the domain that blocks go through
+    nodes::options reclaim{};  ///< of the domain to which blocks are retired
   };
 
   /// Throws std::bad_alloc.
@@ -122,7 +125,7 @@ class delta_range final : public delta {
       make_room([&] { return has_room(bytes, most); });
       if (!has_room(bytes, most)) return false;
     }
-    // So that neither can fail later on this thread.
+    // First, so that neither call can fail later on this thread.
     static_cast<void>(nodes_.enter());
     static_cast<void>(tracker_.mine());
     try {
@@ -150,7 +153,7 @@ class delta_range final : public delta {
     leavers gone;
     tracker_.work(mine, looker(), expirer(gone));
     me.went(gone.count, gone.bytes, gone.between);
-    me.ended.add(ended);  // what can be found, now that this call is over
+    me.ended.add(ended);  // last: from the end of this call on they can be found
   }
 
   void cancel(std::uint32_t writer) noexcept override {
@@ -189,7 +192,7 @@ class delta_range final : public delta {
         b.is_out.write(true);
       }
     } catch (const std::bad_alloc&) {
-      // This thread's first guard: they go by their times.
+      // This thread's first guard: the versions will be freed because of their times.
     }
   }
 
@@ -201,12 +204,13 @@ class delta_range final : public delta {
       tracker_.collect(tracker_.mine(), looker(), expirer(gone));
       leavers none;
       count_out(gone, none);
-      nodes_.drain();                  // their memory, too
+      nodes_.drain();                  // frees the memory of what was retired
     } catch (const std::bad_alloc&) {  // this thread's first call: then another time
     }
   }
 
-  /// Who cuts may have scanned before the last snapshot ended that saw a dropped table.
+  /// A thread that cuts versions out may have scanned before the last snapshot ended that saw a
+  /// dropped table.
   [[nodiscard]] bool looks_at_rows() const noexcept override { return true; }
 
  private:
@@ -223,7 +227,7 @@ class delta_range final : public delta {
 #endif
 
   struct alignas(cache_line) local : block_tallies {
-    tracked_list open;  // of the transaction under way
+    tracked_list open;  // the versions of the transaction under way
     std::uint64_t open_bytes = 0;
     tally ended;
   };
@@ -235,8 +239,8 @@ class delta_range final : public delta {
     while (tracked* const t = l.open.pop()) blocks::free(static_cast<block*>(t));
   }
 
-  /// Looks for versions that can go, as far as it is worth it: range_looks.hpp. Another thread that
-  /// looks leaves nothing to be found.
+  /// Looks for versions that can go, as far as that is worthwhile: range_looks.hpp. Does nothing
+  /// while another thread looks: that one finds them.
   template <class HasRoom>
   void make_room(HasRoom&& has_room) noexcept {
     const one_at_a_time mine(looking_);
@@ -251,7 +255,7 @@ class delta_range final : public delta {
         const range_look how =
             looks_at_all_.next(now_, ended(), threads, [this] { return tracker_.lists(); });
         look_as_far_as(how, me, has_room);
-        // What the round had passed may be free since.
+        // Versions that the round had passed before may be free to go by now.
         again = how == range_look::all && goes_on && !looks_at_all_.under_way();
       }
     } catch (const std::bad_alloc&) {  // another time
@@ -287,13 +291,13 @@ class delta_range final : public delta {
     count_out(gone, counted);
     if (how != range_look::own && looked && !stopped) looks_at_all_.end_round();
   }
-  /// So many versions, of those that can be found.
+  /// How many versions have ended and can be found.
   [[nodiscard]] std::uint64_t ended() const noexcept {
     std::uint64_t sum = 0;
     board_.for_each(locals_, [&](const local& l) { sum += l.ended.value(); });
     return sum;
   }
-  /// What has gone since `counted`.
+  /// Counts what has gone since `counted`.
   void count_out(const leavers& gone, leavers& counted) noexcept {
     const std::lock_guard hold(collected_lock_);
     collected_.went(gone.count - counted.count, gone.bytes - counted.bytes,
@@ -310,7 +314,7 @@ class delta_range final : public delta {
     found = *scans_.latest();
   }
 
-  /// No snapshot needs it: takes it out and retires it. False: it has to be tried again.
+  /// Cuts out and retires a version that no snapshot needs. False: that has to be tried again.
   bool expire(block& b, leavers& gone) noexcept {
     if (!may_go(b, gone) && !SPOLIA_FAULT("range.first_goes_too")) return false;
     ++gone.count;
@@ -322,7 +326,8 @@ class delta_range final : public delta {
     }
     return true;
   }
-  /// Whether it is out of its chain, or ended before all snapshots began; sees to it if it can.
+  /// Whether the version may be retired: it is out of its chain, or ended before all snapshots
+  /// began. Cuts it out if it can.
   bool may_go(block& b, leavers& gone) noexcept {
     {
       auto guard = nodes_.enter();
@@ -337,10 +342,10 @@ class delta_range final : public delta {
     auto guard = nodes_.enter();
     const scan_times& scan = *scans_.latest();
     if (is_old(b, scan)) return true;
-    // acquire ← the release in install(): the version is filled. It is there: it ended after `b`,
-    // which it is, or which is after it, or which had the slot before.
+    // acquire ← the release in install(): the first version is filled. It was not freed: it is `b`
+    // itself, or ended after `b`, also if `b` is of a row that had the slot before.
     const std::uint64_t first = b.chain->load_acquire();
-    // No further down than to `b`: the tracker knows of the others that may go.
+    // No further down than to `b`: the tracker will find the others that may go.
     chain_walk<block>(scan, changes_only())
         .shorten({first, not_yet}, b.until.read() - 1,
                  [](block& x, std::uint64_t) { x.is_out.write(true); });
@@ -376,8 +381,8 @@ class delta_range final : public delta {
   range_tracker tracker_;
   cells<local> locals_;
   std::array<stripe, stripes> stripes_;
-  atomic<bool> looking_{false};  // one at a time looks for room, or collects
-  range_looks looks_at_all_;     // of that one; and this:
+  atomic<bool> looking_{false};  // a thread looks for room, or collects: one at a time
+  range_looks looks_at_all_;     // that thread's, as is now_
   scan_times now_;
   spolia::detail::short_lock collected_lock_;
   block_tallies collected_;  // by collect()

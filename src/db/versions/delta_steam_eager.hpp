@@ -1,40 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-// delta_steam_eager.hpp: Steam, and a transaction that changes a row takes out of its chain what no
-// snapshot needs.
+// delta_steam_eager.hpp: Steam with eager pruning: a transaction that changes a row cuts those
+// versions out of the row's chain that no snapshot needs.
 //
 // Source:      Böttcher et al.: Scalable Garbage Collection for In-Memory MVCC Systems, VLDB 2020,
 //              section 4.3 (eager pruning of obsolete versions); as the baseline of Raza et al.,
 //              SIGMOD 2023, section 7.
-// Idea:        as delta_steam.hpp: each writer keeps its versions in the order in which they end,
-//              and frees those at the front that no snapshot is old enough for. Also, a thread that
-//              is about to put a version in front of a row's chain walks down the chain with the
-//              announced times, and cuts out what lies between them (delta_chain.hpp). It holds the
-//              row's lock, so no other thread is at it.
+// Idea:        as delta_steam.hpp: each writer has its versions on a list, in the order in which
+//              they end, and frees those at the front that ended before all snapshots began. Also,
+//              a thread that is about to prepend a version to a row's chain walks down the chain
+//              along the announced times, and cuts out the versions between them (delta_chain.hpp).
+//              It holds the row's lock, so no other thread shortens the chain.
 // Cost:        on top of Steam's: a commit, for each version, a walk down the row's chain to where
-//              it was examined before, or to what a snapshot has seen that has ended since and was
-//              not the oldest. For each version cut out, the lock of its keeper.
-//              Blocks go through the domain, and a reader of an old version takes a guard.
-//              A scan of the census, which all writers share, in `look_every` commits of one.
-//              As with Steam, some by each commit of what is older than all snapshots.
+//              it was examined before, or further, if snapshots have ended since that were not the
+//              oldest, to what these have seen. For each version that is cut out, the lock of the
+//              writer on whose list it is. Blocks are retired to the domain, and a reader of an old
+//              version takes a guard. In `look_every` commits of a writer, one scan of the census,
+//              which all writers share. As with Steam, each commit frees some versions that are
+//              older than all snapshots.
 // Progress:    a lock for each writer, for a few stores. Readers do not wait.
-// Bound:       when a row has been changed, its chain has what the snapshots of the last scan see,
-//              and what ended after that scan: at most `look_every` commits of each writer. A row
-//              that is not changed again keeps what it had, until that is older than all snapshots:
-//              with S of them, at most S versions, and what had ended since the scan then.
+// Bound:       when a row has been changed, its chain has the versions that the snapshots of the
+//              last scan see, and those that ended after that scan: at most `look_every` commits of
+//              each writer. A row that is not changed again keeps what it had until that is older
+//              than all snapshots: with S of them, at most S versions, and those that had ended
+//              since the scan when the row was changed last.
 //              In bytes: as many blocks of a whole row and 104 bytes. With versions of the changed
-//              columns only, for each that a snapshot sees as many more as the row has columns.
-// Why no reader meets a freed version, and who cuts does not either: delta_chain.hpp. The first
-//   versions of the chain are passed by the new version, and are retired when that is in place, in
-//   published(): until then the row leads to them.
-// Which thread frees a version: the one that takes it off its keeper's list, under that one's lock.
+//              columns only, for each version that a snapshot sees as many more as the row has
+//              columns.
+// Why no freed version is reached, by a reader or by a thread that cuts: delta_chain.hpp. If the
+//   first versions of the chain can go, the new version leads past them. They are retired when the
+//   new version is in place, in published(): until then the row leads to them.
+// Which thread frees a version: the one that takes it off its writer's list, under the lock of that
+//   list.
 // Handles:     addresses.
 //
 // Departures from the paper and its systems:
 //   D1  The times are those of the announced snapshots. (The one-shot paper's system prunes by the
-//       last finished transaction of each thread: what a running one needs may go.)
-//   D2  They are asked for once in `look_every` commits, not at each change: asking takes a barrier
-//       in all threads. What ended since then stays, so a stale scan cuts out less, never too much.
-//   D3  Versions of the changed columns are not put together when one is cut out; one stays that
+//       last finished transaction of each thread, and so may free versions that a running one
+//       needs.)
+//   D2  The census is scanned once in `look_every` commits, not at each change: a scan needs a
+//       barrier in all threads. Versions that ended since the scan stay, so a stale scan cuts out
+//       less, never too much.
+//   D3  Versions of the changed columns are not merged when one is cut out. A version stays if it
 //       alone has a column: delta_chain.hpp. (The paper's prune moves what is missing.)
 #pragma once
 
@@ -63,15 +69,16 @@ namespace db {
 class delta_steam_eager final : public delta {
   using nodes = region_domain;
 
-  /// What stands in front of a version.
+  /// The header of a version.
   struct block : nodes::header, chained {
     std::uint32_t words = 0;
-    std::uint32_t keeper = 0;  // the writer on whose list it is
-    bool kept = false;         // on it; this and the next three under the keeper's lock
+    std::uint32_t keeper = 0;  // the number of the writer whose version it is
+    bool kept = false;         // it is on that writer's list; as the next three, under its lock
     block* before = nullptr;
-    block* next = nullptr;  // on that list; or of those that go with it
+    block* next = nullptr;  // on that list, or on a list of versions to be retired
     std::uint64_t until = not_yet;
-    // Of the scan with which the chain was examined when this came in front; under the row's lock.
+    // What the scan knew by which the chain was examined when this version was prepended. Under the
+    // row's lock.
     plain<std::uint64_t> known{0};
   };
   using blocks = delta_blocks<block>;
@@ -81,8 +88,8 @@ class delta_steam_eager final : public delta {
       .storage = version_storage::steam_eager, .name = "steam_eager", .collects_between = true};
 
   struct options {
-    std::uint32_t look_every = 64;  ///< commits of a writer between two looks at the census
-    nodes::options reclaim{};       ///< of the domain that blocks go through
+    std::uint32_t look_every = 64;  ///< commits of a writer between two scans of the census
+    nodes::options reclaim{};       ///< of the domain to which blocks are retired
   };
 
   /// Throws std::bad_alloc.
@@ -102,7 +109,7 @@ class delta_steam_eager final : public delta {
   bool reserve(std::uint32_t writer, std::span<ask> asks, std::uint64_t most) override {
     local& me = locals_.of(writer);
     const std::uint64_t bytes = blocks::bytes(asks);
-    auto guard = nodes_.enter();  // so that this thread's next ones cannot fail
+    auto guard = nodes_.enter();  // first, so that this thread's next ones cannot fail
     if (!has_room(bytes, most)) {
       look(guard);
       board_.for_each(locals_, [&](local& l) {
@@ -163,7 +170,7 @@ class delta_steam_eager final : public delta {
       while (me.last != nullptr && me.last->until == not_yet) push(made, me.take_off(*me.last));
       me.count_out(made);
     }
-    free_all(made);  // no reader was led there
+    free_all(made);  // at once: no chain led a reader there
   }
 
   [[nodiscard]] const version* find(const atomic<std::uint64_t>& chain, std::uint64_t /*row*/,
@@ -199,7 +206,7 @@ class delta_steam_eager final : public delta {
         let_go(keeper, gone, guard, true);
       }
     } catch (const std::bad_alloc&) {
-      // This thread's first guard: they go by their times.
+      // This thread's first guard: the versions will be freed because of their times.
     }
   }
 
@@ -212,7 +219,7 @@ class delta_steam_eager final : public delta {
         look(guard);
         board_.for_each(locals_, [&](local& l) { free_old(l, ~std::uint64_t{0}, guard); });
       }
-      nodes_.drain();                  // their memory, too
+      nodes_.drain();                  // frees the memory of what was retired
     } catch (const std::bad_alloc&) {  // this thread's first guard: then another time
     }
   }
@@ -225,10 +232,10 @@ class delta_steam_eager final : public delta {
   }
 
   struct alignas(cache_line) local : block_tallies {
-    block* passed = nullptr;  // of the transaction under way: off the lists, to be retired
+    block* passed = nullptr;  // by the transaction under way: off the lists, to be retired
     std::uint32_t commits = 0;
-    spolia::detail::short_lock lock;  // for what follows, and what went
-    block* first = nullptr;           // by the time when they ended, which is not_yet at the end
+    spolia::detail::short_lock lock;  // for the list, and the counts of what went
+    block* first = nullptr;           // the list, ascending by `until`; not_yet comes last
     block* last = nullptr;
 
     void append(block& b) noexcept {
@@ -258,15 +265,17 @@ class delta_steam_eager final : public delta {
     }
   };
 
-  // Lists of what is on no writer's list.
+  // Lists of versions that are on no writer's list.
   static void push(block*& list, block& b) noexcept { b.next = std::exchange(list, &b); }
   static block& pop(block*& list) noexcept { return *std::exchange(list, list->next); }
   static void free_all(block* list) noexcept {
     while (list != nullptr) blocks::free(&pop(list));
   }
 
-  /// Leads the new version for `a` past what no snapshot needs, and cuts that out after the next
-  /// one. The caller holds the row's lock, and has a guard under which it has read the scan.
+  /// Links the new version for `a` to the first version that a snapshot needs; the ones before it
+  /// go to `passed`. Cuts those that no snapshot needs out of the rest of the chain; they go to
+  /// `gone`.
+  /// The caller holds the row's lock, and has a guard under which it has read the scan.
   void prune(ask& a, const scan_times& scan, block*& passed, block*& gone) noexcept {
     chain_walk<block> walking(scan, changes_only());
     const std::uint64_t examined = examined_to({a.older, a.since}, walking, scan);
@@ -283,15 +292,15 @@ class delta_steam_eager final : public delta {
     made.known.write(scan.known);
     walking.shorten(next, examined, onto(gone));
   }
-  /// Of what ended at or before this, the scan lets nothing go that the last look at the chain,
-  /// which begins at `at`, has left there.
+  /// The time down to which the chain that begins at `at` has to be examined: by this scan no
+  /// version can go that ended at or before it and that the last look at the chain has left.
   static std::uint64_t examined_to(chain_link at, const chain_walk<block>& walking,
                                    const scan_times& scan) noexcept {
     if (!walking.stands(at)) return 0;
     const std::uint64_t known = blocks::of(at.handle).known.read();
     return (std::min)(known, scan.ended.oldest_since(known));
   }
-  /// Takes it off its keeper's list. False: the keeper was faster.
+  /// Takes the version off its writer's list. False: the writer was faster.
   bool claim(block& b, std::uint64_t until) noexcept {
     local& of = *locals_.find(b.keeper);
     const std::lock_guard hold(of.lock);
@@ -300,7 +309,7 @@ class delta_steam_eager final : public delta {
     return true;
   }
 
-  /// Retires what is on no list any more.
+  /// Retires the versions of `list`, which are on no writer's list any more.
   void let_go(local& me, block* list, nodes::guard& guard, bool between = false) noexcept {
     if (list == nullptr) return;
     {
@@ -316,7 +325,8 @@ class delta_steam_eager final : public delta {
       }
     }
   }
-  /// So many at most. False: there were none.
+  /// Frees at most so many versions of a writer that are older than all snapshots. False: there
+  /// were none.
   bool free_old(local& l, std::uint64_t most, nodes::guard& guard) noexcept {
     const std::uint64_t oldest = oldest_of(*scans_.latest());
     block* old = nullptr;
