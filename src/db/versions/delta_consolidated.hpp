@@ -1,84 +1,91 @@
 // SPDX-License-Identifier: Apache-2.0
-// delta_consolidated.hpp: one-shot garbage collection with consolidation: partitions that lie
-// between two snapshots are dropped, too, and readers find their way over the gaps.
+// delta_consolidated.hpp: one-shot garbage collection with consolidation: a partition between two
+// snapshots is dropped, too, and readers find their way over the gap.
 //
 // Source:      Raza et al., SIGMOD 2023, section 5.
 // Idea:        a partition knows when its oldest version began and when its last one ended. If no
-//              snapshot lies in between, no reader reads any of its versions, though older
-//              snapshots may still need older ones. It is dropped; links into it are dead, as their
-//              tags tell. When a row's chain goes from one partition to another, the one that it
-//              leaves gets an entry in its bridge: the row, its newest version there, and when that
-//              ended. A reader that meets a dead link looks the row up in the bridges of partitions
-//              that may lead to what it looks for.
-//              All that is worth its cost only while a snapshot stays: so entries are made for
-//              snapshots that are about to be held (delta_patience), and for all when much is in
-//              use; and only where the partition that is left may have what such a one sees. A
-//              partition notes for which snapshots entries are missing that would lead on from it,
-//              and is not dropped while one of these is there.
+//              snapshot is in between, no reader reads any of its versions, although older
+//              snapshots may still need older versions. So it is dropped. Links into it are dead,
+//              as their tags tell. When a row's chain goes on in another partition, the partition
+//              that it leaves gets a forwarding entry: the row, its newest version there, and when
+//              that ended. A reader that meets a dead link looks the row up in the entries of the
+//              partitions that may lead to its version.
+//              All that is worth its cost only while a snapshot stays. So entries are made for
+//              snapshots that are about to be held (delta_patience), or for all when much memory
+//              is in use; and only where the partition that the chain leaves may have a version
+//              that such a snapshot sees. A partition notes for which snapshots an entry that would
+//              lead on from it is missing, and is not dropped while one of these is live.
 // Cost:        on top of the one-shot storage's: a commit, for each version whose row's last
-//              version lies in another partition, a look at that; if it has what began before a
-//              snapshot that is about to be held, a guard and an entry of 36 bytes. (So a snapshot
-//              costs about an entry for each row, not one for each change.) A reader of an old
-//              version: a guard; over a gap, a look at each partition, and at the bridges of those
-//              that have what its snapshot sees. A drop over which readers may be walking: its
-//              memory goes through the domain, so that it waits for their guards.
+//              version is in another partition, a look at that partition; if it has a version that
+//              began before a snapshot that is about to be held, a guard and an entry of 36 bytes.
+//              (So a snapshot costs about an entry for each row, not one for each change.) A reader
+//              of an old version: a guard; over a gap, a look at each partition, and at the entries
+//              of those that have what its snapshot sees. A drop over which readers may be walking:
+//              its memory is retired to the domain, so that it waits for their guards.
+//              Versions that a held snapshot sees go to an allocation stream of its own
+//              (delta_lanes), which costs a commit with such versions two read-modify-writes more.
 // Progress:    as the one-shot storage. Readers do not wait.
-//              What a held snapshot sees goes to a lane of its own (delta_lanes), with two
-//              read-modify-writes more for a commit that has some of that.
-// Bound:       let a snapshot be held after P turns: 4, but twice as many as those became old that
-//              have ended lately, up to 128, while not more than half of the partitions that there
-//              may be are in use, and of the budget.
+// Bound:       let a snapshot count as held after P allocation periods. P is 4; while no more than
+//              half of the partitions and of the budget is in use, it is twice the age that
+//              snapshots which ended lately had reached, up to 128.
 //              With S snapshots held: the versions that at least one of them sees (so at most S
-//              for each row), in whole chunks; for each of the S, the partitions of P + 1 turns
-//              after it began; and what was written since the oldest one that is not held yet. A
-//              version may stay for a younger snapshot after the one has gone for which it was
-//              kept, if both were held at the same time.
+//              for each row), in whole chunks; for each of the S, the partitions of the P + 1
+//              periods after it began; and the versions that were written since the oldest snapshot
+//              that is not held yet. A version that was kept for one snapshot may stay for a
+//              younger one when the first has ended, if both were held at the same time.
 // Why a reader finds its version. Let it look for the version v at time T, since <= T < until.
 //   v's partition is not dropped: T is announced, so the census shows it in the interval.
 //   A piece is a run of versions of one row in one life of one partition. If v's piece is the
-//   newest when the reader reads the row's head, it gets there by links that are alive. If not, the
-//   reader may meet dead links. Let P0 be v's piece, P1 the one that leads to it, and so on, and
-//   P(k+1) the first of these whose partition was dropped. An entry for one of P0 to Pk will do,
-//   since from there on links are alive. The writer that began P(i+1) knew for which snapshots to
-//   make entries: those at or before N. Pi had ended at u, after T (unless it had ended at a time
-//   that no snapshot is before, T neither: then there is no v in it, nor after it in the chain).
-//   Either the writer made an entry for Pi, which the reader sees, since the row's head led to
-//   P(i+1) only afterwards. Or it noted with P(i+1)'s partition that those after N and before u
-//   miss one. P0's partition has v, which began at or before T; of that its writer makes no entry
-//   only if N is before T. Then P1's partition says that T misses one; of that the next writer
-//   makes no entry only if its N is before T, too; and so on. So the first Pi that has an entry
-//   lies in a partition that has something that began at or before T, or says that T misses one:
-//   the reader looks in no others. Of the row's entries there that ended after T it is the one that
-//   ended first, so that one is followed. (Others may lead to v, too: one that is met before all
-//   were looked at is followed for a few steps.) And it is one of P0 to Pk: else P(k+1)'s would
-//   say that T misses one, and is not dropped while a snapshot is there of which it says so. (What
-//   is read of such a partition is of the same life, since that is not over yet; and at least what
-//   was noted when its newest version was made, which the writer that reads it supersedes, or the
-//   reader came to by the row's head.)
-//   From there on all links are alive, also those out of the piece. An entry whose first version
-//   ended at or before T is passed over unread: it may be dropped and overwritten at any time. One
-//   that ended after T leads, by links to versions that ended after T, to v or to a dead link.
+//   newest when the reader reads the row's head, live links lead to it. If not, the reader may meet
+//   dead links. Let P0 be v's piece, P1 the one that leads to it, and so on, and P(k+1) the first
+//   of these whose partition was dropped. An entry for one of P0 to Pk will do, since links are
+//   alive from there on.
+//   The writer that began P(i+1) knew for which snapshots to make entries: those at or before N. Pi
+//   had ended at u, after T. (Or it had ended at a time that no snapshot is before. Then T is not
+//   before it either, and v is neither in Pi nor after it in the chain.) Either the writer made an
+//   entry for Pi; the reader sees it, since the row's head led to P(i+1) only afterwards. Or the
+//   writer noted with P(i+1)'s partition that the snapshots after N and before u miss an entry.
+//   P0's partition has v, which began at or before T. So the writer that leaves it makes no entry
+//   only if N is before T. Then P1's partition says that T misses one. The writer that leaves that
+//   one makes no entry only if its N is before T, too; and so on. So take the first Pi that has an
+//   entry. Its partition has a version that began at or before T, or says that T misses an entry;
+//   the reader looks in no other partitions. Of the row's entries there that ended after T, Pi's is
+//   the one that ended first, so the reader follows it. (Others may lead to v, too: an entry that
+//   is met before all were looked at is followed for a few steps.)
+//   Pi is one of P0 to Pk: otherwise P(k+1)'s partition would say that T misses an entry, and it is
+//   not dropped while such a snapshot is live. (What is read of such a partition is of the same
+//   life, since that is not over yet. And the notes read include those that were made with its
+//   newest version: the writer that reads them supersedes that version, and a reader came to it by
+//   the row's head.)
+//   From Pi on all links are alive, also those out of the piece. An entry whose first version ended
+//   at or before T is skipped, and that version is not read: it may be dropped and overwritten at
+//   any time. An entry that ended after T leads, by links to versions that ended after T, to v or
+//   to a dead link.
 // Shortcuts:   readers of a snapshot that go over gaps look into each block of entries. When they
-//              have looked into as many as there are entries, these are put into one array, by row,
-//              where readers of that snapshot look first (delta_shortcuts.hpp). An entry that ended
-//              after T leads a reader at T to v or to a dead link whenever it is followed, as long
-//              as T is announced. So an array may lack entries, and have some that are gone: then
-//              the reader goes on as without. An array goes in the first turn after its snapshot
-//              has ended, or when half of the budget is in use. Bound: 16 bytes for each row that a
-//              snapshot sees over a gap; of all snapshots, a megabyte or a quarter of the bytes of
-//              versions; with a budget none beyond half of that.
-// Why what it reads is whole, and no tag comes back while a reader has it: delta_between.hpp.
+//              have looked into as many blocks as there are entries, the entries are put into one
+//              array, by row, where readers of that snapshot look first (delta_shortcuts.hpp). An
+//              entry that ended after T leads a reader at T to v or to a dead link whenever it is
+//              followed, as long as T is announced. So an array may lack entries, and have some
+//              whose partition was dropped: then the reader goes on as it would without the array.
+//              An array is freed in the first period after its snapshot has ended, or when half of
+//              the budget is in use. Bound: 16 bytes for each row that a snapshot sees over a gap;
+//              for all snapshots, a megabyte or a quarter of the bytes of versions; with a budget
+//              none beyond half of that.
+// Why a version that a reader reads is whole, and no tag comes back while a reader has it:
+//   delta_between.hpp.
 //
-// Departures from the paper (the printed Figure 9 is wrong where P is said):
+// Departures from the paper (P: where the printed Figure 9 is wrong):
 //   D1  P: a partition that no snapshot needs is dropped (printed: `doGc = false`).
-//   D2  Bridges have the time when a version ended. (Theirs takes the first readable one that it
-//       meets, partition by partition; after the ring has gone round, that may be an older one.)
+//   D2  A forwarding entry has the time when its version ended. (The paper's reader takes the first
+//       readable entry that it meets, partition by partition; after the ring has gone round, that
+//       may be an older one.)
 //   D3  A reader goes on over links that are alive, also from partition to partition, and also from
-//       where a bridge has led it.
-//   D4  Bridges are blocks that go in one shot with their partition, each twice as large as the one
-//       before.
-//   D5  What a held snapshot sees is kept apart. (Theirs: where rows are changed now and then, each
-//       partition has a version that some snapshot sees, and none is dropped.)
+//       where an entry has led it.
+//   D4  Forwarding entries are in blocks that are freed in one shot with their partition. Each
+//       block is twice as large as the one before.
+//   D5  Versions that a held snapshot sees have partitions of their own. (In the paper's system,
+//       where rows are changed now and then, each partition has a version that some snapshot sees,
+//       and none is dropped.)
 #pragma once
 
 #include <algorithm>
@@ -115,7 +122,8 @@ class delta_consolidated final : public delta_between {
 
   delta_consolidated(commit_board& board, const options& o)
       : delta_between(board, o, lanes_for(o.most_partitions)) {
-    // With so few partitions, always; with a budget, until it is known what is held.
+    // For all snapshots: always if there are few partitions; with a budget, until the first look
+    // has found which ones are held.
     if (lanes_.count() == 1 || o.budget != 0) noting_.store_relaxed(delta_partition::everybody);
   }
   ~delta_consolidated() override {
@@ -135,10 +143,10 @@ class delta_consolidated final : public delta_between {
     hurries_.fetch_add_relaxed(1);
     delta_between::gather(most);
     hurries_.fetch_sub_relaxed(1);
-    if (most == 0 && memory_.waiting() != 0) drain();  // else it waits for the next period
+    if (most == 0 && memory_.waiting() != 0) drain();  // else that is for the next period
   }
 
-  /// Versions are whole rows: what is passed on the way is of no use.
+  /// Versions are whole rows: the versions on the way are not undone.
   [[nodiscard]] const version* find(const atomic<std::uint64_t>& chain, std::uint64_t row,
                                     std::uint64_t time, const taking_back*) const override {
     // acquire ← the release in install(): the version is filled. (Links may be dead: no guard yet.)
@@ -190,14 +198,15 @@ class delta_consolidated final : public delta_between {
     return std::clamp<unsigned>(partitions / 2, 1, delta_lanes::most);
   }
 
-  /// Whether a bridge there may lead to what a snapshot of this time sees: see "Why a reader finds
-  /// its version".
+  /// Whether an entry of the partition may lead to a version that a snapshot of this time sees: see
+  /// "Why a reader finds its version".
   static bool may_lead_to(const delta_partition& p, std::uint64_t time) noexcept {
     return p.first_began() <= time || (p.noted_for() < time && time < p.noted_until() &&
                                        !SPOLIA_FAULT("consolidated.looks_at_what_began_only"));
   }
-  /// Where many snapshots are held, a chain has what each of them sees, and may be long without a
-  /// gap. Entries lead closer to what one of them sees. They were made for those that are held.
+  /// How far to walk down a chain before the entries are searched. Where many snapshots are held, a
+  /// chain has the versions that each of them sees, and may be long without a gap. Entries lead
+  /// closer to what one snapshot sees, but there are only those for held snapshots.
   [[nodiscard]] std::uint64_t steps_before_search(std::uint64_t time) const noexcept {
     return time <= noting_.load_relaxed() ? few_steps : ~std::uint64_t{0};
   }
@@ -213,9 +222,9 @@ class delta_consolidated final : public delta_between {
   /// Rows whose walks have met a dead link.
   struct searches {
     struct place {
-      const delta_bridge::entry* entry;  // to be looked at
-      delta_bridge::nearest piece;       // of those that were
-      std::uint64_t tried;               // its head
+      const delta_bridge::entry* entry;  // the next to be looked at
+      delta_bridge::nearest piece;       // the nearest of those that were looked at
+      std::uint64_t tried;               // the head of the piece that was tried
     };
     searches(std::span<const old_row> of, std::uint64_t at_time, version_words to_read,
              std::span<walk_place> to) noexcept
@@ -225,8 +234,8 @@ class delta_consolidated final : public delta_between {
     const version_words reads;
     const std::span<walk_place> places;
     std::size_t count = 0;
-    std::array<std::uint8_t, walks_together> left;  // numbers of rows: nothing was found so far
-    std::array<place, walks_together> at;           // by the number
+    std::array<std::uint8_t, walks_together> left;  // numbers of rows without a version so far
+    std::array<place, walks_together> at;           // by these numbers
   };
   void walk_over_gaps(std::span<const old_row> rows, std::uint64_t time, version_words reads,
                       std::span<walk_place> places, nodes::guard& guard) const noexcept;
@@ -234,18 +243,18 @@ class delta_consolidated final : public delta_between {
                        std::span<walk_place> places) const noexcept;
   void search_in(const delta_bridge& in, searches& of) const noexcept;
 
-  /// What readers of one snapshot have found out over gaps.
+  /// How much the readers of one snapshot have searched, and the shortcuts that were made for them.
   struct searcher {
-    atomic<std::uint64_t> time{0};  // of the snapshot; a guess, as is `rows`
-    atomic<std::uint64_t> rows{0};  // that were looked for among all entries, since
+    atomic<std::uint64_t> time{0};  // the snapshot's; approximate, as is `rows`
+    atomic<std::uint64_t> rows{0};  // how many were looked for among all entries since
     atomic<delta_shortcuts*> known{nullptr};
   };
   [[nodiscard]] searcher& searches_at(std::uint64_t time) const noexcept {
     return searchers_[(time * 0x9E3779B97F4A7C15U >> 32U) % searchers_.size()];
   }
-  /// Inside a guard; null: there are none.
+  /// The shortcuts for snapshots of this time; null: there are none. Inside a guard.
   [[nodiscard]] const delta_shortcuts* shortcuts_at(std::uint64_t time) const noexcept {
-    // acquire ← the release in make_shortcuts(): what they have.
+    // acquire ← the release in let_go(): the contents.
     const delta_shortcuts* const known = searches_at(time).known.load_acquire();
     const bool ours = known != nullptr &&
                       (known->time() == time || SPOLIA_FAULT("consolidated.shortcuts_of_any_time"));
@@ -261,7 +270,7 @@ class delta_consolidated final : public delta_between {
     constexpr std::uint64_t always = std::uint64_t{1} << 20U;
     const std::uint64_t held = memory_.held();
     const std::uint64_t all = shortcut_bytes_.load_relaxed() + shortcut_bytes;
-    // To make them takes three times as much for a moment.
+    // While they are made, they take three times as much more.
     if (options_.budget != 0 && held + 4 * shortcut_bytes > options_.budget / share) return false;
     return all <= (std::max)(always, held / 4);
   }
@@ -276,15 +285,16 @@ class delta_consolidated final : public delta_between {
   }
   void forget_shortcuts(bool all) noexcept;
 
-  /// The row's chain goes on in `p`: leaves an entry where it was.
+  /// The row's chain goes on in `p`: makes an entry for the partition that it leaves.
   void joins(const ask& a, delta_partition& p) override {
     if (!SPOLIA_FAULT("consolidated.began_forgotten")) p.began(a.since);
     if (a.older == 0 || SPOLIA_FAULT("consolidated.no_bridge")) return;
     const std::uint32_t from = tagged::partition_of(a.older);
     if (from == p.number) return;
-    // The piece ended then: no snapshot that is there, or will be, looks for it.
+    // The piece that the chain leaves ended at a.since: no snapshot, live or to come, looks for it.
     if (a.since <= oldest()) return;
-    // No snapshots look for what is there but those for which nothing is noted.
+    // An entry is needed for snapshots at or before `noting` that may look for a version there: if
+    // the partition has a version that began before one of them, or lacks an entry for one.
     const std::uint64_t noting = noting_.load_relaxed();
     const delta_partition& was_in = ring_.at(from);
     const bool leads_on =
@@ -294,13 +304,13 @@ class delta_consolidated final : public delta_between {
     if (alive(a.older) != nullptr) delta_bridge::enter_into(bridges_[from], memory_, a);
   }
 
-  /// A snapshot that is held gets a lane.
+  /// Gives held snapshots their allocation streams.
   void arrange(bool turn) noexcept override {
     forget_shortcuts(options_.budget != 0 && memory_.held() > options_.budget / share);
     if (memory_.waiting() > most_waiting()) drain();
     to_drop_.store_relaxed(dropped_in_a_turn);
     if (lanes_.count() == 1) return;
-    std::array<std::uint64_t, delta_lanes::most> held{};  // the oldest, and the youngest
+    std::array<std::uint64_t, delta_lanes::most> held{};  // the oldest ones, and the youngest
     const bool hurry = turn && much_in_use();
     {
       const std::lock_guard hold(times_lock_);
@@ -313,8 +323,8 @@ class delta_consolidated final : public delta_between {
       std::copy_n(times_.begin(), count, held.begin());
       if (count != 0) held.back() = *(end - 1);
       const auto half = std::lower_bound(times_.begin(), times_.end(), before.half_held);
-      // A writer that comes too late to know either notes what need not be, or says that it has
-      // not.
+      // A writer that still reads the old value either makes an entry that is not needed, or notes
+      // that one is missing.
       noting_.store_relaxed(hurry ? known_ : half == times_.begin() ? 0 : *(half - 1));
     }
     for (const std::uint64_t t : held) {
@@ -374,36 +384,37 @@ class delta_consolidated final : public delta_between {
     }
   }
 
-  /// A partition of so many bytes was dropped. Two that drop at a time may take more than there is.
+  /// Counts a drop of so many bytes. Two threads that drop at the same time may exceed the limit.
   void count_drop(std::uint64_t bytes) noexcept {
     const std::uint64_t left = to_drop_.load_relaxed();
     to_drop_.store_relaxed(left - (std::min)(left, bytes));
   }
 
-  // Half a millisecond: what they leave is freed at once. The rest goes in later periods.
+  // In bytes, half a millisecond's work: all memory of one period's drops is freed at once. Other
+  // partitions are dropped in later periods.
   static constexpr std::uint64_t dropped_in_a_turn = std::uint64_t{8} << 20U;
   std::array<atomic<delta_bridge*>, tagged::partitions> bridges_{};
-  atomic<std::uint64_t> to_drop_{dropped_in_a_turn};  // bytes, in this period
-  atomic<std::uint32_t> hurries_{0};                  // calls that drop all
-  delta_patience patience_;                           // of the thread that passes on
-  atomic<std::uint64_t> noting_{0};                   // for snapshots at or before this
+  atomic<std::uint64_t> to_drop_{dropped_in_a_turn};  // bytes that this period may still drop
+  atomic<std::uint32_t> hurries_{0};                  // how many calls under way drop all
+  delta_patience patience_;                           // for the thread in arrange()
+  atomic<std::uint64_t> noting_{0};                   // entries are for snapshots at or before this
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint64_t looked_for = 1;
   static constexpr std::uint64_t before_again = 1;
   static constexpr std::size_t most_shortcuts = 1;
   static constexpr std::uint64_t few_steps = 1;
 #else
-  static constexpr std::uint64_t looked_for = 64;  // rows, before it is asked whether they are many
-  static constexpr std::uint64_t before_again = 8;  // looks at each entry, where there are some
+  static constexpr std::uint64_t looked_for = 64;   // rows, before the entries are counted
+  static constexpr std::uint64_t before_again = 8;  // times as much search makes shortcuts anew
   static constexpr std::size_t most_shortcuts = 16;
   static constexpr std::uint64_t few_steps = 8;
 #endif
   mutable std::array<searcher, most_shortcuts> searchers_;
-  mutable atomic<bool> making_{false};  // one at a time makes shortcuts, and forgets them
-  mutable atomic<std::uint64_t> shortcut_bytes_{0};  // of that one
+  mutable atomic<bool> making_{false};  // one thread at a time makes shortcuts, or forgets them
+  mutable atomic<std::uint64_t> shortcut_bytes_{0};  // written by that thread
 };
 
-/// The walks of several rows, which take the shortcuts that there are. Inside a guard.
+/// Walks down the chains of several rows, by shortcuts where there are some. Inside a guard.
 inline void delta_consolidated::walk_over_gaps(std::span<const old_row> rows, std::uint64_t time,
                                                version_words reads, std::span<walk_place> places,
                                                nodes::guard& guard) const noexcept {
@@ -419,7 +430,7 @@ inline void delta_consolidated::walk_over_gaps(std::span<const old_row> rows, st
   if (searched != 0) note_searches(time, searched, guard);
 }
 
-/// Ends the walks of rows that have a shortcut.
+/// Makes the walks of the rows that have a shortcut; `left` gets the others.
 inline void delta_consolidated::by_shortcuts(const delta_shortcuts& known,
                                              std::span<const old_row> rows, std::uint64_t time,
                                              version_words reads, std::span<walk_place> places,
@@ -442,9 +453,9 @@ inline void delta_consolidated::by_shortcuts(const delta_shortcuts& known,
   }
 }
 
-/// The walks of several rows. Those that meet a dead link look for their entries together, as
-/// walk_together() walks: in one block of a bridge after the other, the largest first, since most
-/// entries are there. How many have met one.
+/// Walks down the chains of several rows. The walks that meet a dead link look for their entries
+/// together, step by step as walk_together(): in one block of entries after the other, the largest
+/// first, since most entries are there. Returns how many have met a dead link.
 inline std::uint64_t delta_consolidated::search(std::span<const old_row> rows, std::uint64_t time,
                                                 version_words reads,
                                                 std::span<walk_place> places) const noexcept {
@@ -483,13 +494,14 @@ inline std::uint64_t delta_consolidated::search(std::span<const old_row> rows, s
   return searched;
 }
 
-/// Readers of a snapshot have looked for so many rows more among all entries. When that has taken
-/// as long as to look at each entry would, this is done; and again, when it has taken much longer.
+/// Counts so many more rows for which readers of a snapshot have searched all entries. Makes
+/// shortcuts when that has taken as long as a look at each entry would; and makes them again when
+/// it has taken much longer.
 inline void delta_consolidated::note_searches(std::uint64_t time, std::uint64_t rows,
                                               nodes::guard& guard) const noexcept {
   searcher& of = searches_at(time);
   if (of.time.load_relaxed() != time) {
-    if (of.known.load_relaxed() != nullptr) return;  // those of another snapshot
+    if (of.known.load_relaxed() != nullptr) return;  // the shortcuts are of another snapshot
     of.time.store_relaxed(time);
     of.rows.store_relaxed(0);
   }
@@ -504,7 +516,7 @@ inline void delta_consolidated::note_searches(std::uint64_t time, std::uint64_t 
       entries += b->entries_used();
     }
   }
-  // Where there are some already, most rows have one, so few would gain by it.
+  // If there are shortcuts already, most rows have one, and few would gain by new ones.
   const std::uint64_t worth = of.known.load_relaxed() == nullptr ? entries : before_again * entries;
   if ((before + rows) * blocks >= worth) make_shortcuts(time, of, entries, guard);
 }
@@ -512,7 +524,7 @@ inline void delta_consolidated::note_searches(std::uint64_t time, std::uint64_t 
 inline void delta_consolidated::make_shortcuts(std::uint64_t time, searcher& of,
                                                std::uint64_t entries,
                                                nodes::guard& guard) const noexcept {
-  // acquire ← the release below: what the last one has done.
+  // acquire ← the releases of `making_`: what the last thread has done.
   if (making_.load_relaxed() || making_.exchange_acquire(true)) return;
   of.rows.store_relaxed(0);
   if (has_room_for(delta_shortcuts::usual_bytes(entries))) {
@@ -536,7 +548,7 @@ inline void delta_consolidated::make_shortcuts(std::uint64_t time, searcher& of,
   making_.store_release(false);  // → the acquires here and in forget_shortcuts()
 }
 
-/// Those of snapshots that have ended, or all. After a look.
+/// Retires the shortcuts of snapshots that have ended, or all. To be called after a look.
 inline void delta_consolidated::forget_shortcuts(bool all) noexcept {
   const auto any = [](const searcher& s) { return s.known.load_relaxed() != nullptr; };
   if (std::none_of(searchers_.begin(), searchers_.end(), any)) return;
@@ -557,8 +569,8 @@ inline void delta_consolidated::forget_shortcuts(bool all) noexcept {
   making_.store_release(false);  // → the acquires here and in make_shortcuts()
 }
 
-/// Looks at each row's entries in this block. Where the nearest piece so far is among them, it may
-/// lead to the version in a few steps: such rows are taken out of what is left.
+/// Looks at each row's entries in this block. If the nearest piece so far is among them, it may
+/// lead to the version in a few steps: then the row is taken off the list of those that are left.
 inline void delta_consolidated::search_in(const delta_bridge& in, searches& of) const noexcept {
   const auto each_left = [&of](auto&& f) {
     for (std::size_t n = 0; n < of.count; ++n) f(of.left[n]);

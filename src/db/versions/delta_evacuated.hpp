@@ -1,58 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
-// delta_evacuated.hpp: one-shot garbage collection with evacuation: what held snapshots see is
-// moved out of a partition, by row, and then the partition is dropped.
+// delta_evacuated.hpp: one-shot garbage collection with evacuation: the versions of a partition
+// that held snapshots see are copied to the kept versions, by row, and then the partition is
+// dropped.
 //
 // Source:      the storage of Raza et al., SIGMOD 2023, sections 4 and 6 (delta_one_shot.hpp). In
 //              place of its section 5 (delta_consolidated.hpp) this does what a copying collector
 //              does with its youngest generation.
 // Idea:        most versions are seen by no snapshot when their partition's allocation period is
-//              over, and go with it in one shot. Those that a held snapshot sees are copied to a
-//              table by row (kept_versions.hpp). So writers do nothing for snapshots that are held,
-//              and a snapshot finds its version by one look-up, whatever was written since.
-//              In front of each version lies whose it is and when it ended, so that one walk over
-//              a partition tells which of its versions some snapshot sees.
-//              A partition goes in pieces, its chunks: each as soon as all in it were walked over.
-//              So copies take the place of what they are copied from, and do not come on top of it.
-//              Without a budget the copies of a piece are made by row, so that what a scan comes to
-//              one after the other lies in few pages of memory.
+//              over, and are dropped with it in one shot. Those that a held snapshot sees are
+//              copied to a table by row (kept_versions.hpp). So writers do nothing for held
+//              snapshots, and a snapshot finds its version by one look-up, whatever was written
+//              since. Before each version is its stub, which says whose version it is and when it
+//              ended: so one walk over a partition tells which of its versions some snapshot sees.
+//              A partition is dropped in pieces, its chunks: each as soon as all its versions were
+//              walked over. So copies replace their originals in memory, and do not come on top of
+//              them. Without a budget the copies of a piece are made by row, so that versions that
+//              a scan reads one after the other are in few pages of memory.
 //              From its first piece on, the partition stays locked. The oldest partition is the
 //              first to be walked over: then few copies are of versions in partitions that stay.
 // Cost:        on top of the one-shot storage's: 16 bytes more a version, and two stores. A
-//              partition that is dropped while older snapshots are there: a walk over it, a binary
+//              partition that is dropped while there are older snapshots: a walk over it, a binary
 //              search in the snapshots' times for each version that began before the last of them,
-//              and a copy of what is seen. A reader of an old version: a guard, and a look-up in
-//              the table; a walk down the chain if it is not there.
-//              About a millisecond of that at the end of an allocation period; and where that was
-//              not enough, or half of the partitions or of the budget is in use, for each version
-//              that a commit makes two that are walked over. So what is left for the one that finds
-//              the budget used up, which does all of it, is a partition or two.
+//              and a copy of each version that is seen. A reader of an old version: a guard, and a
+//              look-up in the table; a walk down the chain if the version is not there.
+//              About a millisecond of evacuation is done at the end of an allocation period. Where
+//              that was not enough, or half of the partitions or of the budget is in use, a commit
+//              also walks over two versions for each one that it makes. So a commit that finds the
+//              budget used up, which does all that is left, has a partition or two to do.
 // Progress:    as the one-shot storage. Readers wait for no thread.
 // Bound:       with any number of snapshots held: the versions that at least one of them sees, with
-//              24 to some 48 bytes each for the table; and the partitions of the last allocation
-//              periods, `young_turns` + 2 long ones, or more while large transactions are walked
-//              over in parts. With a budget, copies are made while all takes a sixteenth more than
-//              that at most, without what waits for readers; where deletions have taken more, no
-//              more than pieces have left, and two chunks. A partition waits for more room then,
-//              whole or what is left of it, and commits are refused. While copies are made, at most
-//              most_waiting() and a chunk wait, if no reader stands still inside a guard. Copies go
-//              after their last snapshot: some thousands a turn, some as readers begin and end, or
-//              all with collect().
+//              24 to some 48 bytes each for the table; and the partitions of the last `young_turns`
+//              + 2 long allocation periods, or more while large transactions are walked over in
+//              parts. With a budget, copies are made as long as all memory is at most a sixteenth
+//              more than the budget, without what waits for readers. Where deletions have taken
+//              more, copies take no more than pieces have freed, and two chunks. Beyond that a
+//              partition, or its rest, waits for more room, and commits are refused. While copies
+//              are made, at most most_waiting() and a chunk wait, if no reader stalls inside a
+//              guard. Copies are freed after their last snapshot: some thousands at the end of an
+//              allocation period, some as readers begin and end, or all with collect().
 // Why a reader finds its version. Let it look for the version v at time T, since <= T < until.
-//   Once v was copied, the copy is kept as long as T is announced: sweeps ask the census. If it was
-//   not, v's piece has not gone: before that all is copied in it that a snapshot of the census
-//   sees, and T is in each scan, or younger than all of the partition. So the reader gets to v by
-//   the row's chain, unless a link on the way is dead, since the piece of a version w in front has
-//   gone. But that drop has walked on from w, over links that lead elsewhere, as far as a snapshot
-//   that is there could go, and has copied what one of them sees: v, too. The walk stops in the
-//   partition itself at what it has walked on from. So a piece may go before the rest: what
-//   is reached over its versions is in the table, also what lies in the rest. So a dead link
-//   means that the version is in the table, or that there is none. The reader looks there once
-//   more, since the copy may have come after its first look.
-// Why the walk on from w meets no memory that is reused: all drops are made by one thread at a
-//   time; a partition with a registered transaction is not dropped. None registers with one that is
-//   in pieces: a writer that has room left in one of its parts would write into a piece that went.
-// Why what it reads is whole, and no tag comes back while a reader has it: delta_between.hpp. A
-//   reader copies a version inside its guard, since it may be moved while it is needed: visit().
+//   If v was copied, the copy is kept as long as T is announced: sweeps ask the census. If it was
+//   not, v's piece was not dropped: before that all versions in it are copied that a snapshot of
+//   the census sees, and T is in each scan, or younger than the whole partition. So the reader gets
+//   to v by the row's chain, unless a link on the way is dead because the piece of a newer version
+//   w was dropped. But that drop has walked on from w, over links that lead elsewhere, as far as a
+//   live snapshot could go, and has copied each version that one of them sees: v, too.
+//   In the partition itself this walk stops at a version from which it has walked on before. So a
+//   piece may be dropped before the rest of its partition: all that is reached over the piece's
+//   versions is in the table, also versions of the rest. So a dead link means that the version is
+//   in the table, or that there is none. The reader looks there once more, since the copy may have
+//   been made after its first look.
+// Why the walk on from w meets no reused memory: one thread at a time makes all drops, and a
+//   partition with a registered transaction is not dropped. No transaction registers with a
+//   partition that is being dropped in pieces: a writer that has room left in one of its parts
+//   would write into a dropped piece.
+// Why a version that a reader reads is whole, and no tag comes back while a reader has it:
+//   delta_between.hpp. A reader copies a version inside its guard, since the version may be moved
+//   while it is needed: visit().
 #pragma once
 
 #include <algorithm>
@@ -92,8 +96,9 @@ class delta_evacuated final : public delta_between {
 
   bool reserve(std::uint32_t writer, std::span<ask> asks, std::uint64_t most) override {
     if (!delta_between::reserve(writer, asks, most)) return false;
-    if (asks.empty()) return true;  // it is told nothing, and owes nothing
-    // Seldom, since it is read by all: it changes with what else counts in the budget.
+    if (asks.empty()) return true;  // such a call has no `most` to note, and owes nothing
+    // Not for each small change, since all threads read it: it varies with the other memory that
+    // counts in the budget.
     const std::uint64_t before = most_told_.load_relaxed();
     const std::uint64_t a_little = before / 16;
     if (most < before - a_little || most > before + a_little) most_told_.store_relaxed(most);
@@ -106,7 +111,7 @@ class delta_evacuated final : public delta_between {
       evacuate_what_is_owed();
   }
 
-  /// Precondition: no other thread collects: the version may be moved.
+  /// Precondition: no other thread collects, which could move the version.
   [[nodiscard]] const version* find(const atomic<std::uint64_t>& chain, std::uint64_t row,
                                     std::uint64_t time, const taking_back*) const override {
     auto guard = nodes_.enter();
@@ -121,7 +126,7 @@ class delta_evacuated final : public delta_between {
     if (memory_.waiting() != 0) drain();
   }
   void snapshot_ended(std::uint64_t time) noexcept override {
-    // Not in between, mostly: then nothing hangs at it.
+    // Mostly it is not in between: then nothing hangs at it.
     if (first_seer_.load_relaxed() <= time && time <= last_seer_.load_relaxed()) let_go(time);
   }
   void step() noexcept override {
@@ -149,26 +154,26 @@ class delta_evacuated final : public delta_between {
   }
 
  private:
-  // About a millisecond: versions that are walked over, and how many of these a copy costs. And
-  // copies that are looked at when their snapshots have ended: less, since rows and entries are
-  // cleaned up at the same time.
+  // About a millisecond of work: how many versions are walked over, as how many of these a copy
+  // counts; and how many copies are examined whose snapshots have ended. The last are fewer, since
+  // rows and entries are cleaned up at the same time.
   static constexpr std::uint64_t work_in_a_turn = 65536;
   static constexpr std::uint64_t copy_work = 32;
   static constexpr std::uint64_t swept_in_a_turn = 2048;
-  // Where turns are not enough, for so many new versions twice as many old ones are walked over,
-  // and copied.
+  // Where the work at the ends of allocation periods is not enough: for so many new versions, twice
+  // as many old ones are walked over, and copied.
   static constexpr std::uint64_t owed_at_once = 512;
   static constexpr std::size_t copied_together = 2048;                 // with a budget one by one
-  static constexpr std::uint64_t most_gone = std::uint64_t{1} << 18U;  // bytes: then to the domain
-  static constexpr std::uint64_t much = 1000;  // versions, for a look at the census
+  static constexpr std::uint64_t most_gone = std::uint64_t{1} << 18U;  // bytes: then give_up()
+  static constexpr std::uint64_t much = 1000;  // versions that are worth a scan of the census
 #if defined(SPOLIA_MODEL)
   static constexpr std::size_t young_turns = 0;
 #else
-  static constexpr std::size_t young_turns = 2;  // so old is a snapshot that counts as held
+  static constexpr std::size_t young_turns = 2;  // periods after which a snapshot counts as held
 #endif
 
   using found_versions = std::array<const version*, walks_together>;
-  /// A version that was walked over, and is to be copied.
+  /// Names a version that was walked over, and is to be copied.
   struct noted {
     std::uint64_t row;
     std::uint64_t until;
@@ -219,7 +224,7 @@ class delta_evacuated final : public delta_between {
   static const delta_stub& stub_of(const version& v) noexcept {
     return *(reinterpret_cast<const delta_stub*>(&v) - 1);
   }
-  /// As of the last look. Throws std::bad_alloc.
+  /// Takes the snapshots of the last look. Throws std::bad_alloc.
   void list_seers() {
     const std::lock_guard hold(times_lock_);
     seers_ = times_;
@@ -235,35 +240,35 @@ class delta_evacuated final : public delta_between {
   }
 
   kept_versions kept_;
-  atomic<std::uint64_t> held_before_{0};  // a snapshot that began before counts as held
-  std::array<std::uint64_t, young_turns + 1> turns_began_{};  // of the thread that passes on
+  atomic<std::uint64_t> held_before_{0};  // a snapshot that began before this counts as held
+  std::array<std::uint64_t, young_turns + 1> turns_began_{};  // for the thread in arrange()
   std::size_t turn_ = 0;
-  shared_tally copied_ahead_;         // versions that were copied, while they are in a partition
-  shared_tally swept_;                // copies that have gone
-  atomic<std::uint32_t> hurries_{0};  // calls that collect all
-  atomic<std::uint64_t> work_left_{work_in_a_turn};   // of this turn: versions to be walked over
-  atomic<std::uint64_t> most_told_{options_.budget};  // what reserve() was told, about
-  // Whether what is done at the end of a turn may not be enough, and how many versions have come
-  // since more was done.
+  shared_tally copied_ahead_;         // versions that were copied and are still in a partition
+  shared_tally swept_;                // copies that were freed
+  atomic<std::uint32_t> hurries_{0};  // how many calls under way collect all
+  atomic<std::uint64_t> work_left_{work_in_a_turn};   // of this period: versions to be walked over
+  atomic<std::uint64_t> most_told_{options_.budget};  // about the last `most` of reserve()
+  // Whether the work at the end of a period may not be enough; and how many versions have come
+  // since commits did more.
   atomic<bool> behind_turns_{false};
   atomic<std::uint64_t> owed_{0};
-  // For the calls that are not the one thread's: note_seers().
+  // For calls of other threads than the one that is busy: see note_seers().
   atomic<std::uint64_t> first_seer_{1};
   atomic<std::uint64_t> last_seer_{0};
   atomic<bool> behind_{false};
-  mutable atomic<bool> busy_{false};  // one at a time drops, evacuates and sweeps
-  std::vector<std::uint64_t> seers_;  // all snapshots, ascending, while it evacuates
-  std::vector<noted> to_copy_;        // of this partition; empty but for what had no memory
-  delta_partition* copies_of_ = nullptr;
-  std::uint64_t left_ = 0;        // of the work for this call of evacuate()
+  mutable atomic<bool> busy_{false};      // one thread at a time drops, evacuates and sweeps
+  std::vector<std::uint64_t> seers_;      // all snapshots, ascending, while it evacuates
+  std::vector<noted> to_copy_;            // between two calls: those for which there was no memory
+  delta_partition* copies_of_ = nullptr;  // the partition of these
+  std::uint64_t left_ = 0;                // how much work this call of evacuate() may still do
   std::int64_t more_beyond_ = 0;  // bytes of copies, less those of pieces, since there was room
-  std::vector<std::pair<const version*, std::uint64_t>> after_it_;  // follow(): with their ends
+  std::vector<std::pair<const version*, std::uint64_t>> after_it_;  // in follow(): and their ends
 };
 
 // Readers.
 
-/// What may be their versions among what is kept, which is on its way to this processor then. It
-/// was not read for long: so it is fetched for all rows together, step by step. Inside a guard.
+/// The kept versions that the snapshot may see, one for each row, or null; they are prefetched.
+/// They are mostly in no cache, so each step is made for all rows before the next. Inside a guard.
 inline void delta_evacuated::look_up(std::span<const old_row> rows, std::uint64_t time,
                                      version_words reads, found_versions& found) const noexcept {
   const auto each_block = [&](auto&& f) {
@@ -336,8 +341,8 @@ inline const version* delta_evacuated::by_chain(const atomic<std::uint64_t>& cha
   return v;
 }
 
-/// A walk down the row's chain has ended there. At a dead link: what it was to lead to may have
-/// been copied since the first look.
+/// The version for a walk that has ended at `p`. If that is a dead link, looks at the kept versions
+/// again: the version may have been copied since the first look.
 inline const version* delta_evacuated::second_look(walk_place& p, std::uint64_t row,
                                                    std::uint64_t time) const noexcept {
   if (p.at != nullptr || p.handle == 0 || SPOLIA_FAULT("evacuated.no_second_look")) return p.at;
@@ -367,17 +372,18 @@ inline void delta_evacuated::arrange(bool turn) noexcept {
   sweep(swept_in_a_turn);
 }
 
-/// Where much is in use, commits do it in proportion to the versions that they make: then not much
-/// is left for the one that finds the budget used up.
+/// Evacuates in proportion to the versions that commits have made. For commits, where much memory
+/// is in use: so not much is left for a commit that finds the budget used up.
 inline void delta_evacuated::evacuate_what_is_owed() noexcept {
   const std::uint64_t owed = owed_.exchange_relaxed(0);
-  if (owed == 0) return;  // another thread does it
+  if (owed == 0) return;  // another thread does the work
   work_left_.store_relaxed(2 * owed * (1 + copy_work));
   drop_by_age();
   if (work_left_.load_relaxed() != 0) behind_turns_.store_relaxed(false);  // until the next turn
 }
 
-/// Whether what snapshots see of it may be moved now: all that see some are held, or it is none.
+/// Whether the versions that snapshots see may be copied now: all these snapshots count as held, or
+/// there are none.
 inline bool delta_evacuated::may_be_evacuated(const delta_partition& p) noexcept {
   const std::lock_guard hold(times_lock_);
   if (p.last_commit() > known_) return false;
@@ -400,7 +406,7 @@ inline bool delta_evacuated::drop_rest(delta_partition& p) noexcept {
   bool dropped_it = false;
   {
     const one_at_a_time mine(busy_);
-    // Else another thread has dropped it: then no lock is ours.
+    // If it is not in pieces, another thread has dropped it, and we have no lock of it.
     const bool goes_on = p.in_pieces() || SPOLIA_FAULT("evacuated.rest_not_looked_at");
     if (!mine || !goes_on) return false;
     dropped_it = drop_if_it_may(p);
@@ -417,7 +423,7 @@ inline bool delta_evacuated::drop_if_it_may(delta_partition& p) noexcept {
   return dropped_it;
 }
 
-/// Drops and unlocks it. False: there was no memory for it.
+/// Drops and unlocks the partition. False: that is not done, for want of memory or time.
 inline bool delta_evacuated::drop(delta_partition& p, bool all_gone) noexcept {
   try {
     if (!all_gone && !evacuate(p)) return false;
@@ -435,15 +441,15 @@ inline bool delta_evacuated::drop(delta_partition& p, bool all_gone) noexcept {
     if (left != nullptr) guard.retire(left);
     return true;
   } catch (const std::bad_alloc&) {
-    return false;  // what was copied is found there; the next time it is not copied again
+    return false;  // the copies made so far are found, and the next call does not make them again
   }
 }
 
-/// Whether there is room for copies of its versions: all in use is the budget at most, and a
-/// sixteenth. Beyond that, where deletions have taken more, copies take what pieces have left, and
-/// two chunks.
+/// Whether there is room for copies of its versions: all memory in use is at most a sixteenth more
+/// than the budget. Where deletions have taken more than that, copies may take what pieces have
+/// freed, and two chunks.
 inline bool delta_evacuated::has_room_for_copies(const delta_partition& p) noexcept {
-  // Writers wait until one is dropped that has become current meanwhile.
+  // A partition that has become current meanwhile must be dropped: writers wait for it.
   if (options_.budget == 0 || lanes_.has(p)) return true;
   const std::uint64_t most = options_.budget + options_.budget / 16;
   memory_.shrink_to(most);
@@ -454,7 +460,8 @@ inline bool delta_evacuated::has_room_for_copies(const delta_partition& p) noexc
   return more_beyond_ <= static_cast<std::int64_t>(2 * delta_chunks::bytes);
 }
 
-/// Retires a chunk of it that was walked over. Throws std::bad_alloc: then it goes with the rest.
+/// Retires a chunk of the partition that was walked over. Throws std::bad_alloc: then the chunk
+/// goes with the rest.
 inline void delta_evacuated::let_piece_go(delta_partition& p, std::uint64_t chunk) {
   auto guard = nodes_.enter();
   gap* const left = nodes_.make<gap>(memory_, std::size_t{1});
@@ -463,8 +470,8 @@ inline void delta_evacuated::let_piece_go(delta_partition& p, std::uint64_t chun
   guard.retire(left);
 }
 
-/// Copies what snapshots see of it, and what they see after its versions; false: it is
-/// more than is done at once, or than there is room for.
+/// Copies the versions of the partition that snapshots see, and those that they see further down
+/// the same chains. False: some are left, because of the limit on work at once or of the budget.
 inline bool delta_evacuated::evacuate(delta_partition& p) {
   const bool all = hurries_.load_relaxed() != 0;
   left_ = all ? ~std::uint64_t{0} : work_left_.load_relaxed();
@@ -474,7 +481,7 @@ inline bool delta_evacuated::evacuate(delta_partition& p) {
   const std::size_t together = options_.budget == 0 ? copied_together : 1;
   {
     auto guard = nodes_.enter();  // as below
-    copy_all();                   // what there was no memory for
+    copy_all();                   // those for which the last call had no memory
   }
   to_copy_.reserve(together);
   copies_of_ = &p;
@@ -509,8 +516,8 @@ inline bool delta_evacuated::evacuate(delta_partition& p) {
   return whole;
 }
 
-/// Copies what was noted, by row: then what a scan comes to one after the other lies in few pages.
-/// Throws std::bad_alloc: the rest is for the next call.
+/// Copies the versions that were noted, by row: so the copies that a scan reads one after the other
+/// are in few pages. Throws std::bad_alloc: then the next call copies the rest.
 inline void delta_evacuated::copy_all() {
   std::sort(to_copy_.begin(), to_copy_.end(), [](const noted& x, const noted& y) {
     return x.row != y.row ? x.row < y.row : x.until < y.until;
@@ -518,7 +525,7 @@ inline void delta_evacuated::copy_all() {
   for (const noted& n : to_copy_) {
     const version& v = *reinterpret_cast<const version*>(n.stub + 1);
     const std::uint64_t before = kept_.bytes();
-    // Snapshots may have ended since it was noted.
+    // Checked again: snapshots may have ended since it was noted.
     if (is_seen(v.since.read(), n.until) &&
         kept_.keep(n.row, v, n.stub->words(), n.until, seers_)) {
       ++copies_of_->moved;
@@ -538,8 +545,8 @@ inline void delta_evacuated::keep_what_follows(std::uint64_t row, const version&
   more_beyond_ += static_cast<std::int64_t>(kept_.bytes() - before);
 }
 
-/// The chain goes on in other partitions, and in pieces of this one that stay for now: no reader
-/// gets there over a version that is dropped.
+/// Copies the versions that snapshots see further down the chain, in other partitions and in pieces
+/// of this one that stay for now: when `from` is dropped, no reader can walk past it to them.
 inline void delta_evacuated::follow(std::uint64_t row, const version& from,
                                     const delta_partition& p) {
   after_it_.clear();
@@ -556,7 +563,7 @@ inline void delta_evacuated::follow(std::uint64_t row, const version& from,
     spend(1);
     if (is_seen(at->since.read(), until)) after_it_.push_back({at, until});
   }
-  // The oldest first: so each is added after those that are there.
+  // The oldest first: so each is appended to the row's list.
   for (; !after_it_.empty(); after_it_.pop_back()) {
     const auto& [v, until] = after_it_.back();
     if (!kept_.keep(row, *v, stub_of(*v).words(), until, seers_)) continue;
@@ -565,8 +572,8 @@ inline void delta_evacuated::follow(std::uint64_t row, const version& from,
   }
 }
 
-/// A snapshot has ended at which something may hang: only one at which much does is worth a look at
-/// the census.
+/// A snapshot has ended at which copies may hang. If these are many, they are worth a scan of the
+/// census, and are swept.
 inline void delta_evacuated::let_go(std::uint64_t time) noexcept {
   {
     const one_at_a_time mine(busy_);
@@ -576,7 +583,7 @@ inline void delta_evacuated::let_go(std::uint64_t time) noexcept {
   sweep(swept_in_a_turn);
 }
 
-/// Looks at copies whose snapshots have ended, so many at most.
+/// Examines copies whose snapshots have ended, so many at most.
 inline void delta_evacuated::sweep(std::uint64_t most) noexcept {
   if (kept_.empty()) return;
   std::uint64_t freed = 0;
@@ -594,11 +601,11 @@ inline void delta_evacuated::sweep(std::uint64_t most) noexcept {
     swept_.add(freed);
     note_seers();
   }
-  if (freed > much) drain();  // at once: what many sweeps leave would be freed by one call
+  if (freed > much) drain();  // at once: else one call would free what many sweeps have left
 }
 
-/// Copies whose snapshots have ended go first, some thousands at a time. Whether there is room then
-/// within `most` bytes.
+/// Makes room by sweeping copies whose snapshots have ended, some thousands at a time, before
+/// anything else is done. True: now there is room within `most` bytes.
 inline bool delta_evacuated::sweep_for_room(std::uint64_t most) noexcept {
   look();
   for (;;) {
@@ -606,11 +613,11 @@ inline bool delta_evacuated::sweep_for_room(std::uint64_t most) noexcept {
     sweep(swept_in_a_turn);
     memory_.shrink_to(most);
     if (!memory_.over(most) && !memory_.too_dear(most)) return true;
-    if (kept_.versions() >= before) return false;  // no more go, or another thread is at it
+    if (kept_.versions() >= before) return false;  // no more can go, or another thread sweeps
   }
 }
 
-/// For the calls that look at these without being the one thread.
+/// Publishes these for calls of other threads than the one that is busy.
 inline void delta_evacuated::note_seers() noexcept {
   const auto [first, last] = kept_.held_between();
   first_seer_.store_relaxed(first);

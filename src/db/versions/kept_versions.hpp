@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// kept_versions.hpp: versions that held snapshots see, by row: where a partition's survivors go
-// (delta_evacuated.hpp).
+// kept_versions.hpp: the kept versions of a database, by row: copies of the versions that held
+// snapshots see, made when their partition is dropped (delta_evacuated.hpp).
 //
-// Idea:        a hash table leads from a block of rows to one word for each of its rows. That leads
-//              to the row's only version that is kept, or to a list of them by the time when they
-//              ended. The neighbours of a row are found beside it, as scans want them.
-//              Each version hangs at one snapshot that sees it, in the middle of those that do, and
-//              is looked at again when that has ended: it hangs at another one then, or goes.
-// Cost:        a look-up: a look at the table, one at the block, with several versions log2 of
-//              their number in one array, and the version. A version that is kept: 24 bytes beside
-//              itself if it is the row's only one, else 32 and what the array has spare. A snapshot
-//              that ends: a look at each version that hangs at it.
+// Idea:        a hash table leads from a block of rows to one word for each of its rows. The word
+//              leads to the row's only kept version, or to a list of them by the time when they
+//              ended. The versions of neighbouring rows are found beside each other, as scans need
+//              them.
+//              Each version hangs at the middle one of the snapshots that see it, and is examined
+//              again when that has ended: then it hangs at another one, or is freed.
+// Cost:        a look-up: an access to the table and one to the block; with several versions, log2
+//              of their number in one array; and the version. A kept version: 24 bytes beside its
+//              own if it is the row's only one, else 32 and the spare room of the array. A snapshot
+//              that ends: each version that hangs at it is examined.
 // Threads:     look-ups by any thread inside a guard of the domain, wait-free. All else by one
-//              thread at a time. What is taken out is freed through the domain.
+//              thread at a time. A version that is taken out is freed through the domain.
 // Bound:       a version goes in the first sweeps after its last snapshot has ended.
 #pragma once
 
@@ -48,11 +49,11 @@ class kept_versions {
   /// A block of rows that has versions here, or had some.
   struct block {
     std::uint64_t key = 0;
-    std::uint32_t used = 0;  // of its words; of the one thread
+    std::uint32_t used = 0;  // how many of the words; the one thread's
     std::array<row_word, rows_per_block> rows{};
   };
 
-  /// Its bytes count in `memory`.
+  /// All bytes count in `memory`.
   kept_versions(nodes& of, delta_chunks& memory) noexcept : nodes_(of), memory_(memory) {}
   kept_versions(const kept_versions&) = delete;
   kept_versions& operator=(const kept_versions&) = delete;
@@ -61,7 +62,8 @@ class kept_versions {
 
   // Readers, inside a guard.
 
-  /// Has what leads to the row's block fetched, and then the block; for block_of() later.
+  /// Prefetches the table's slot for the row's block, and (`fetch_block`) the block; for a later
+  /// block_of().
   void fetch_slot(std::uint64_t row) const noexcept {
     const table* const t = table_.load_acquire();  // as in block_of()
     if (t != nullptr) __builtin_prefetch(t->slots() + (first_slot(row / rows_per_block) & t->mask));
@@ -69,10 +71,10 @@ class kept_versions {
   void fetch_block(std::uint64_t row) const noexcept {
     const table* const t = table_.load_acquire();  // as in block_of()
     if (t == nullptr) return;
-    // relaxed: it is not looked into.
+    // relaxed: the block is not read.
     __builtin_prefetch(t->slots()[first_slot(row / rows_per_block) & t->mask].load_relaxed());
   }
-  /// The words of the row's block, or null.
+  /// The row's block, or null.
   [[nodiscard]] const block* block_of(std::uint64_t row) const noexcept {
     // acquire ← the release in grow(): the slots are made.
     const table* const t = table_.load_acquire();
@@ -84,13 +86,14 @@ class kept_versions {
       if (b == nullptr || b->key == key) return b;
     }
   }
-  /// The row's version of which alone a snapshot at this time may be one that sees it; null: none
-  /// is here. Without a look at the version itself.
+  /// The only kept version of the row that a snapshot at this time may see; null: there is none.
+  /// Does not read the version itself: see is_seen().
   [[nodiscard]] static const version* candidate(const block& b, std::uint64_t row,
                                                 std::uint64_t time) noexcept {
     return candidate(word_in(b, row), time);
   }
-  /// The same in two steps: what leads to the row's versions; if that is a list, it is fetched.
+  /// The same in two steps. The first one reads the word that leads to the row's versions; if that
+  /// is a list, it prefetches it.
   [[nodiscard]] static std::uint64_t fetched_word(const block& b, std::uint64_t row) noexcept {
     const std::uint64_t word = word_in(b, row);
     if ((word & many) != 0) {
@@ -108,7 +111,7 @@ class kept_versions {
     // acquire ← the release in add(): the version.
     return i == count ? nullptr : l.entries()[i].at.load_acquire();
   }
-  /// Whether a snapshot at this time sees the version, which is one of here.
+  /// Whether a snapshot at this time sees the version, which is a kept one.
   [[nodiscard]] static bool is_seen(const version& v, std::uint64_t time) noexcept {
     return v.since.read() <= time && (time < until_of(v) || SPOLIA_FAULT("kept.end_not_asked"));
   }
@@ -118,26 +121,26 @@ class kept_versions {
     return v != nullptr && is_seen(*v, time) ? v : nullptr;
   }
   [[nodiscard]] std::uint64_t versions() const noexcept { return versions_.load_relaxed(); }
-  /// Whether a sweep would find nothing to do: neither a version, nor what a call of give_up() that
-  /// had no memory has left.
+  /// Whether a sweep would find nothing to do: no version, and nothing that a give_up() without
+  /// memory has left.
   [[nodiscard]] bool empty() const noexcept { return versions() == 0 && gone_bytes() == 0; }
-  /// Of what was taken out, and waits for give_up().
+  /// Bytes that were taken out and wait for give_up().
   [[nodiscard]] std::uint64_t gone_bytes() const noexcept { return gone_bytes_.load_relaxed(); }
-  /// Of all that is here, without that. Of the one thread.
+  /// Bytes of all else. For the one thread.
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
 
   // One thread at a time.
 
-  /// Keeps a copy for these snapshots, ascending, one of which sees it, unless there is a copy;
-  /// whether it is new. Throws std::bad_alloc: nothing has changed then.
+  /// Keeps a copy of the version, unless there is one. True if it is new. `seers`: the snapshots,
+  /// ascending, of which at least one sees it. Throws std::bad_alloc: nothing has changed then.
   bool keep(std::uint64_t row, const version& v, std::uint32_t words, std::uint64_t until,
             const std::vector<std::uint64_t>& seers);
-  /// Looks at versions that hung at snapshots which are not living, `most` of them at most, and
-  /// frees those that none of the living sees. Throws std::bad_alloc: some are left then.
+  /// Examines at most `most` versions that hang at snapshots which are not `living`, and frees
+  /// those that none of the living ones sees. Throws std::bad_alloc: some are left then.
   void sweep(const std::vector<std::uint64_t>& living, std::uint64_t most);
-  /// Whether one is to be looked at that the last sweep has left.
+  /// Whether the last sweep has left versions that are to be examined.
   [[nodiscard]] bool is_behind() const noexcept { return behind_; }
-  /// What hangs at which snapshot, ascending. Throws std::bad_alloc.
+  /// What hangs at each snapshot, ascending. Throws std::bad_alloc.
   [[nodiscard]] std::vector<held_things> held() const {
     std::vector<held_things> all;
     for (const seer& s : seers_) all.push_back({s.time, s.count, s.bytes});
@@ -154,7 +157,7 @@ class kept_versions {
     if (seers_.empty()) return {1, 0};
     return {seers_.front().time, seers_.back().time};
   }
-  /// Gives what was taken out to the domain. Throws std::bad_alloc: it is for the next call then.
+  /// Retires to the domain what was taken out. Throws std::bad_alloc: then the next call does it.
   void give_up();
 
  private:
@@ -165,13 +168,13 @@ class kept_versions {
   static constexpr std::size_t spare = 1;
 #else
   static constexpr std::uint64_t first_slots = 64;
-  static constexpr std::size_t spare = 8;  // empty blocks stay if they are no more
+  static constexpr std::size_t spare = 8;  // so many empty blocks may stay
 #endif
 
   /// A version that is kept. Its words follow it.
   struct kept {
     plain<std::uint64_t> row{};
-    plain<kept*> next{nullptr};  // that hangs at the same snapshot
+    plain<kept*> next{nullptr};  // the next that hangs at the same snapshot
     version seen;
   };
   struct seer {
@@ -191,10 +194,10 @@ class kept_versions {
     plain<std::uint64_t> until{};
     atomic<version*> at{nullptr};  // null: it was taken out
   };
-  /// By `until`, ascending.
+  /// A row's versions by `until`, ascending.
   struct alignas(entry) list {
     std::uint32_t room = 0;
-    std::uint32_t left = 0;  // not taken out; of the one thread
+    std::uint32_t left = 0;  // how many were not taken out; the one thread's
     atomic<std::uint32_t> count{0};
 
     entry* entries() noexcept { return reinterpret_cast<entry*>(this + 1); }
@@ -204,7 +207,7 @@ class kept_versions {
     static std::size_t bytes(std::uint32_t room) noexcept {
       return sizeof(list) + room * sizeof(entry);
     }
-    /// The first that ended after `time`, or `end`.
+    /// The first entry that ended after `time`, or `end`.
     [[nodiscard]] std::uint32_t after(std::uint64_t time, std::uint32_t end) const noexcept {
       std::uint32_t first = 0;
       while (first < end) {
@@ -225,12 +228,12 @@ class kept_versions {
       }
       return nullptr;
     }
-    /// Behind all others.
+    /// Adds a version that ended after all others.
     void add(std::uint64_t until, version* v) noexcept {
       const std::uint32_t i = count.load_relaxed();
       entries()[i].until.write(until);
-      // release → the acquires in candidate(): the copy. (For those that see the entry by the count
-      // that would do; sweep() takes it out by this word.)
+      // release → the acquire in candidate(): the copy. (For threads that find the entry by the
+      // count, the release of that would do. But sweep() takes the entry out by this word.)
       entries()[i].at.store_release(v);
       // release → the acquire in candidate(): the entry.
       count.store_release(i + 1);
@@ -271,7 +274,7 @@ class kept_versions {
   static std::uint64_t first_slot(std::uint64_t key) noexcept {
     return key * 0x9E3779B97F4A7C15U >> 24U;
   }
-  // Copies lead nowhere: what a stub has is there.
+  // A copy leads to no older version: `older` has its stub's contents.
   static std::uint64_t until_of(const version& v) noexcept {
     return delta_stub::until_in(v.older.load_relaxed());
   }
@@ -292,7 +295,7 @@ class kept_versions {
   static std::uint64_t word_of(list* l) noexcept {
     return reinterpret_cast<std::uintptr_t>(l) | many;
   }
-  /// The snapshot in the middle of those that see it, or null.
+  /// The middle one of the snapshots that see a version, or null.
   static const std::uint64_t* middle(const std::vector<std::uint64_t>& times, std::uint64_t since,
                                      std::uint64_t until) noexcept {
     const auto first = std::lower_bound(times.begin(), times.end(), since);
@@ -321,12 +324,12 @@ class kept_versions {
     memory_.uncount(bytes + beside);
     memory::deallocate(memory, bytes, alignment);
   }
-  /// In gone_.
+  /// Reserves room for so many pieces in gone_.
   void make_room(std::size_t pieces) {
     if (gone_.capacity() - gone_.size() >= pieces) return;
     gone_.reserve((std::max)(gone_.size() + pieces, 2 * gone_.capacity()));
   }
-  /// Readers may be reading it: there is room.
+  /// Puts memory into gone_, since readers may still be reading it. There is room (make_room).
   void let_go(void* memory, std::size_t bytes) noexcept {
     gone_.push_back({memory, bytes});
     gone_bytes_.store_relaxed(gone_bytes_.load_relaxed() + bytes + beside);
@@ -358,9 +361,9 @@ class kept_versions {
   bool behind_ = false;
   std::uint64_t bytes_ = 0;
   std::vector<block*> all_;
-  std::size_t empty_ = 0;                // of these
-  std::vector<piece> gone_;              // taken out, and not given to the domain yet
-  atomic<std::uint64_t> gone_bytes_{0};  // of these
+  std::size_t empty_ = 0;                // how many of all_ have no version
+  std::vector<piece> gone_;              // taken out, and not retired to the domain yet
+  atomic<std::uint64_t> gone_bytes_{0};  // bytes in gone_
 };
 
 inline kept_versions::~kept_versions() {
@@ -404,7 +407,7 @@ inline void kept_versions::put_in(table& t, block* b) noexcept {
   t.slots()[i & t.mask].store_release(b);
 }
 
-/// A table of so many slots, with all blocks.
+/// Makes a table of so many slots, with all blocks in it.
 inline void kept_versions::grow(std::uint64_t slots) {
   make_room(1);
   auto* const made = ::new (take(table::bytes(slots))) table;
@@ -432,7 +435,8 @@ inline kept_versions::block& kept_versions::find_or_make(std::uint64_t row) {
   return *made;
 }
 
-/// The entries of `old` that are left, and this one in its place.
+/// A list with the entries of `old` that were not taken out, and with this version, if there is
+/// one.
 inline kept_versions::list* kept_versions::list_with(const list* old, std::uint64_t until,
                                                      version* v) {
   const std::uint32_t left = old == nullptr ? 0 : old->left;
@@ -455,7 +459,7 @@ inline kept_versions::list* kept_versions::list_with(const list* old, std::uint6
   return made;
 }
 
-/// The snapshot's versions.
+/// The versions that hang at a snapshot; adds it if it is not there.
 inline kept_versions::seer& kept_versions::at(std::uint64_t time) {
   const auto place = seers_.begin() + (place_of(time) - seers_.cbegin());
   if (place != seers_.end() && place->time == time) return *place;
@@ -483,7 +487,7 @@ inline bool kept_versions::keep(std::uint64_t row, const version& v, std::uint32
   if (place.load_relaxed() == 0 && b.used++ == 0) --empty_;
   try {
     put(place, &made->seen, until);
-  } catch (...) {  // there are others
+  } catch (...) {  // only if the row has other versions: so the block's `used` is unchanged
     free(made, bytes_of(*made));
     throw;
   }
@@ -492,7 +496,7 @@ inline bool kept_versions::keep(std::uint64_t row, const version& v, std::uint32
   return true;
 }
 
-/// Adds it to the row's versions. Throws std::bad_alloc if there is another one.
+/// Adds it to the row's versions. May throw std::bad_alloc if the row has another one.
 inline void kept_versions::put(row_word& place, version* made, std::uint64_t until) {
   const std::uint64_t word = place.load_relaxed();
   if (word == 0) {
@@ -542,7 +546,8 @@ inline void kept_versions::sweep(const std::vector<std::uint64_t>& living, std::
   if (empty_ > spare && empty_ > all_.size() / 2) forget_empty_blocks();
 }
 
-/// Hangs it at a living snapshot that sees it, if there is one. The caller takes it off its own.
+/// Makes it hang at a living snapshot that sees it, if there is one. The caller takes it off the
+/// one at which it hung.
 inline bool kept_versions::pass_on(kept& k, const std::vector<std::uint64_t>& living) {
   const std::uint64_t* const other = middle(living, k.seen.since.read(), until_of(k.seen));
   if (other == nullptr || SPOLIA_FAULT("kept.living_not_asked")) return false;
@@ -550,7 +555,7 @@ inline bool kept_versions::pass_on(kept& k, const std::vector<std::uint64_t>& li
   return true;
 }
 
-/// Throws std::bad_alloc: nothing has changed then.
+/// Takes a version out, to be retired. Throws std::bad_alloc: nothing has changed then.
 inline void kept_versions::take_out(kept& k) {
   make_room(2);
   const std::uint64_t row = k.row.read();

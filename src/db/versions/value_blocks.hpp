@@ -1,38 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-// value_blocks.hpp: where variable texts and blobs lie, apart from their rows, and until when.
+// value_blocks.hpp: the out-of-line values, which are variable texts and blobs: where they are, and
+// how long.
 //
 // Source:      the rule that a version is needed by the snapshots between its beginning and its end
 //              is that of Steam's precise collection (Boettcher et al., VLDB 2019) and of range
 //              tracking (Ben-David et al., DISC 2021); the census finds the snapshots.
 // Idea:        a value is a block that never changes. The row has its address, and so has each
-//              before-image of the row: several versions of a row share it, as long as the value is
-//              the same. So a block is not one version's, and no version storage can tell when it
-//              may go. It belongs to the row. It knows the commit that has put it there; the commit
-//              that replaces it, or deletes the row, gives it to a queue together with its own
-//              time. One thread at a time lists the announced snapshots, and then examines each
-//              block once: if no snapshot lies in between, the block is freed. Otherwise it hangs
-//              at one of those that do, and is examined again when that one has ended.
-// Protects:    who has announced T, and has a handle out of the version of a row that was current
-//              at T, copied and validated as row.hpp has it: the block was there at T. Handles out
-//              of words that were not validated must not be followed.
+//              before-image of the row: several versions of a row share the block as long as the
+//              value is the same. So a block is not of one version, and no version storage can tell
+//              when it may go. It belongs to the row, and knows the commit that has put it there.
+//              The commit that replaces it, or deletes the row, gives it to a queue together with
+//              the time of that commit. One thread at a time lists the announced snapshots, and
+//              then examines each block once: if no snapshot is between the two commits, the block
+//              is freed. Otherwise it hangs at one of the snapshots in between, and is examined
+//              again when that has ended.
+// Protects:    a reader that has announced T, and has a handle from the version of a row that was
+//              current at T, copied and validated as row.hpp says: the block was there at T.
+//              Handles from words that were not validated must not be followed.
 // Why no snapshot is missed: a snapshot T needs a block with since <= T < ended. When the block
-//   comes into the queue, `ended` is a time that the clock has shown. The list vouches for what
-//   ended at or before its time (snapshot_list.hpp); a block that ended later waits for the next
-//   one.
-// Why the fields need no atomics: `since` is written and read by who holds the row's lock. The
-//   others are written by that one before the block is in the queue, and read by who takes it out:
-//   the queue has a lock.
-// Cost:        a commit that replaces values: a short lock. While values wait, a look at the census
+//   comes into the queue, `ended` is a time that the clock has shown. The list of snapshots vouches
+//   for ends at or before its time (snapshot_list.hpp); a block that ended later waits for the next
+//   list.
+// Why the fields need no atomics: a thread writes or reads `since` while it holds the row's lock.
+//   That thread also writes the other fields, before the block is in the queue; the thread that
+//   takes the block from the queue reads them. The queue has a lock.
+// Cost:        a commit that replaces values: a short lock. While values wait, a scan of the census
 //              for each `most_waiting` commits or blocks, or `most_bytes`.
-// Pace:        a commit examines twice as many blocks as have come since the last one, and
-//              `most_waiting` of what else is ready, or `most_bytes`. That is after its own
-//              snapshot has ended. Where there are no commits, readers that begin or end go on, a
-//              millisecond at a time; one at which more than `most_waiting` blocks, or
-//              `most_bytes`, hang has the next look made when it ends.
-// Progress:    one thread examines at a time; others go on without.
-// Bound:       what waits is what announced snapshots see; what those saw that have ended, until
-//              the steps above have come to it; `most_waiting` blocks or `most_bytes`, whichever is
-//              reached first; and what one commit replaces.
+// Pace:        a commit examines twice as many blocks as have come since the last commit did, and
+//              `most_waiting` of the others that are ready, or `most_bytes`. It does that after its
+//              own snapshot has ended. Where there are no commits, readers go on when they begin or
+//              end, a millisecond at a time. When more than `most_waiting` blocks, or `most_bytes`,
+//              hang at snapshots that have ended since the last look, the next look is made at
+//              once.
+// Progress:    one thread examines at a time; other threads go on without waiting.
+// Bound:       the blocks that wait are those that announced snapshots see; those that ended
+//              snapshots saw, until the steps above have come to them; `most_waiting` blocks or
+//              `most_bytes`, whichever is reached first; and those that one commit replaces.
 #pragma once
 
 #include <algorithm>
@@ -62,7 +65,7 @@ namespace db {
 class schema;
 struct row_place;
 
-/// The value's bytes follow it.
+/// The header of a value, whose bytes follow.
 struct value_block {
   plain<std::uint64_t> since{};  ///< the commit that has put it there; 0: none yet, or opening
   plain<std::uint64_t> ended{};  ///< the commit that has taken it out
@@ -80,10 +83,10 @@ struct value_block {
   [[nodiscard]] std::uint64_t memory() const noexcept { return sizeof(value_block) + size.read(); }
 };
 
-/// Blocks that are linked.
+/// A list of blocks.
 struct value_list {
   value_block* first = nullptr;
-  value_block* last = nullptr;  // of use while there is a first one
+  value_block* last = nullptr;  // means nothing if `first` is null
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
 
@@ -128,7 +131,7 @@ class value_blocks {
   value_blocks(commit_board& board, row_budget& budget) noexcept : board_(board), budget_(budget) {}
   value_blocks(const value_blocks&) = delete;
   value_blocks& operator=(const value_blocks&) = delete;
-  /// All rows are gone, and so are all who read.
+  /// Precondition: there are no rows and no readers any more.
   ~value_blocks() {
     for (holder& h : held_at_) todo_.append(h.blocks);
     todo_.append(queue_);
@@ -154,7 +157,7 @@ class value_blocks {
     held_.fetch_add_relaxed(all);
     return b;
   }
-  /// No reader has seen it, or those that have are gone.
+  /// Precondition: no reader has seen the block, or those that have are gone.
   void free(value_block* b) noexcept {
     const std::uint64_t all = b->memory();
     b->~value_block();
@@ -167,30 +170,33 @@ class value_blocks {
     while (all.first != nullptr) free(all.take());
   }
 
-  /// Those that a row has in these columns, which exists, and will not be looked at any more.
+  /// Frees the values that a row has in these columns. The row exists, and no thread will read it
+  /// any more.
   void free_row(const schema& s, const row_place& place, std::uint64_t columns) noexcept;
 
-  /// Values which the commit at this time has taken out of their rows. The rows may be locked yet.
+  /// Takes over values that the commit at this time has taken out of their rows. The rows may still
+  /// be locked.
   void retire(value_list& all, std::uint64_t commit) noexcept {
     if (all.first == nullptr) return;
     for (value_block* b = all.first; b != nullptr; b = b->next.read()) b->ended.write(commit);
     waiting_bytes_.fetch_add_relaxed(all.bytes);
     put(all);
   }
-  /// A commit is over, and so is its snapshot.
+  /// To be called when a commit is over, and its snapshot has ended.
   void after_commit() noexcept {
     if (waiting_bytes() != 0) work();
   }
-  /// A snapshot of this time has ended. `spent`: what it has held is for later steps. True: it has
-  /// gone on for a step.
+  /// To be called when a snapshot of this time has ended. `spent`: leaves the blocks that it has
+  /// held to later steps. True: blocks were examined.
   bool after_snapshot(std::uint64_t time, bool spent) noexcept {
-    // Not in between, mostly: then nothing hangs at it.
+    // Mostly it is not in between: then nothing hangs at it.
     return first_held_.load_relaxed() <= time && time <= last_held_.load_relaxed() &&
            snapshot_ended(time, spent);
   }
-  /// For readers that begin or end. False: nothing was to be done, or another thread is at it.
+  /// Examines blocks for a millisecond at most; for readers that begin or end. False: there was
+  /// nothing to do, or another thread is at it.
   bool step() noexcept { return ready_.load_relaxed() != 0 && go_on(); }
-  /// Frees what no snapshot sees, unless another thread is at it.
+  /// Frees all blocks that no snapshot sees, unless another thread is at it.
   void collect() noexcept {
     const turn mine(*this);
     if (!mine) return;
@@ -201,24 +207,25 @@ class value_blocks {
 
   /// Bytes of all blocks.
   [[nodiscard]] std::uint64_t held() const noexcept { return held_.load_relaxed(); }
-  /// Of those that are in no row any more.
+  /// Bytes of the blocks that are in no row any more.
   [[nodiscard]] std::uint64_t waiting_bytes() const noexcept {
     return waiting_bytes_.load_relaxed();
   }
 
  private:
-  /// A look goes over the snapshots that were listed: one for so many of them.
+  /// A look goes over all listed snapshots: so there is one look for each block that comes for so
+  /// many of them.
   static constexpr std::uint64_t snapshots_a_block = 16;
 
-  /// What hangs at the snapshots of one time.
+  /// The blocks that hang at the snapshots of one time.
   struct holder {
     std::uint64_t time = 0;
     value_list blocks;
   };
-  /// One thread at a time examines blocks.
+  /// The right to examine blocks, which one thread at a time has.
   class turn {
    public:
-    /// False, after that: it is another thread's turn.
+    /// The object is false after that if another thread has its turn.
     explicit turn(value_blocks& of) noexcept : of_(of), mine_(of.busy_) {}
     ~turn() {
       if (!mine_) return;
@@ -239,7 +246,7 @@ class value_blocks {
   static bool are_many(std::uint64_t blocks, std::uint64_t bytes) noexcept {
     return blocks > most_waiting || bytes > most_bytes;
   }
-  /// Apart, so that commits of databases without such values save no registers for it.
+  /// Not inline, so that commits of databases without such values save no registers for it.
   SPOLIA_NOINLINE void work() noexcept {
     const std::uint64_t every = look_every_.load_relaxed();
     const bool due = queued_.load_relaxed() > every || queued_bytes_.load_relaxed() > most_bytes ||
@@ -260,12 +267,12 @@ class value_blocks {
 
   // For the thread whose turn it is:
 
-  /// Lists the snapshots. What hung at those that have ended is examined again, and so is what has
-  /// come since the last look.
+  /// Lists the snapshots. Blocks that hung at snapshots which have ended are to be examined again,
+  /// and so are those that have come since the last look.
   void look() noexcept {
     if (list_snapshots()) {
       snapshot_list::walk listed = snapshots_.from_first();
-      std::erase_if(held_at_, [&](holder& h) {  // by time, as they are listed
+      std::erase_if(held_at_, [&](holder& h) {  // ascending by time, as the list is
         const bool ended = !listed.has(h.time);
         if (ended) todo_.append(h.blocks);
         return ended;
@@ -278,7 +285,7 @@ class value_blocks {
     come_ += queue_.count;
     todo_.append(queue_);
   }
-  /// With room for what hangs at each. False: there was no memory.
+  /// Lists the snapshots, and reserves room for a holder of each. False: there was no memory.
   bool list_snapshots() noexcept {
     if (!snapshots_.look(board_)) return false;
     look_every_.store_relaxed(
@@ -312,18 +319,18 @@ class value_blocks {
   void hang(value_block* b, std::uint64_t time) noexcept {
     auto at = holder_at(time);
     if (at == held_at_.end() || at->time != time) {
-      // There is room: list_snapshots() has reserved it for one of each listed time.
+      // There is room: list_snapshots() has reserved it for one holder of each listed time.
       at = held_at_.insert(at, holder{time, {}});
     }
     at->blocks.add(b);
   }
-  /// The first one that is not before that time.
+  /// The first holder that is not before that time.
   std::vector<holder>::iterator holder_at(std::uint64_t time) noexcept {
     return std::lower_bound(held_at_.begin(), held_at_.end(), time,
                             [](const holder& h, std::uint64_t t) { return h.time < t; });
   }
 
-  /// To be examined after the next look.
+  /// Puts blocks into the queue, to be examined after the next look.
   void put(value_list& all) noexcept {
     const std::lock_guard hold(lock_);
     queued_.fetch_add_relaxed(all.count);
@@ -339,19 +346,19 @@ class value_blocks {
   value_list queue_;  // under the lock
   atomic<std::uint64_t> queued_{0};
   atomic<std::uint64_t> queued_bytes_{0};
-  atomic<std::uint64_t> ready_{0};  // blocks of todo_, as the last turn has left them
+  atomic<std::uint64_t> ready_{0};  // how many blocks the last turn has left in todo_
   atomic<std::uint32_t> calls_{0};
-  atomic<std::uint64_t> look_every_{most_waiting};  // blocks, or calls
-  // Times of holders are between them, or the first is above the second.
+  atomic<std::uint64_t> look_every_{most_waiting};  // so many blocks, or calls
+  // The first and the last time at which blocks hang; (1, 0) if none does.
   atomic<std::uint64_t> first_held_{1};
   atomic<std::uint64_t> last_held_{0};
   atomic<bool> busy_{false};
   // Of the thread whose turn it is:
-  value_list todo_;                 // to be examined by the last look
-  std::uint64_t come_ = 0;          // into it out of the queue, since commits have examined last
-  std::uint64_t ended_blocks_ = 0;  // which hang at snapshots that have ended since the last look
+  value_list todo_;                 // blocks to be examined by the list of the last look
+  std::uint64_t come_ = 0;          // how many came into it since a commit has examined any
+  std::uint64_t ended_blocks_ = 0;  // how many hang at snapshots that ended since the last look
   std::uint64_t ended_bytes_ = 0;
-  snapshot_list snapshots_;      // which that has listed
+  snapshot_list snapshots_;      // the list of the last look
   std::vector<holder> held_at_;  // by time
 };
 
