@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// engine.hpp: what the parts of a database share. Internal.
+// engine.hpp: the state that the parts of a database share, and the thread records of readers and
+// transactions. Internal.
 #pragma once
 
 #include <unistd.h>
@@ -45,24 +46,24 @@ struct pending_write {
       : of(&t), image(row_image), level(on_level) {}
 
   table* of = nullptr;
-  const index_set* indexes = nullptr;  // that the changes go to
+  const index_set* indexes = nullptr;  // the indexes to which the changes go
   std::uint64_t slot = 0;
   row_place place;
-  std::uint64_t* image = nullptr;  // what is to be, or is, of the columns that it has
+  std::uint64_t* image = nullptr;  // the row with the changes, in the columns that the image has
   std::uint64_t shape = 0;
-  std::uint64_t has = 0;                  // columns of the image
-  std::uint64_t sets = 0;                 // columns that the transaction has changed
-  std::uint64_t birth = born_before_all;  // what goes back into the lock: row_lock.hpp
+  std::uint64_t has = 0;                  // the columns of the image
+  std::uint64_t sets = 0;                 // the columns that the transaction has changed
+  std::uint64_t birth = born_before_all;  // the value that goes back into the lock: row_lock.hpp
   bool fresh = false;                     // the slot was taken for this row
-  bool revives = false;                   // it had a row that was deleted: slot_chunks.hpp
+  bool revives = false;                   // the slot had a deleted row: slot_chunks.hpp
   bool changed = false;
-  bool pinned = false;      // its number is known elsewhere, or a note leads to its slot
-  std::uint32_t level = 0;  // that it was last changed on: savepoints.cpp
-  std::uint32_t kept = 0;   // one more than where session::kept has what it was before; 0: nowhere
+  bool pinned = false;      // its number is known elsewhere, or a clean-up record names its slot
+  std::uint32_t level = 0;  // the level of its last change: savepoints.cpp
+  std::uint32_t kept = 0;   // 1 + the position of its former state in session::kept; 0: nowhere
 
   [[nodiscard]] const schema& form() const noexcept { return of->form(); }
   [[nodiscard]] std::uint32_t words() const noexcept { return form().words(); }
-  /// Sees to it that the image has these columns.
+  /// Loads these columns into the image, if it lacks them.
   void fetch(std::uint64_t columns) noexcept {
     std::uint64_t missing = columns & ~has;
     if (missing == 0) return;
@@ -77,7 +78,7 @@ struct pending_write {
   }
 };
 
-/// What a write was when a later level began to change it.
+/// The state that a write had when a later level began to change it.
 struct kept_write {
   std::uint32_t number = 0;
   pending_write was;
@@ -87,82 +88,83 @@ struct level_mark {
   std::uint32_t level = 0;
   std::size_t kept = 0;
   std::size_t writes = 0;
-  std::uint64_t notes = 0;  // so many had been made of entries
-  std::uint64_t id = 0;     // of a savepoint: no other one of the process has it
+  std::uint64_t notes = 0;  // how many clean-up records of entries had been made
+  std::uint64_t id = 0;     // a savepoint's, unique in the process
 };
 
-// A claim has, above these bits, the number of the session that made it; 0: the builder of the
-// index made it. At a million claims a second they last for a hundred days until the first one
-// comes again.
+// Above these bits a claim has the number of the session that made it plus 1, or 0 if the builder
+// of the index made it. At a million claims a second, the first one comes again after a hundred
+// days.
 inline constexpr unsigned claim_bits = 43;
 inline constexpr std::uint64_t claim_mask = (std::uint64_t{1} << claim_bits) - 1;
 
-/// What a reader or transaction works with; belongs to the holder of the record with its number.
+/// The thread record of a reader or transaction: its working memory and state. It belongs to the
+/// holder of the board's record with the same number.
 struct alignas(cache_line) session {
   work_account work;
   commit_board::record* record = nullptr;
-  reader* owner = nullptr;  // that has the record, where it is now
-  owned_label label;        // its
-  // Which owner that is, counted, in all bits but the last eight: these have the outcome by which
-  // the one before it has ended. Editors and queries of an earlier owner may look here at any time.
+  reader* owner = nullptr;  // the reader or transaction that has the record, where it is now
+  owned_label label;        // the owner's
+  // All bits but the last eight count the owners. The last eight have the outcome by which the
+  // owner before has ended. Editors and queries of an earlier owner may look here at any time.
   atomic<std::uint64_t> turn{0};
-  arena images{work, false};  // of rows that are shown, or looked at for a moment
+  arena images{work, false};  // of rows that are shown, or read for a moment
   row_images results{work};   // of rows that find() and lock() have returned
-  image_store changes{work};  // of rows that are locked
+  image_store changes{work};  // of locked rows
   counted_vector<pending_write> writes{counted<pending_write>(work)};
   counted_vector<ask> asks{counted<ask>(work)};
-  read_set reads{work};  // of serializable transactions
+  read_set reads{work};  // a serializable transaction's
   passed_over passed{work};
-  // See savepoints.cpp, for these five. No budget refuses a savepoint.
+  // For these five see savepoints.cpp. No budget refuses a savepoint.
   counted_vector<kept_write> kept{counted<kept_write>(work)};
   counted_vector<level_mark> savepoints{counted<level_mark>(work, false)};
   counted_vector<const table*> younger{counted<const table*>(work, false)};  // table::parts::elders
   std::uint32_t level = 0;
   std::uint32_t levels = 0;
-  std::uint32_t scan = 0;  // the level of the scan that runs now, the innermost; 0: none does
+  std::uint32_t scan = 0;  // the level of the innermost scan that runs now; 0: there is none
   bool asked = false;      // a query runs
-  // In the checked build variant: the write whose row editor::visit() shows, the innermost.
+  // In the checked build variant: the innermost write whose row editor::visit() shows.
   std::uint32_t visited = ~std::uint32_t{0};
-  atomic<std::uint64_t> age{never_waits};  // of the transaction that has the record
-  atomic<bool> by_transact{false};         // which runs it in the thread that has begun it
+  atomic<std::uint64_t> age{never_waits};  // the transaction's
+  atomic<bool> by_transact{false};         // transact() runs it, in the thread that has begun it
   gate way;
-  value_list made;      // out-of-line values of the transaction
-  value_list replaced;  // those which its commit takes out of their rows
+  value_list made;      // out-of-line values that the transaction has made
+  value_list replaced;  // those that its commit takes out of their rows
   commit_section section;
-  bool looked = false;  // it has seen something at its snapshot
-  // The reason that was said last of a table.
+  bool looked = false;  // the owner has read something at its snapshot
+  // The last reason of an outcome that named a table.
   struct {
     const table* of = nullptr;
     std::uint32_t renames = 0;
     const char* what = nullptr;
     status why{};
   } last_said;
-  // The unique index that has refused the row of the call that runs; null: none of them has.
+  // The unique index that has refused the row of the call that runs; null: none has.
   const secondary* taken = nullptr;
-  note* notes = nullptr;  // the newest first
+  note* notes = nullptr;  // clean-up records, the newest first
   std::uint64_t note_count = 0;
   std::uint64_t note_bytes = 0;
-  std::uint64_t counted_note_bytes = 0;   // so many of them are on the account
-  kept_notes known{&work};                // of these, once they are many
-  std::uint64_t notes_made = 0;           // by the transaction, of entries that it has added
-  std::uint64_t level_notes = 0;          // so many when its level began
-  std::uint64_t taken_back = 0;           // notes of entries that are not there any more
-  std::uint64_t claims = 0;               // that it has made so far, in all its transactions
-  atomic<std::uint64_t> ended_claims{0};  // those of transactions that are over
+  std::uint64_t counted_note_bytes = 0;   // how many of these bytes are on the account
+  kept_notes known{&work};                // finds these records, once they are many
+  std::uint64_t notes_made = 0;           // how many were made for entries that it has added
+  std::uint64_t level_notes = 0;          // how many of these when its level began
+  std::uint64_t taken_back = 0;           // records of entries that are not there any more
+  std::uint64_t claims = 0;               // how many this session's transactions have made
+  atomic<std::uint64_t> ended_claims{0};  // how many of these are of transactions that are over
   tally commits;
   tally conflicts;
   tally limits;
-  // See upkeep::after_commit(). Holders set it when they have given the session back.
+  // See upkeep::after_commit(), which a holder calls after it has given the session back.
   atomic<std::uint64_t> rested{0};
   atomic<std::uintptr_t> snapshot{0};  // census::ticket::id(); 0: none has it
 
   static constexpr std::uint64_t turn_step = 256;
-  // relaxed: what belongs to an owner looks whether it is still that one's turn, and learns of the
-  // end by its own thread, or after an edge of the program's.
+  // relaxed: an editor or a query checks whether its owner still has the session. It learns of the
+  // owner's end in the same thread, or after an edge of the program's.
   void end_turn(outcome how) noexcept {
     turn.store_relaxed((turn.load_relaxed() | (turn_step - 1)) + 1 + static_cast<unsigned>(how));
   }
-  /// How the owner that had that turn has ended; or just that it has, if others have ended since.
+  /// How the owner of that turn has ended; just that it has, if other owners have ended since.
   [[nodiscard]] outcome end_of(std::uint64_t its_turn) const noexcept {
     const std::uint64_t now = turn.load_relaxed();
     if (now == its_turn) return outcome::ok;
@@ -172,7 +174,7 @@ struct alignas(cache_line) session {
   /// The outcome with `before`, the table's name and `what` as its reason. Each `what` goes with
   /// one `before`.
   status say(outcome o, const char* before, const table& of, const char* what) noexcept {
-    // First, and then the name: one that is newer is only made once more.
+    // Before the name: if that is newer, the status is only made once more.
     const std::uint32_t renames = of.renames_.load_relaxed();
     if (last_said.of == &of && last_said.renames == renames && last_said.what == what)
       return last_said.why;
@@ -194,12 +196,12 @@ struct alignas(cache_line) session {
   [[nodiscard]] std::uint64_t lock_word(std::size_t number) const noexcept {
     return lock_word_of(record->number(), number);
   }
-  /// For an entry that the transaction adds to a secondary index: no other transaction ever has it.
+  /// A claim for an entry that the transaction adds to a secondary index; no other one has it.
   std::uint64_t next_claim() noexcept {
     claims = (claims + 1) & claim_mask;
     return (std::uint64_t{record->number()} + 1) << claim_bits | claims;
   }
-  /// They have gone.
+  /// To be called when the records were freed or handed over.
   void forget_notes() noexcept {
     notes = nullptr;
     note_count = 0;
@@ -208,25 +210,25 @@ struct alignas(cache_line) session {
     if (counted_note_bytes != 0) work.give(std::exchange(counted_note_bytes, 0));
     if (!known.empty()) known.clear();
   }
-  /// Whether this thread has begun the reader or transaction that has it.
+  /// Whether this thread has begun the owner.
   [[nodiscard]] bool is_begun_here() const noexcept {
     // acquire ← the releases in the reader's constructor and in begins_late(): the announcement.
     const std::uintptr_t its = snapshot.load_acquire();
     return its != 0 && threads::is_this(census::ticket::thread_of(its));
   }
-  /// The transaction is over: committed and restamped, or rolled back.
+  /// To be called when the transaction is over: committed and restamped, or rolled back.
   void end_claims() noexcept {
-    // release → the acquire in engine::is_open(): its rows.
+    // release → the acquire in engine::is_open(): the transaction's changes of rows.
     if (ended_claims.load_relaxed() != claims) ended_claims.store_release(claims);
   }
-  /// For the next one. `noted`: this one has noted what it read.
+  /// Clears the session for its next owner. `noted`: the last one has noted what it read.
   void clear(bool noted) noexcept {
     const bool first = record->number() < sessions_that_keep_much;
     const kept_memory keeps = first ? kept_memory::much : kept_memory::none;
     images.clear();
     results.clear(keeps);
-    // Each write, each allocation request, and what is kept of a write, has an image there: so that
-    // tells whether they are many.
+    // Each write, each allocation request, and each kept state of a write has an image there. So
+    // the images tell whether these are many.
     if (changes.clear()) {
       clear_and_shrink(writes);
       clear_and_shrink(asks);
@@ -261,8 +263,8 @@ struct alignas(cache_line) session {
     note_bytes += n->bytes();
     return *n;
   }
-  /// Before a note is made: so many bytes of them together are put on the account. Whether they
-  /// were now. Throws row_budget::exceeded.
+  /// To be called before a record is made: puts the bytes of some dozens of records together on the
+  /// account. True if it did that now. Throws row_budget::exceeded.
   bool count_notes() {
     constexpr std::uint64_t at_once = 4096;
     const std::uint64_t more = note_bytes - counted_note_bytes;
@@ -272,17 +274,19 @@ struct alignas(cache_line) session {
     counted_note_bytes = note_bytes;
     return true;
   }
-  /// Where the transaction has many, and one of the same entry, that one stays, and this one goes.
+  /// Adds the record, or frees it, if the transaction has many and one of the same entry: then that
+  /// one stays.
   note& add_once(note* n) noexcept;
-  /// Null: there is none of an entry that the transaction has added.
+  /// The record of an entry that the transaction has added; null: there is none.
   [[nodiscard]] note* note_about(const note::subject& what) noexcept;
   [[nodiscard]] bool goes_to_former(note& n) noexcept;
-  /// The entry has gone.
+  /// To be called when the transaction has removed the record's entry again.
   void takes_back(note& n) noexcept;
   void free_taken_back() noexcept;
 };
 
-/// The note of a scan or query that runs. While it lives, the note is its own to change.
+/// The note, in the read set, of a scan or query that runs. While this object lives, only it
+/// changes the note.
 template <class Note>
 class running_note {
  public:
@@ -318,21 +322,21 @@ class running_note {
 /// The transaction's write of this row; null: it has none.
 inline pending_write* reader::own(const row_head& r) const noexcept {
   if (session_->writes.empty()) return nullptr;
-  // relaxed: a lock of our own is seen, since we have stored it. Any other value, however old, is
-  // that of another transaction, or of none.
+  // relaxed: we see a lock of our own, since we have stored it. Any other value, however old, is of
+  // another transaction, or of none.
   const std::uint64_t lock = r.lock.load_relaxed();
   if (lock >> 32U != session_->lock_word(0) >> 32U) return nullptr;
   return &session_->writes[static_cast<std::uint32_t>(lock)];
 }
 
-/// Throws std::invalid_argument out of a condition that a query asks of each row: other threads may
-/// read what it would change.
+/// Throws std::invalid_argument if it is called from a condition that a query evaluates for each
+/// row: other threads of the query may read what the call would change.
 inline void transaction::no_query_runs() const {
   if (session_->asked) [[unlikely]]
     refuse_in_query();
 }
 
-// Inlined, and the gate first: most readers have none.
+// Inlined, and with the check for a gate first: most readers have none.
 inline reader::step::step(const reader& of) noexcept : of_(of) {
   if (of.gated_) [[unlikely]]
     open_ = of.session_->way.enter();
@@ -342,8 +346,8 @@ inline reader::step::~step() {
     of_.session_->way.leave();
 }
 
-/// While it lives, this thread works with the reader. The checked build variant names another one
-/// that does so, too.
+/// While this object lives, its thread works with the reader. The checked build variant reports
+/// another thread that does so at the same time.
 class reader::alone {
  public:
   explicit alone([[maybe_unused]] const reader& of) noexcept {
@@ -387,8 +391,8 @@ class reader::short_image {
   std::uint64_t* const words_;
 };
 
-/// Begins a level, as a savepoint does, so that what a row was before its next change is kept. It
-/// is gone when the scan ends, and so is what was kept for it alone.
+/// Begins a level for a scan, as a savepoint does, so that the state of a row before its next
+/// change is kept. When the scan ends, the level ends, and what was kept for it alone is freed.
 class reader::scanning {
  public:
   explicit scanning(const reader& of) noexcept : of_(of), now_(of), outer_(of.session_->scan) {
@@ -400,7 +404,7 @@ class reader::scanning {
   }
   ~scanning() {
     --of_.in_use_;
-    // Else the transaction has ended, and the session may be another one's.
+    // If null, the transaction has ended, and the session may be another one's.
     if (of_.session_ != nullptr) end(*of_.session_);
   }
   scanning(const scanning&) = delete;
@@ -411,7 +415,7 @@ class reader::scanning {
  private:
   void end(session& s) const noexcept {
     s.scan = outer_;
-    // With a savepoint made in it, or after going back, later levels lie on it: it stays.
+    // If a savepoint was made in the scan, or rolled back to, there are later levels: it stays.
     if (s.level != level_) return;
     s.level = before_.level;
     s.level_notes = before_.notes;
@@ -440,25 +444,26 @@ class engine {
   engine& operator=(const engine&) = delete;
 
   bool end_slow(const gate* but, bool pressed);
-  /// A commit or a change has ended in outcome::limit or storage_failed, and its caller holds no
-  /// lock: other processes are shown that, too.
+  /// Shows other processes that a commit or a change has ended in outcome::limit or storage_failed.
+  /// The caller holds no lock.
   void show_refusal() noexcept;
-  /// Lets go of all that no snapshot needs.
+  /// Frees all that no snapshot needs.
   void collect();
-  /// Of what options::version_budget bounds beside versions. True: something has gone.
+  /// The same, of the memory beside versions that options::version_budget bounds. True: something
+  /// was freed.
   bool collect_beside_versions() noexcept;
   bool may_look_for_memory() noexcept;
-  /// Whether keeps_too_much() is to be asked: once in a while.
+  /// Whether it is time to ask keeps_too_much(), which is done once in a while.
   bool may_look_at_what_is_kept() noexcept;
-  /// Whether options::budget is used up, and not by rows alone: readers hold a sixteenth of it.
+  /// Whether options::budget is used up, and readers hold at least a sixteenth of it.
   [[nodiscard]] bool keeps_too_much() const noexcept;
-  /// Without what the catalogue says, and without waiting for any thread.
+  /// The statistics without those of the catalogue. Waits for no thread.
   [[nodiscard]] statistics sums() const noexcept;
-  /// What options::budget bounds beside rows and their values. Room for versions is set aside, so
-  /// that rows can be changed when there is no room for more of them; what transactions work with
-  /// shares it, since the versions come when that goes.
+  /// The bytes that options::budget bounds beside rows and their values. Room for versions is set
+  /// aside, so that rows can be changed when there is no room for more rows. The working memory of
+  /// transactions shares this room, since the versions come when that memory is freed.
   [[nodiscard]] std::uint64_t beside_rows() const noexcept { return beside_rows_with(0); }
-  /// If so much `more` is taken to work with.
+  /// The same, if so much `more` working memory is taken.
   [[nodiscard]] std::uint64_t beside_rows_with(std::uint64_t more) const noexcept {
     const std::uint64_t aside = std::min(settings.version_budget, settings.budget / 2);
     const std::uint64_t there = old->stats().bytes + work_bytes.load_relaxed() + more;
@@ -467,12 +472,12 @@ class engine {
   /// outcome::limit, by options::budget or by options::version_budget.
   [[nodiscard]] status budget_is_used_up() noexcept;
   [[nodiscard]] status versions_do_not_fit() noexcept;
-  /// outcome::storage_failed, with what the log says.
+  /// outcome::storage_failed, with the reason that the log gives.
   [[nodiscard]] status log_refuses() noexcept;
-  /// Whether no more than there is may be added by options::budget.
+  /// Whether options::budget allows no more rows.
   [[nodiscard]] bool is_full() const noexcept { return rows.over(beside_rows()); }
   /// Whether a session that works with `own` bytes may have `more`. A transaction that is to commit
-  /// later leaves room for what that takes: half as much again, for versions and records.
+  /// later leaves room for its commit: half as much again, for versions and records of the log.
   [[nodiscard]] bool may_work_with(std::uint64_t own, std::uint64_t more,
                                    bool commits_later) const noexcept;
   /// Calls f(census::ticket::id(), bytes that it works with) for each reader and transaction.
@@ -484,28 +489,30 @@ class engine {
       if (ticket != 0) f(ticket, s.work.bytes());
     });
   }
-  /// How much all versions together may take by options::version_budget, if `replaced` bytes of
-  /// values are to wait with them; 0: any amount. With what is kept for commits that only delete,
-  /// or without it.
+  /// How many bytes options::version_budget allows for all versions together, if `replaced` bytes
+  /// of values are to wait with them; 0: any amount. With or without the reserve, which is for
+  /// commits that only delete.
   [[nodiscard]] std::uint64_t most_for_versions(std::uint64_t replaced,
                                                 bool with_reserve) const noexcept;
-  /// A number that no other transaction has as its age; also for entries that no transaction makes.
+  /// A number that no other transaction has as its age; also a claim for entries that no
+  /// transaction makes.
   std::uint64_t next_claim() noexcept { return claims_.fetch_add_relaxed(1) + 1; }
-  /// Whether the transaction that made the claim goes on.
+  /// Whether the transaction that made the claim is still open.
   [[nodiscard]] bool is_open(std::uint64_t claim) const noexcept {
     const std::uint64_t maker = claim >> claim_bits;
     if (maker == 0) return false;
     const session* const of = sessions.find(static_cast<std::uint32_t>(maker - 1));
-    // acquire ← the release in end_claims(): what it has left in its rows.
+    // acquire ← the release in end_claims(): the transaction's changes of rows.
     const std::uint64_t ahead = (claim - of->ended_claims.load_acquire()) & claim_mask;
     return ahead - 1 < claim_mask / 2;
   }
 
-  /// A reader begins, or has ended: goes on with one kind of what earlier readers have left.
+  /// To be called when a reader begins, or has ended: does one step of cleaning up.
   void go_on() noexcept {
     if (!cleaner.step() && !values.step()) old->step();
   }
-  /// A snapshot of this time has ended. Whether it has gone on with what that has held.
+  /// To be called when a snapshot of this time has ended. True: something that it held was
+  /// examined.
   bool snapshot_ended(std::uint64_t time) noexcept {
     const bool cleaned = cleaner.after_snapshot(time);
     const bool freed = values.after_snapshot(time, cleaned);
@@ -521,27 +528,28 @@ class engine {
   value_blocks values{board, rows};
   mutable std::mutex catalog_lock;
   std::mutex changing;  // one long change of the catalogue at a time; before catalog_lock
-  // Shared: a change of the catalogue has its place in the log, and it is not known yet whether it
-  // holds. Alone: the log begins again. After `changing`, before catalog_lock.
+  // Held shared while a change of the catalogue has its position in the log, and it is not known
+  // yet whether it holds; held alone while the log begins again. After `changing`, before
+  // catalog_lock.
   std::shared_mutex unsettled;
   const index_set no_changes{.all = {}, .columns = 0, .closed = true};  // of closed tables
-  table_list tables;                // also such as are gone, or not there yet
-  std::uint32_t table_numbers = 0;  // so many have one, since the database was made
+  table_list tables;                // with dropped ones, and those that are not there yet
+  std::uint32_t table_numbers = 0;  // how many were given since the database was made
   std::unique_ptr<delta> old;
   upkeep cleaner{board};
   gate_board gates;
   const options settings;
   atomic<std::uint64_t> ended_by_policy{0};
   atomic<std::uint64_t> storage_refusals{0};  // statistics::storage_refusals
-  atomic<std::uint64_t> index_bytes{0};  // of all tables, as they were counted last
-  atomic<std::uint64_t> work_bytes{0};   // of all sessions
+  atomic<std::uint64_t> index_bytes{0};       // of all tables, at the last count
+  atomic<std::uint64_t> work_bytes{0};        // of all sessions
   bool read_only = false;
   std::unique_ptr<storage> files;      // null: only in memory
   journal* log = nullptr;              // null: nothing is logged
   std::unique_ptr<status_file> shown;  // null: not shown to other processes
 
  private:
-  const ::pid_t process_ = ::getpid();  // in a child, its parent's threads are in no transaction
+  const ::pid_t process_ = ::getpid();  // in a child, open transactions are the parent's
   std::uint64_t ask_about_slow(const gate* but, bool pressed);
 
   kept_status budget_used_up_;

@@ -16,10 +16,11 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// One commit's record: written before anything can be seen, queued at the moment of publication.
+/// One commit's record of the log. It is written before any change can be seen, and queued when the
+/// commit is published.
 class commit_record : logged {
  public:
-  /// Of the session with this number.
+  /// `session`: the number of the session that commits.
   commit_record(engine& of, std::uint32_t session) noexcept : logged(of), session_(session) {}
   ~commit_record() {
     if (entry_ == nullptr) return;
@@ -27,9 +28,10 @@ class commit_record : logged {
     log_->give_back(entry_, session_);
   }
 
-  /// Not ok: the commit must not happen. What follows cannot fail for want of room in the log.
-  /// deletes_only() tells whether nothing but ends of rows is written. Throws std::bad_alloc, and
-  /// row_budget::exceeded: there is no room for a record of that size.
+  /// Encodes the record, and has the log promise room for it, so that no later step fails for want
+  /// of that. Not ok: the commit must not happen. deletes_only() tells whether only ends of rows
+  /// are written. Throws std::bad_alloc, and row_budget::exceeded: there is no room for a record of
+  /// that size.
   template <class DeletesOnly>
   outcome write(session& of, DeletesOnly&& deletes_only) {
     bool any = false;
@@ -50,29 +52,30 @@ class commit_record : logged {
     return promised_ ? outcome::ok : outcome::storage_failed;
   }
 
-  /// What to say where write() has returned outcome::limit. Throws std::bad_alloc.
+  /// The status if write() has returned outcome::limit. Throws std::bad_alloc.
   [[nodiscard]] status is_too_long() const {
     return {outcome::limit, "a record of the log, " + std::to_string(longest_record) +
                                 " bytes: the changes take " + std::to_string(entry_->data.size())};
   }
 
-  /// Makes the commit visible, and gives it its place in the log; its timestamp.
+  /// Makes the commit visible, and gives it its position in the log. Returns its timestamp.
   std::uint64_t publish(commit_board::record& r) noexcept {
     if (log_ == nullptr) return engine_.board.publish(r);
     const auto commit =
         log_->append(*entry_, place_, [&] { return entry_->commit = engine_.board.publish(r); });
-    if (!place_.written) entry_ = nullptr;  // it is the log's
+    if (!place_.written) entry_ = nullptr;  // now it belongs to the log
     return commit;
   }
 
-  /// The same for commit_board::publish_if(): the commit's place is behind all that it has seen.
+  /// The same for commit_board::publish_if(). The commit's position is after those of all commits
+  /// that it has seen.
   template <class Valid>
   std::uint64_t publish_if(commit_board::record& r, Valid&& valid) {
     if (log_ == nullptr) return engine_.board.publish_if(r, std::forward<Valid>(valid));
     const auto settle = [&](std::uint64_t drawn, auto& step) {
       entry_->commit = drawn;
       if (!log_->append_if(*entry_, place_, drawn, step)) return false;
-      if (!place_.written) entry_ = nullptr;  // it is the log's
+      if (!place_.written) entry_ = nullptr;  // as in publish()
       return true;
     };
     return engine_.board.publish_if(r, std::forward<Valid>(valid), settle);
@@ -85,8 +88,10 @@ class commit_record : logged {
   }
 
  private:
-  /// Of a row that is there, what changes. The log has the changes of a row in their order, and a
-  /// checkpoint is what was there at one place of it: a row that is changed after that is there.
+  /// Encodes a write: for a row that exists, only the changed columns. That is enough: the log has
+  /// the changes of a row in their order, and a checkpoint has the rows as of one position of the
+  /// log; so a row that is changed after that position is in the checkpoint, or in the log before
+  /// the change.
   void put(pending_write& w) {
     const bool there = !w.fresh && (w.place.head->shape.load_relaxed() & row_exists) != 0;
     const table& t = *w.of;
@@ -100,12 +105,13 @@ class commit_record : logged {
 
   const std::uint32_t session_;
   log_entry* entry_ = nullptr;
-  bool promised_ = false;  // there is room for it
+  bool promised_ = false;  // the log keeps room for the record
 };
 
 namespace {
 
-/// Puts the changes in place, marked as under way, and their before-images where readers find them.
+/// Puts the changes into the rows, marked as under way, and their before-images where readers find
+/// them.
 void install_all(session& s, std::uint64_t mark) noexcept {
   auto next = s.asks.begin();
   for (pending_write& w : s.writes) {
@@ -122,21 +128,23 @@ void install_all(session& s, std::uint64_t mark) noexcept {
 
 }  // namespace
 
-/// Exactly, where they are many: to grow again and again takes three times as much.
+/// Reserves room for exactly as many allocation requests as there will be; for where they are many:
+/// to grow step by step takes three times as much memory.
 SPOLIA_NOINLINE void transaction::make_room_for_asks() {
   session& s = *session_;
   const auto count = std::count_if(s.writes.begin(), s.writes.end(),
                                    [](const pending_write& w) { return w.changed && !w.fresh; });
   try {
     return s.asks.reserve(static_cast<std::size_t>(count));
-  } catch (const row_budget::exceeded&) {  // NOLINT: what follows is done without it
+  } catch (const row_budget::exceeded&) {  // NOLINT: the second try follows outside
   }
   if (!look_for_memory()) throw row_budget::exceeded();
   s.asks.reserve(static_cast<std::size_t>(count));
 }
 
-/// What needs memory, before anything can be seen: notes for what the changes supersede, and which
-/// before-images are wanted. Throws std::bad_alloc and row_budget::exceeded.
+/// Does what needs memory, before any change can be seen: makes the clean-up records for rows and
+/// entries that the changes supersede, and the allocation requests for before-images. Throws
+/// std::bad_alloc and row_budget::exceeded.
 void transaction::prepare() {
   session& s = *session_;
   s.work.commits(true);
@@ -184,8 +192,8 @@ void transaction::prepare() {
       n.what = note::kind::revived;
       n.since = w.birth;
     }
-    // Before the first version of a row there is nothing that a snapshot could look for. The row
-    // that had the slot before is seen by none: its slot was given back.
+    // No snapshot looks for anything before the first version of a row; nor for the row that had
+    // the slot before: its slot was given back.
     const std::uint64_t since = w.place.head->stamp.load_relaxed();
     if (w.fresh || since == 0) continue;
     ask wanted{.row = w.place.id,
@@ -204,25 +212,25 @@ void transaction::prepare() {
 
 /// The steps of a commit, in the order in which they happen.
 ///
-///   prepare      notes for what the changes supersede, and which before-images are asked for
-///   validate     serializable: what was read must hold so far
-///   write        the record is encoded, and the log promises room for it
-///   reserve      room for the before-images, for which readers may be ended
-///   install      before-images are kept, and rows replaced, marked as under way
-///   publish      the timestamp is drawn, the commit becomes visible, and its record gets its place
-///                in the log, as one step; serializable: the timestamp is drawn before that step,
-///                which is taken only if what was read holds at it
-///   finish       notes and locks are given up
+///   prepare      makes the clean-up records, and the allocation requests for before-images
+///   validate     if serializable: what was read must hold so far
+///   write        encodes the record; the log promises room for it
+///   reserve      allocates the before-images, for which readers may be ended
+///   install      keeps the before-images, and replaces the rows, marked as under way
+///   publish      draws the timestamp, makes the commit visible, and gives its record a position in
+///                the log, all as one step. If serializable: the timestamp is drawn before that
+///                step, which is taken only if what was read holds at it
+///   finish       hands over the clean-up records, and gives up the locks
 ///   acknowledge  waits until the record is as durable as was asked for
 ///
-/// Why an acknowledged commit is there after a crash. What can fail for want of memory or room
-/// comes before install, and leaves everything as it was; so what is installed is published, or
-/// withdrawn as a commit that changes nothing: if what was read does not hold, or there is no
-/// memory to find out. A reader that meets a row under way waits for publish, or helps: no
-/// transaction relies on a commit that has no place in the log. So a commit's place comes after
-/// those of all commits that it read from or replaced, and each prefix of the log can be replayed.
-/// acknowledge returns after the prefix that ends with this record is written; if the log fails
-/// before, the commit is not acknowledged, though others may have seen it.
+/// Why an acknowledged commit is there after a crash. All steps that can fail for want of memory or
+/// room come before install, and leave everything as it was. So an installed commit is published,
+/// or it is withdrawn, as a commit that changes nothing, if what was read does not hold, or there
+/// is no memory to find out. A reader that meets a row under way waits for publish, or helps: so no
+/// transaction relies on a commit that has no position in the log. So a commit's position comes
+/// after those of all commits that it read from or replaced, and each prefix of the log can be
+/// replayed. acknowledge returns after the prefix that ends with this record is written. If the log
+/// fails before that, the commit is not acknowledged, although others may have seen it.
 status transaction::commit() {
   if (!goes_on()) return state_;
   no_query_runs();
@@ -258,7 +266,7 @@ status transaction::commit() {
   }
   if (!room) return fail(engine_.versions_do_not_fit());
   if (!changes()) return only_read();
-  // From here on it is published or withdrawn.
+  // From here on the commit is published or withdrawn.
   const std::uint64_t mark = engine_.board.begin(*s.record);
   install_all(s, mark);
   std::uint64_t commit = 0;
@@ -285,8 +293,8 @@ status transaction::commit() {
   return outcome::ok;
 }
 
-/// It has been published, and is not known to be durable. That is shown at once: maybe no other
-/// commit comes.
+/// The status of a commit that was published and is not known to be durable. It is shown to other
+/// processes at once, since there may be no other commit that would do it.
 status transaction::in_doubt() const noexcept {
   engine_.storage_refusals.fetch_add_relaxed(1);
   if (engine_.shown) engine_.shown->publish();
@@ -299,7 +307,7 @@ status transaction::in_doubt() const noexcept {
   }
 }
 
-/// Commits what has asked for no change.
+/// Commits a transaction without changes.
 status transaction::change_nothing() {
   try {
     look_after_slow_readers();
@@ -310,7 +318,7 @@ status transaction::change_nothing() {
   return only_read();
 }
 
-/// Ends without changes: there is nothing to undo but locks.
+/// Ends a transaction without changes, which has only locks to give up.
 status transaction::only_read() {
   roll_back({outcome::ended, cause::committed});
   if (seen_ == 0) [[likely]]
@@ -318,7 +326,7 @@ status transaction::only_read() {
   return seen_is_durable();
 }
 
-/// Waits for what it has seen, which `seen_` says.
+/// Waits until all commits that the transaction can have seen (`seen_`) are durable.
 status transaction::seen_is_durable() const {
   at_work::must_not_wait(engine_, at_work::writing | at_work::lengthening, "commit()");
   if (engine_.log->wait(seen_)) return {};
@@ -327,12 +335,12 @@ status transaction::seen_is_durable() const {
   return engine_.log_refuses();
 }
 
-/// Ends those whose time is over, and has the program asked about others.
+/// Ends readers whose time is over, and asks the program about other slow ones.
 void transaction::look_after_slow_readers() {
   if (engine_.gates.due() || engine_.settings.slow_after.count() > 0) end_slow(false);
 }
 
-/// Room for the versions, which others may have to be ended for.
+/// Allocates the before-images; may end readers to make room. False: there is none.
 bool transaction::reserve() {
   session& s = *session_;
   look_after_slow_readers();
@@ -346,8 +354,8 @@ bool transaction::reserve() {
   if (has_room() || (engine_.collect_beside_versions() && has_room())) return true;
   do {
     const bool ended = end_slow(true);
-    // The program that was asked may have ended readers itself. A look costs a walk over all that
-    // is kept, and a program may go on after each refusal: so there are pauses.
+    // The program that was asked may have ended readers itself, so memory may be found. But a look
+    // walks over all that is kept, and a program may go on after each refusal: so looks are rare.
     if (!ended && (!engine_.settings.on_slow_reader || !engine_.may_look_for_memory()))
       return false;
     engine_.collect();
@@ -356,9 +364,9 @@ bool transaction::reserve() {
   return true;
 }
 
-/// What is kept for readers goes on beyond options::budget, where version_budget does not bound it.
-/// So the program is asked about them, even if there is room for this commit. Throws what
-/// on_slow_reader throws.
+/// Asks the program about slow readers if too much memory is kept for them, even if there is room
+/// for this commit: where version_budget does not bound that memory, it grows beyond
+/// options::budget. Throws what on_slow_reader throws.
 void transaction::ask_about_what_is_kept() {
   table* last = nullptr;
   for (const pending_write& w : session_->writes) {
@@ -367,7 +375,7 @@ void transaction::ask_about_what_is_kept() {
   if (engine_.keeps_too_much() && end_slow(true)) engine_.collect();
 }
 
-/// Whether the changes went to all indexes that there are, and the tables are there.
+/// Whether the changes went to all indexes of their tables, and no table was dropped.
 bool transaction::indexes_hold() const noexcept {
   return std::all_of(session_->writes.begin(), session_->writes.end(), [](const pending_write& w) {
     return !w.changed || (!w.indexes->closed && w.indexes == &w.of->indexes());
@@ -379,25 +387,27 @@ bool transaction::changes() const noexcept {
                      [](const pending_write& w) { return w.changed; });
 }
 
-/// Whether every change is the end of a row. Behind prepare().
+/// Whether every change is the end of a row. To be asked after prepare().
 bool transaction::deletes_only() const noexcept {
   return std::all_of(session_->writes.begin(), session_->writes.end(), [](const pending_write& w) {
     return !w.changed || (w.shape & row_exists) == 0;
   });
 }
 
-/// Publishes if what was read holds.
+/// Publishes the commit if what was read holds. False: it does not, or there was no memory to find
+/// out.
 bool transaction::settle(commit_record& record, std::uint64_t& commit) noexcept {
   try {
     commit = record.publish_if(*session_->record,
                                [this](std::uint64_t drawn) { return reads_hold(drawn); });
   } catch (const std::bad_alloc&) {
-    commit = 0;  // it is not known whether it holds
+    commit = 0;
   }
   return commit != 0;
 }
 
-/// All changes are in place, but may not be: ends as a commit that leaves everything as it was.
+/// Undoes the changes, which are in the rows but must not take effect. The transaction ends as a
+/// commit that leaves everything as it was.
 status transaction::withdraw(std::uint64_t mark) noexcept {
   session& s = *session_;
   auto next = s.asks.begin();
@@ -432,7 +442,7 @@ void transaction::rollback() {
 
 void transaction::roll_back(status how) noexcept {
   if (session_ == nullptr || !goes_on()) return;
-  if (session_->asked) {  // by its end alone: all else has looked before
+  if (session_->asked) {  // only in the destructor: all other callers have checked this before
     misuse::report(
         "a transaction is destroyed by what it has called: a condition of its query, "
         "or on_slow_reader",
@@ -446,8 +456,8 @@ void transaction::roll_back(status how) noexcept {
   engine_.cleaner.after_commit(left, rested);
 }
 
-/// Sorts out the notes, and lets go of the rows. `commit` is 0 for a rollback. Returns how many
-/// notes it has left to the cleaner.
+/// Hands those clean-up records to the cleaner that are needed, and unlocks the rows. `commit` is 0
+/// for a rollback. Returns how many records it has handed over.
 std::uint64_t transaction::finish(std::uint64_t commit) noexcept {
   session& s = *session_;
   if (s.made.first != nullptr) settle_apart(commit);
@@ -463,7 +473,7 @@ std::uint64_t transaction::finish(std::uint64_t commit) noexcept {
     if (n->what == note::kind::added || n->until == 0) {
       n->until = commit != 0 ? commit : engine_.board.clock.now();
     }
-    if (n->made) n->since = n->until;  // no snapshot needs it
+    if (n->made) n->since = n->until;  // an empty life: no snapshot needs the entry
     left.push(n);
   }
   s.forget_notes();
@@ -495,13 +505,13 @@ std::uint64_t transaction::finish(std::uint64_t commit) noexcept {
   return count;
 }
 
-/// Whether nothing is to be done about it.
+/// Whether the cleaner has nothing to do about the record.
 bool transaction::is_done(const note& n, bool committed) noexcept {
   switch (n.what) {
     case note::kind::added:
       return has_key(n, committed);  // an entry that the row has now stays
     case note::kind::superseded:
-      return !committed;  // a rollback takes nothing away
+      return !committed;  // a rollback ends nothing
     case note::kind::revived:
       return n.until == 0;
     case note::kind::taken_back:
@@ -513,14 +523,14 @@ bool transaction::is_done(const note& n, bool committed) noexcept {
   return true;
 }
 
-/// Whether the row has the note's key: in its new image, or in place.
+/// Whether the row has the record's key: in its new image, or else in place.
 bool transaction::has_key(const note& n, bool committed) noexcept {
   const secondary& index = n.index();
   const table& t = index.of();
   const row_place place = t.at(n.slot());
   pending_write* const w = own(*place.head);
   if (committed && w != nullptr && w->changed) {
-    w->fetch(index.parts_->mask);  // in place is what it has not
+    w->fetch(index.parts_->mask);  // loads the columns that the image lacks
     return (w->shape & row_exists) != 0 &&
            t.form().key_of(index.parts_->columns, w->image) == n.key();
   }
@@ -529,7 +539,7 @@ bool transaction::has_key(const note& n, bool committed) noexcept {
   return index.key_at(place) == n.key();
 }
 
-/// A slot that was taken for a row that never came to be.
+/// Gives back a slot that was taken for a row which was never committed.
 void transaction::undo(pending_write& w) noexcept {
   table& t = *w.of;
   if (t.primary_->remove(t.form().key_of(t.form().key(), w.image), w.slot)) {
@@ -543,16 +553,16 @@ void transaction::undo(pending_write& w) noexcept {
 
 // --- validation: whether what was read holds -----------------------------------------------------
 
-/// No other transaction has committed the row after our snapshot, or is about to.
+/// Whether no other transaction has committed the row after our snapshot, or is about to.
 bool transaction::unchanged(const row_head& row) const noexcept {
-  // Mostly; a mark is above all times. acquire, as in unchanged_since().
+  // So it is mostly. A mark is above all times. acquire, as in unchanged_since().
   if (row.stamp.load_acquire() <= timestamp()) return true;
-  // Our own lock is there if it is: and then lock_row() has looked.
+  // Our own lock: then lock_row() has checked that. relaxed: we see a lock of our own.
   if (row.lock.load_relaxed() >> 32U == session_->lock_word(0) >> 32U) return true;
   return unchanged_since(engine_.board, row, timestamp());
 }
 
-/// Whether all that was read is at the time `drawn` as it was at the snapshot. Throws
+/// Whether all that was read is the same at the time `drawn` as at the snapshot. Throws
 /// std::bad_alloc.
 verdict transaction::reads_hold(std::uint64_t drawn) const {
   const read_set& reads = session_->reads;
@@ -587,8 +597,8 @@ verdict transaction::reads_hold(std::uint64_t drawn) const {
       look(slot, nullptr);
     }
     // Changes made since an index was dropped have no entries in it: then the rows themselves are
-    // asked. A transaction that passed the index by had seen that it is over before it drew its
-    // time, and we drew ours later, so over() is true for us as well.
+    // checked. A transaction that did not change the index had seen that it is over before it drew
+    // its time, and we drew ours later, so over() is true for us as well.
     if (v == verdict::holds && r.index != nullptr && r.index->when_.over()) look_at_rows(r);
     return v == verdict::holds;
   };
@@ -605,9 +615,9 @@ verdict transaction::reads_hold(std::uint64_t drawn) const {
   return v;
 }
 
-/// The same for what was read of a range, as far as it depends on the row in this slot. The entry
-/// that has led here may be of a row that was never committed, or of a former key of the row, and
-/// the slot may have gone to another one since: what counts are the keys that the row had.
+/// The same for a range, as far as it depends on the row in this slot. The entry that has led here
+/// may be of a row that was never committed, or of a former key of the row, and the slot may have
+/// gone to another row since. So what counts are the keys that the row had.
 verdict transaction::slot_holds(const range_read& r, std::uint64_t slot, std::uint64_t drawn,
                                 census::ticket& now) const {
   const table& t = *r.of;

@@ -1,39 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
-// group_commit.hpp: the queue of a log: commits become visible and get their position in the log in
-// one order, and the first thread that waits writes for all.
+// group_commit.hpp: the queue of a log. Commits become visible in the order of their positions in
+// the log, and the first thread that waits writes for all.
 //
 // Idea:        append() publishes the commit and queues its record under one short lock. So records
-//              lie in the log in the order in which commits become visible: a transaction that has
-//              seen a commit, or has changed what that one had locked, stands after it, and any
-//              prefix of the log has all that its transactions have built upon.
-//              A committer that wants to know its record durable becomes the leader, if there is
-//              none. It takes the whole queue, writes and syncs it, and publishes up to where. The
-//              others sleep meanwhile; the next of them leads with what has queued up.
+//              are in the log in the order in which commits become visible. A transaction that has
+//              seen another one's commit, or has changed a row that the other had locked, comes
+//              after it. So each prefix of the log has all commits on which its transactions
+//              depend.
+//              A committer that waits for its record to be durable becomes the leader, if there is
+//              none. It takes the whole queue, writes and syncs it, and publishes up to which
+//              record all are durable. The others sleep meanwhile; the next of them leads with the
+//              records that have queued up.
 // Not by time: a serializable commit draws its timestamp before it comes here, since its reads are
-//              checked in between. Of two that have seen nothing of each other, the one with the
-//              later timestamp may stand first, also where the other one has read what it replaces.
-//              A prefix then lacks a transaction that nothing in it depends on.
+//              checked in between. Of two commits that have seen nothing of each other, the one
+//              with the later timestamp may come first in the log, even if the other one has read
+//              what it replaces. A prefix may then lack a transaction on which nothing in it
+//              depends.
 // Groups:      threads that were acknowledged together come again together. The first of them would
 //              write for itself alone, and the others would wait for the next write. So a leader
 //              may wait for as many as came lately; the sink decides how long.
 // At once:     where a sink's memory is its file, to write a record is to copy it. append() does
 //              that under its lock, while nothing is queued and no thread leads. Then no thread
 //              waits, and none is woken.
-// Why no thread of its own: programs refuse libraries that start threads unasked. A leader costs a
-//              committer nothing, since that would wait for the same sync; on storage that is
-//              quick, it saves two changes of threads for each commit.
-// Visible before durable: locks are not held while the disk works. What is read may be lost with
-//              the power, but no acknowledged commit is built upon what is lost: one that is
-//              acknowledged proves all before it durable, for the log is in order and a failed log
-//              stays failed. A transaction that only reads, and has to know, asks visible() when
-//              its snapshot has begun, and waits for that number.
-// Failure:     the first write or sync that fails ends it. What was not durable then is not
-//              acknowledged; nothing is tried again (see files.hpp).
-// Again:       what was published can still become durable by other means, as a checkpoint of all
-//              that memory shows. part_here() takes a position for that, after all that was
-//              published before and with no entry of its own, and begin_again() goes on after it
-//              with a sink that has been made new. Until then each thread that waits is told that
-//              the log has failed; one that looks later finds its entry durable.
+// Why there is no writer thread: programs refuse libraries that start threads unasked. To lead
+//              costs a committer nothing, since it would wait for the same sync; on quick storage,
+//              it saves two thread switches for each commit.
+// Visible before durable: locks are not held while the disk works. What a transaction has read may
+//              be lost with the power, but no acknowledged commit depends on lost changes: that a
+//              commit is acknowledged proves all before it durable, for the log is in order and a
+//              failed log stays failed. A transaction that only reads, and has to know, asks
+//              visible() when its snapshot has begun, and waits for that number.
+// Failure:     the first write or sync that fails ends the log. A record that was not durable then
+//              is not acknowledged; nothing is tried again (see files.hpp).
+// Again:       published commits can still become durable by other means, such as a checkpoint of
+//              all that memory shows. part_here() takes a position for that, after all commits that
+//              were published before, and without an entry. begin_again() goes on after it with a
+//              renewed sink. A thread that waits until then is told that the log has failed; one
+//              that checks later finds its entry durable.
 // Progress:    append(): a short lock. wait(): as long as the disk takes, twice.
 // Memory:      entries belong to the sink once they are appended.
 #pragma once
@@ -52,39 +55,40 @@ namespace db {
 
 /// Entry has `next`, `sequence`, `bytes` and `since`. Sink has
 ///   bool write(Entry* first, std::uint64_t durable) noexcept   makes a list durable, and keeps it
-///   bool in_place() const noexcept             at_once() may be worth a try
+///   bool in_place() const noexcept             whether at_once() may be worth a try
 ///   bool at_once(Entry&) noexcept             makes it durable, without waiting for anything, and
 ///                                             leaves it to the caller; false: nothing was done
-///   void collect(queued) noexcept     before a write: may wait until queued() is as much as comes
-///   void ended(written, queued) noexcept      after it: entries, and those that came meanwhile
+///   void collect(queued) noexcept             before a write: may wait for more entries to come;
+///                                             queued() is how many there are
+///   void ended(written, queued) noexcept      after it: how many it had, and how many came since
 ///   void sleep(ready, times) noexcept         until wake(), or not at all if ready(), or shorter;
 ///                                             for the times-th time, from 0
 ///   void wake() noexcept                      what ready() reads was changed before
-///   void give_way() noexcept                  while another thread has the lead
-///   bool is_there() noexcept                  what was made durable can be found
+///   void give_way() noexcept                  pauses while another thread has the lead
+///   bool is_there() noexcept                  whether what was made durable can be found
 template <class Entry, class Sink>
 class group_commit {
  public:
-  /// The log ends with `last`, all of it durable.
+  /// The log ends with entry `last`; all of it is durable.
   group_commit(Sink& sink, std::uint64_t last) noexcept : sink_(sink) { restart(last); }
   group_commit(const group_commit&) = delete;
   group_commit& operator=(const group_commit&) = delete;
 
-  /// No other thread uses it yet.
+  /// Precondition: no other thread uses it yet.
   void restart(std::uint64_t last) noexcept {
     last_.store_relaxed(last);
     durable_.store_relaxed(last);
   }
 
-  /// Where an entry stands.
+  /// The position of an entry.
   struct place {
     std::uint64_t sequence = 0;
     bool first = false;    ///< nothing was queued before it
-    bool written = false;  ///< it is durable, and the entry still the caller's
+    bool written = false;  ///< it is durable, and the entry is still the caller's
   };
 
-  /// Runs publish() and queues `e` after all that was published before; returns what publish()
-  /// returns. e belongs to the sink then, which may be done with it at once, unless where.written.
+  /// Runs publish() and queues `e` after all entries that were published before; returns what
+  /// publish() returns. Unless where.written, e belongs to the sink then, and may be gone at once.
   template <class Publish>
   auto append(Entry& e, place& where, Publish&& publish) noexcept {
     const bool early = SPOLIA_FAULT("group_commit.publish_before_queue");
@@ -95,8 +99,8 @@ class group_commit {
     return published;
   }
   /// The same if publish() returns true, and only for a commit at a `time` that no cut has passed:
-  /// what the snapshot of a cut sees must not come after that cut. Otherwise nothing was done, and
-  /// e is still the caller's.
+  /// a commit that the snapshot of a cut sees must not come after that cut. Otherwise false:
+  /// nothing was done, and e is still the caller's.
   template <class Publish>
   bool append_if(Entry& e, place& where, std::uint64_t time, Publish&& publish) noexcept {
     const std::lock_guard hold(lock_);
@@ -105,15 +109,15 @@ class group_commit {
     if (!write_at_once(e, where)) queue(e, where);
     return true;
   }
-  /// Queues `e` as an end of what came before. look() begins a snapshot at that position, and
-  /// returns its time; 0: there is none.
+  /// Queues `e`, which ends the part of the log before it. look() begins a snapshot at that
+  /// position and returns its time; 0: there is none.
   template <class Look>
   void cut(Entry& e, place& where, Look&& look) noexcept {
     const std::lock_guard hold(lock_);
     seen_at_cut_ = std::max<std::uint64_t>(seen_at_cut_, look());
     queue(e, where);
   }
-  /// The same without an entry: the number of the last one before the snapshot.
+  /// The same without an entry. Returns the number of the last entry before the snapshot.
   template <class Look>
   std::uint64_t look_here(Look&& look) noexcept {
     const std::lock_guard hold(lock_);
@@ -132,9 +136,9 @@ class group_commit {
   /// True: all changes up to this number are durable. False: the log has failed.
   bool wait(std::uint64_t sequence) noexcept {
     for (std::uint32_t times = 0;; ++times) {
-      // acquire, both ← the releases in lead() and begin_again(): what the leader has done. Whether
-      // it has failed comes first: what was durable before the failure is not in doubt, and
-      // the thread that begins again is not told of it.
+      // acquire, both ← the releases in lead() and begin_again(): what the leader has done. failed_
+      // is read first: an entry that was durable before the failure is not in doubt, and the thread
+      // that begins again must not be told of that failure.
       const bool late = SPOLIA_FAULT("group_commit.failure_last");
       bool failed = !late && failed_.load_acquire();
       if (durable_.load_acquire() >= sequence) return true;
@@ -155,8 +159,8 @@ class group_commit {
     }
   }
 
-  /// Whether what was written is still where it is looked for: asks the sink, with the lead. False:
-  /// it is not, and the log has failed, or it had.
+  /// Asks the sink, with the lead, whether what was written can still be found. False: it cannot,
+  /// and so the log has failed now; or it had failed before.
   bool look() noexcept {
     while (!take_lead()) sink_.give_way();
     const lead_given_back whole(*this);
@@ -168,9 +172,10 @@ class group_commit {
     return false;
   }
 
-  /// After a failure: a position behind all that was published, which no entry has. look() begins
-  /// a snapshot there and returns its time; 0: there is none, and nothing has happened. Returns
-  /// what was queued, which is the caller's and will not be written. One thread at a time.
+  /// After a failure: takes a position after all that was published, which no entry has. look()
+  /// begins a snapshot there and returns its time; 0: there is none, and nothing has happened.
+  /// Returns the queued entries, which are the caller's and will not be written. One thread at a
+  /// time.
   template <class Look>
   Entry* part_here(std::uint64_t& position, Look&& look) noexcept {
     const bool early = SPOLIA_FAULT("group_commit.part_unlocked");
@@ -183,12 +188,12 @@ class group_commit {
     last_.store_relaxed(position);
     return take_all();
   }
-  /// After a failure, when what was published up to a position that part_here() has given is
-  /// durable. make_new() has the lead of the log and lets the sink go on behind the position;
-  /// write(first, durable) is the sink's write(), for what was queued since. When all is durable,
-  /// the log has not failed any more; done() is called then, before another thread has the lead.
-  /// False: a write has failed. What make_new() throws comes out; then the log has failed as it had
-  /// before. One thread at a time.
+  /// After a failure, when all that was published up to a position that part_here() has given is
+  /// durable. make_new() runs with the lead, and makes the sink go on after the position.
+  /// write(first, durable) is the sink's write(), for the entries that were queued since. When all
+  /// is durable, the log counts as failed no more; done() is called then, before another thread can
+  /// lead. False: a write has failed. What make_new() throws comes out, and the log stays failed.
+  /// One thread at a time.
   template <class MakeNew, class Write, class Done>
   bool begin_again(std::uint64_t position, MakeNew&& make_new, Write&& write, Done&& done) {
     while (!take_lead()) sink_.give_way();
@@ -220,14 +225,14 @@ class group_commit {
     return true;
   }
 
-  /// What was queued and will not be written. No thread uses the queue any more.
+  /// The queued entries, which will not be written. No thread uses the queue any more.
   Entry* abandon() noexcept {
     tail_ = nullptr;
     return std::exchange(first_, nullptr);
   }
 
-  // acquire ← the release in write_at_once(): a thread that waits for what was written there, and
-  // would not be woken, finds it durable.
+  // acquire ← the release in write_at_once(): a thread that waits for an entry that was written
+  // there, and would not be woken, finds it durable.
   [[nodiscard]] std::uint64_t last() const noexcept { return last_.load_acquire(); }
   [[nodiscard]] std::uint64_t durable() const noexcept { return durable_.load_relaxed(); }
   [[nodiscard]] std::uint64_t queued_bytes() const noexcept { return queued_.load_relaxed(); }
@@ -235,9 +240,10 @@ class group_commit {
   [[nodiscard]] std::uint64_t oldest() const noexcept { return oldest_.load_relaxed(); }
   // acquire ← the releases in lead() and begin_again(): why it failed, or that the sink is new.
   [[nodiscard]] bool failed() const noexcept { return failed_.load_acquire(); }
-  /// The log has failed, and this entry was not durable before. In this order: see wait().
+  /// Whether the log has failed, and this entry was not durable before. Read in this order: see
+  /// wait().
   [[nodiscard]] bool in_doubt(std::uint64_t sequence) const noexcept {
-    // acquire ← the release in begin_again(): it is durable by that.
+    // acquire ← the release in begin_again(), which has made it durable.
     return failed() && durable_.load_acquire() < sequence;
   }
 
@@ -254,15 +260,16 @@ class group_commit {
     group_commit& of;
   };
 
-  /// Under the lock.
+  /// Takes the whole queue. Under the lock.
   Entry* take_all() noexcept {
     tail_ = nullptr;
     queued_.store_relaxed(0);
     return std::exchange(first_, nullptr);
   }
 
-  /// Under the lock. No thread waits for the one that has the lead meanwhile: all before is
-  /// durable, and the last leader has woken all.
+  /// Writes the entry without queueing it, if the sink can. Under the lock. No thread waits while
+  /// this one has the lead: all earlier entries are durable, and the last leader has woken all
+  /// threads.
   bool write_at_once(Entry& e, place& where) noexcept {
     if (first_ != nullptr && !SPOLIA_FAULT("group_commit.before_the_queue")) return false;
     if (!sink_.in_place() || !take_lead()) return false;
@@ -271,7 +278,7 @@ class group_commit {
     const bool done = !failed_.load_relaxed() && sink_.at_once(e);
     if (done) {
       where = {.sequence = e.sequence, .first = false, .written = true};
-      // relaxed: a thread that waits for it has its number by the lock, or from last().
+      // relaxed: a thread that waits for the entry has its number by the lock, or from last().
       durable_.store_relaxed(e.sequence);
       if (SPOLIA_FAULT("group_commit.relaxed_last")) {
         last_.store_relaxed(e.sequence);
@@ -285,7 +292,7 @@ class group_commit {
     return done;
   }
 
-  /// Under the lock.
+  /// Appends the entry to the queue. Under the lock.
   void queue(Entry& e, place& where) noexcept {
     where = {.sequence = last_.load_relaxed() + 1, .first = first_ == nullptr, .written = false};
     e.sequence = where.sequence;
@@ -308,7 +315,7 @@ class group_commit {
       return true;
     }
     return !leading_.load_relaxed() &&
-           // acquire ← the release of the last leader in wait(): the sink as it left it.
+           // acquire ← the releases of `leading_`: the sink as the last leader left it.
            !leading_.exchange_acquire(true);
   }
 
@@ -343,7 +350,7 @@ class group_commit {
   }
 
   Sink& sink_;
-  // What each commit changes where a sink's memory is its file: one cache line.
+  // One cache line with all that each commit changes where a sink's memory is its file.
   alignas(cache_line) spolia::detail::short_lock lock_;
   atomic<bool> leading_{false};
   Entry* first_ = nullptr;
@@ -351,7 +358,7 @@ class group_commit {
   std::uint64_t seen_at_cut_ = 0;  // the latest snapshot that was begun at a cut
   atomic<std::uint64_t> last_{0};
   atomic<std::uint64_t> durable_{0};
-  // What each commit reads.
+  // Another with what each commit reads.
   alignas(cache_line) atomic<std::uint64_t> queued_{0};
   atomic<std::uint64_t> oldest_{0};
   atomic<bool> failed_{false};
