@@ -1,44 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-// read_set.hpp: what a serializable transaction has read, and whether it is still so. Internal.
+// read_set.hpp: the read set of a serializable transaction. Internal.
 //
 // Idea:        optimistic, as in Silo (Tu et al., SOSP 2013): the transaction reads at its snapshot
 //              without a store that any other thread sees, and checks at commit whether everything
-//              that it read is as it was. A row is, if no version of it was committed after the
+//              that it read is unchanged. A row is, if no version of it was committed after the
 //              snapshot. For keys that were not there, and for scans, the index is read again: the
 //              rows that it leads to must be the same as at the snapshot. So phantoms are found.
-// Why not SSI: that gives up only where two rw dependencies follow each other, but needs marks that
-//              readers leave for writers in every row and range, kept beyond the transaction's end.
-//              Here readers store nothing, and a read-only transaction has nothing to check. What
-//              it costs: a transaction that changes something gives up if anything that it read was
-//              changed, even where another order would have done.
-// What identifies what was read: a key that was not there is recorded as that key, a scan as a
-//   range of keys, never by the slot that the index led to: nothing that is not there keeps its
-//   slot. A row that was seen is recorded by its head. Its life began before our snapshot and had
-//   not ended then, so its slot is not given back while the snapshot is announced; our own rows
-//   have our locks.
-// What counts when a range is checked: the rows that our snapshot sees in it, and those that are in
-//   it at the time of our commit (row.hpp, look_at_changed()). Entries of rows that were never
-//   committed, or had the key before or in between, and slots without a row are no reason to give
-//   up.
+// Why not SSI: that aborts only where two rw dependencies follow each other. But it needs marks
+//              that readers leave for writers in every row and range, and that are kept beyond the
+//              transaction's end. Here readers store nothing, and a read-only transaction has
+//              nothing to check. The price: a transaction that changes something is aborted if
+//              anything that it read was changed, even where another order would have done.
+// How reads are recorded: a key that was not there is recorded as that key, a scan as a range of
+//   keys; never by the slot to which the index led, since a slot without a row may get one of
+//   another key. A row that was seen is recorded by its head. Its life began before our snapshot
+//   and had not ended then, so its slot is not given back while the snapshot is announced. Our own
+//   rows have our locks.
+// Which rows count when a range is checked: those that our snapshot sees in it, and those that are
+//   in it at the time of our commit (row.hpp, look_at_changed()). Entries of rows that were never
+//   committed, or had the key only earlier or in between, and slots without a row are no reason to
+//   abort.
 // Why an entry is there when it matters: a transaction that inserts, or changes a key, adds the
 //   entry before its marks, and its marks come before it draws its time: see commit.hpp. An entry
-//   goes only when no snapshot is in the life of what it led to, and, while we check, only if that
-//   life ended before we drew our time: the validation floor of snapshot_list.hpp.
-// What counts of a scan that ends early, because the program has seen enough, throws, or commits in
-//   the scan's function: the range up to the last key that was shown. So the record grows with what
-//   is shown (scan_note), and becomes the whole range when the scan has come to its end. Rows that
-//   are shown in no order are recorded by their slots, up to that of the last one that was shown.
-//   A slot can go to another row, but not without a change of the row that the snapshot sees in it.
-// What is read again: is recorded again, and goes when there is no room: sorted, copies are next to
-//   each other. So a transaction that reads the same rows for an hour keeps as much as they are. So
-//   does a range that is within another one: a transaction that takes the first row of a range
-//   again and again has read one range, which is looked through once.
-//   The record of a scan that runs changes until it ends, so it stays where it is, and so do those
-//   before it; those after it are of scans within that one.
-// Why an insertion records nothing: it holds the key's slot, locked, until the transaction ends;
-//   and its entries in unique indexes are claims that other transactions find: transaction.cpp. A
-//   transaction that had the key between our snapshot and that moment has it no more, or the
-//   insertion has found it.
+//   is removed only when no snapshot is in its row's life; and, while we check, only if that life
+//   ended before we drew our time: the validation floor of snapshot_list.hpp.
+// Scans that end early, because the program has seen enough, throws, or commits in the scan's
+//   function: the range up to the last key that was shown counts. So the record grows with the keys
+//   that are shown (scan_note), and becomes the whole range when the scan has come to its end. Rows
+//   that are shown in no order are recorded by their slots, up to that of the last one shown. A
+//   slot can go to another row, but not without a change of the row that the snapshot sees in it.
+// Repeated reads: are recorded again. When there is no room, the records are sorted and copies are
+//   dropped. So a transaction that reads the same rows for an hour has one record of each. A range
+//   within another one is dropped, too: a transaction that takes the first row of a range again and
+//   again has one range, which is checked once.
+//   The record of a scan that runs changes until the scan ends. So it keeps its position, and so do
+//   those before it; those after it are of scans within that one.
+// Why an insertion records nothing: it has the key's slot, locked, until the transaction ends; and
+//   its entries in unique indexes are claims that other transactions find: transaction.cpp. If
+//   another transaction had the key between our snapshot and the insertion, it has it no more, or
+//   the insertion has found it.
 #pragma once
 
 #include <algorithm>
@@ -69,8 +69,8 @@ struct range_read {
   key_words hi{};
 
   friend auto operator<=>(const range_read&, const range_read&) = default;
-  /// Of this and the next one, in that order, makes one that is as much, if one of them has all of
-  /// the other.
+  /// Merges the next range, in sorted order, into this one, if one of the two contains the other.
+  /// False: none does.
   bool takes_in(const range_read& next) noexcept {
     if (of != next.of || index != next.index) return false;
     if (next.hi <= hi) return true;
@@ -83,7 +83,7 @@ struct range_read {
     r.hi.fill(~std::uint64_t{0});
     return r;
   }
-  /// Of a key, so many words.
+  /// Whether the key is in the range, by its first so many words.
   [[nodiscard]] bool has(const key_words& key, std::uint32_t words) const noexcept {
     const auto less = [&](const key_words& x, const key_words& y) {
       return std::lexicographical_compare(x.begin(), x.begin() + words, y.begin(),
@@ -114,27 +114,27 @@ struct key_read {
   friend auto operator<=>(const key_read&, const key_read&) = default;
 };
 
-/// Of scans, in the order in which they began.
+/// The records of scans, in the order in which these began.
 template <class Note>
 class scan_notes {
  public:
   explicit scan_notes(work_account& to) : all_(counted<Note>(to)) {}
 
-  /// The number of the note. What is scanned again and again is recorded once. Throws
-  /// std::bad_alloc and row_budget::exceeded; then nothing was recorded.
+  /// Adds a record, and returns its number. Repeated scans are merged. Throws std::bad_alloc and
+  /// row_budget::exceeded; then nothing was recorded.
   std::size_t add(const Note& what) {
-    // Else few could go, and most would be sorted for nothing.
+    // Not if most are fixed: few copies could be dropped, and most sorting would be for nothing.
     if (all_.size() >= enough_ && 2 * fixed_ <= all_.size()) drop_copies();
     all_.push_back(what);
     return all_.size() - 1;
   }
-  /// So many of the first stay where they are; how many did before.
+  /// Makes the first `count` records keep their positions. Returns how many did before.
   std::size_t fix(std::size_t count) noexcept { return std::exchange(fixed_, count); }
   [[nodiscard]] Note& operator[](std::size_t number) noexcept { return all_[number]; }
   [[nodiscard]] auto begin() const noexcept { return all_.begin(); }
   [[nodiscard]] auto end() const noexcept { return all_.end(); }
   [[nodiscard]] const Note& back() const noexcept { return all_.back(); }
-  /// What others have as well goes.
+  /// Drops records that others contain.
   void drop_copies() noexcept {
     const auto from = all_.begin() + static_cast<std::ptrdiff_t>(fixed_);
     if (from == all_.end()) return;
@@ -158,7 +158,7 @@ class scan_notes {
 
   counted_vector<Note> all_;
   std::size_t fixed_ = 0;
-  std::size_t enough_ = few;  // so many are looked through for copies
+  std::size_t enough_ = few;  // once there are so many, copies are looked for
 };
 
 /// Everything may throw std::bad_alloc and row_budget::exceeded; then nothing was recorded.
@@ -168,8 +168,8 @@ struct read_set {
 
   counted_vector<const row_head*> rows;
   counted_vector<key_read> keys;
-  // So many there were when copies were last looked for: where there is no room for more, each call
-  // that is refused comes here again.
+  // How many there were when copies were last looked for. They are not looked for again at the same
+  // number: where there is no memory for more, each refused call would sort them all.
   std::size_t looked_at_rows = 0;
   std::size_t looked_at_keys = 0;
   scan_notes<range_read> ranges;
@@ -200,9 +200,9 @@ struct read_set {
   }
 
  private:
-  /// Where there is no room for one more: what is recorded twice goes, if that is worth the
-  /// sorting, or else there is room for twice as many. So what is kept is at most four times what
-  /// differs.
+  /// Makes room for one more: drops copies, if that is worth the sorting; if few were dropped,
+  /// reserves room for twice as many. So there is room for at most four times as many records as
+  /// differ.
   template <class T>
   static void drop_copies(counted_vector<T>& all, std::size_t& looked_at) {
     constexpr std::size_t few = 256;

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // savepoints.cpp: savepoints of a transaction, and scans that show an earlier moment.
 //
-// Each savepoint begins a level, and so does each scan. The first change of a row on a level that
-// the row was locked before keeps the row's image, and goes on with a copy. Going back puts the
-// kept images in place again, the newest first; rows that were locked since become what they were
-// when they were locked. Locks of rows that are there stay.
-// Entries:     those of indexes that were made since, and that no image has any more, go at once:
-//              no other transaction could see them. So do those of a value that is replaced, or of
-//              a row that is erased, on the level on which they were made: no image that is kept
-//              has that value. What is not sure to be of no use to others goes when the transaction
-//              ends: entries that were there before, and those that the builder of an index may
-//              rely on. A serializable transaction has seen that a value of a unique index was
-//              free, and keeps its entry, as it keeps the slots of its insertions.
-// Slots:       of rows that were inserted and are not to be, those which were locked last go at
-//              once, with their writes: others have numbers of writes, which stay what they are.
-// Scans:       what a scan shows of a row is the newest image from before the scan's level; each
-//              image knows where the one before it is kept. Of a row that was locked since, it is
-//              what is committed. Where a scan that runs began after the savepoint that is led back
-//              to, its images must stay: so the rows are changed back, on a level of its own, and
-//              nothing that was kept goes.
+// Each savepoint begins a level, and so does each scan. If a row was locked before the level began,
+// the first change of the row on that level keeps the row's image, and goes on with a copy. A
+// rollback to a savepoint restores the kept images, the newest first; rows that were locked since
+// get the state that they had when they were locked. Existing rows stay locked.
+// Entries:     a rollback at once removes the index entries that were made since and that no image
+//              has any more: no other transaction could see them. So does a change that replaces a
+//              value, or erases a row, on the level on which the entry was made: no kept image has
+//              that value. Entries that others may need are removed when the transaction ends:
+//              those that were there before, and those on which the builder of an index may rely.
+//              A serializable transaction has seen that a value of a unique index was free, and
+//              keeps its entry, as it keeps the slots of its insertions.
+// Slots:       a rollback at once gives back the slots of rows that were inserted since, together
+//              with their writes, from the last write on to the first that has to stay. The others
+//              stay, since other data has the numbers of writes.
+// Scans:       a scan shows the newest image of a row from before the scan's level; each image
+//              knows where the one before it is kept. Of a row that was locked since, it shows what
+//              is committed. If a scan that runs began after the savepoint, a rollback must keep
+//              its images: so it changes the rows back, on a level of its own, and drops no kept
+//              image.
 #include <algorithm>
 #include <new>
 #include <stdexcept>
@@ -38,9 +39,9 @@ savepoint transaction::savepoint() {
   if (!goes_on()) return made;
   no_query_runs();
   session& s = *session_;
-  // Where nothing was changed or locked since the last one, that one will do. If a scan has begun
-  // since, what it shows is what was there at the savepoint as well: so the savepoint may count as
-  // made in the scan, and no image from before is wanted for it.
+  // If nothing was changed or locked since the last savepoint, that one will do. If a scan has
+  // begun since, it shows what was there at the savepoint as well: so the savepoint may count as
+  // made in the scan, and no earlier image is needed for it.
   if (level_mark* const last = s.savepoints.empty() ? nullptr : &s.savepoints.back();
       last != nullptr && last->kept == s.kept.size() && last->writes == s.writes.size()) {
     if (last->level <= s.scan) {
@@ -60,8 +61,8 @@ savepoint transaction::savepoint() {
   return made;
 }
 
-/// The write, to be changed: what it was stays with the savepoint. Throws std::bad_alloc and
-/// row_budget::exceeded; nothing has changed then.
+/// The write, to be changed. Keeps its state for the savepoint, if that was not done. Throws
+/// std::bad_alloc and row_budget::exceeded; nothing has changed then.
 pending_write& transaction::touch(std::uint32_t number) {
   session& s = *session_;
   if constexpr (SPOLIA_CHECKS) s.is_not_visited(number);
@@ -121,8 +122,8 @@ status transaction::rollback_to(const db::savepoint& to) {
   return outcome::ok;
 }
 
-/// Makes the rows what they were, by changes that can be undone as well. Without memory for that,
-/// nothing of the transaction remains.
+/// Changes the rows back to the state that they had, by changes that can be undone as well. If
+/// there is no memory for that, the whole transaction is rolled back.
 void transaction::change_back(const level_mark& to) {
   session& s = *session_;
   s.level = ++s.levels;
@@ -130,7 +131,7 @@ void transaction::change_back(const level_mark& to) {
   try {
     for (std::size_t i = to.kept, end = s.kept.size(); i < end; ++i) {
       const kept_write then = s.kept[i];
-      // The first that was kept of the row since, of a row that was locked before.
+      // Only the first kept state since the savepoint, of rows that were locked before it.
       if (then.was.kept > to.kept || then.number >= to.writes) continue;
       pending_write& w = touch(then.number);
       each_column(then.was.has & w.of->form().whole().mask, [&](std::uint32_t c) {
@@ -151,7 +152,7 @@ void transaction::change_back(const level_mark& to) {
   }
 }
 
-/// What the transaction's write was before that level; null: the row was not locked yet.
+/// The state that the transaction's write had before that level; null: the row was not locked yet.
 pending_write* reader::own_before(pending_write* w, std::uint32_t level) const noexcept {
   while (w != nullptr && w->level >= level) {
     w = w->kept == 0 ? nullptr : &session_->kept[w->kept - 1].was;
@@ -159,8 +160,8 @@ pending_write* reader::own_before(pending_write* w, std::uint32_t level) const n
   return w;
 }
 
-/// The scan's level ends. What was changed on it was changed on the level before it, and what that
-/// one would not have kept goes.
+/// Ends the scan's level: its changes count as made on the level before it, and states that this
+/// level would not have kept are dropped.
 void reader::scanning::give_changes_to_outer(session& s) const noexcept {
   for (std::size_t n = before_.writes; n < s.writes.size(); ++n) s.writes[n].level = before_.level;
   std::size_t left = before_.kept;
@@ -179,17 +180,17 @@ void reader::scanning::give_changes_to_outer(session& s) const noexcept {
   s.kept.resize(left);
 }
 
-/// Makes it what it was when it was locked.
+/// Restores the state that the write had when its row was locked.
 void transaction::forget_changes(pending_write& w) noexcept {
   w.changed = false;
   w.shape = 0;
-  if (w.fresh) return;  // its key is wanted yet
+  if (w.fresh) return;  // the key is needed to give the slot back
   w.has = w.sets = 0;
   const std::uint64_t shape = w.place.head->shape.load_relaxed();
   if ((shape & row_exists) != 0) w.shape = shape;
 }
 
-// --- what is taken back before the end ---
+// --- undo before the end of the transaction ---
 
 note* session::note_about(const note::subject& what) noexcept {
   if (!known.empty()) return known.find(what);
@@ -198,8 +199,9 @@ note* session::note_about(const note::subject& what) noexcept {
   return n;
 }
 
-/// Whether the transaction has made the entry before the newest note, `n`: then the note of that
-/// stays, with the entry's new claim, and this one goes. Else the entry could not go at once.
+/// Merges the newest record, `n`, into an earlier one by which the transaction has made the same
+/// entry, which gets the entry's new claim. (With two records the entry could not be removed at
+/// once.) False: there is no earlier one.
 bool session::goes_to_former(note& n) noexcept {
   if (!known.empty()) return false;  // add_once() would have found it
   note* former = n.next;
@@ -218,7 +220,8 @@ void session::takes_back(note& n) noexcept {
   ++taken_back;
 }
 
-/// Once they are half of all, so that each is met about twice.
+/// Frees the records that were taken back, once they are half of all: so each record is visited
+/// about twice.
 void session::free_taken_back() noexcept {
   if (2 * taken_back < note_count || taken_back == 0) return;
   for (note** at = &notes; *at != nullptr;) {
@@ -239,12 +242,13 @@ void session::free_taken_back() noexcept {
   }
 }
 
-/// If the entry is there for this transaction alone. False: it is not, or there was no memory.
+/// Removes the entry if it is there for this transaction alone. False: it is not, or there was no
+/// memory.
 bool transaction::takes_entry_out(note& n) noexcept {
   return n.made && n.index().entries_->remove(n.key(), n.slot(), n.claim());
 }
 
-/// Before the end. Where it cannot be done, finish() sees to it.
+/// Removes the entry before the end of the transaction. If it cannot do that, finish() will.
 void transaction::take_entry_back(note& n) noexcept {
   if (!n.made || (notes_reads_ && n.index().parts_->unique)) return;
   if (takes_entry_out(n)) {
@@ -254,15 +258,15 @@ void transaction::take_entry_back(note& n) noexcept {
   }
 }
 
-/// All entries since there were so many notes.
+/// Removes all entries that were made since there were so many records.
 void transaction::take_back_since(std::uint64_t notes) noexcept {
   for (note* n = session_->notes; n != nullptr && n->until >= notes; n = n->next)
     take_entry_back(*n);
   session_->free_taken_back();
 }
 
-/// Entries of values that a row had on this level, in these columns of `then`, and has no more. The
-/// other columns of that image are made those that the row has.
+/// Removes entries of values that a row had on this level, in these columns of `then`, and has no
+/// more. Overwrites the other columns of that image with those that the row has.
 void transaction::take_back_former(pending_write& w, std::uint64_t* then,
                                    std::uint64_t columns) noexcept {
   session& s = *session_;
@@ -286,7 +290,7 @@ void transaction::take_back_former(pending_write& w, std::uint64_t* then,
   s.free_taken_back();
 }
 
-/// The slots of rows that are not to be, of the writes that were made last, on this level. A
+/// Gives back the slots of inserted rows that were undone, from the last write on, on this level. A
 /// serializable transaction has seen that their keys were free, and keeps them.
 void transaction::give_up_last_rows() noexcept {
   session& s = *session_;
@@ -297,7 +301,7 @@ void transaction::give_up_last_rows() noexcept {
     undo(w);
     s.changes.give(w.image, w.words());
     s.writes.pop_back();
-    s.looked = true;  // at their keys: so its snapshot stays
+    s.looked = true;  // it has seen whether their keys were free: so its snapshot stays
   }
 }
 

@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// delta_one_shot.hpp: versions that are made together lie together, and go together: one-shot
-// garbage collection.
+// delta_one_shot.hpp: one-shot garbage collection: versions that are made together are stored
+// together, in a partition, and dropped together.
 //
 // Source:      Raza, Chrysogelos, Anadiotis, Ailamaki: One-shot Garbage Collection for In-memory
 //              OLTP through Temporality-aware Version Storage, SIGMOD 2023, sections 4 and 6.
-// Idea:        the storage is a ring of partitions. Transactions register with a current one and
-//              put their versions there, one after the other; after so many it is the next one's
-//              turn. How long a turn is, and that there is more than one current partition, is
-//              tuning: delta_one_shot_tuning.hpp.
-//              A partition knows how many are registered with it and the last time at which one of
-//              its versions ended. When no transaction is registered and the oldest snapshot is not
-//              before that time, no snapshot needs any of its versions: its tag goes up by one, its
-//              cursor back to the start. No version is looked at.
+// Idea:        the storage is a ring of partitions. Transactions register with a current partition
+//              and put their versions there, one after the other. After so many transactions its
+//              allocation period ends, and another partition becomes current. (The code calls the
+//              period a turn. delta_one_shot_tuning.hpp says how long it is, and why there is more
+//              than one current partition.)
+//              A partition knows how many transactions are registered with it, and the last time at
+//              which one of its versions ended. When none is registered and the oldest snapshot is
+//              not before that time, no snapshot needs any of its versions: its tag goes up by one,
+//              and its cursor back to the start. No version is looked at.
 // Handles:     tagged pointers: 8 bits partition, 31 bits tag, 25 bits position in words.
 // Cost:        a commit: two read-modify-writes to register and deregister and one to count, on the
 //              current partition's line; one on its cursor in `slack` bytes. A drop: constant. Once
 //              in `transactions` commits, or `cache_bytes` of a stripe: a look at the census and at
 //              each partition of the ring.
 // Progress:    registration retries when the current partition is just being dropped, and goes on
-//              to another one. No thread waits for one that stands still.
-// Bound:       with no snapshot older than X and no commit under way that began before X: what the
-//              transactions since X have written, and two partitions. While a snapshot is held, all
-//              that was written since stays (consolidation is what would drop that).
-//              A registered transaction that stands still pins one partition; the ring goes past
-//              it.
-// Why no reader meets a dropped version: delta.hpp says where readers go: to versions that ended
-//   after their T. All versions of a partition ended at or before `last_commit`, which is complete
-//   when no transaction is registered, for each deregisters with its commit timestamp. A drop asks
-//   that last_commit <= oldest <= T. Tags are not needed for that; they find mistakes (checked
-//   build). So a tag may wrap round and come back.
+//              to another one. No thread waits for a stalled one.
+// Bound:       with no snapshot older than X and no commit under way that began before X: the
+//              versions that the transactions since X have written, and two partitions. While a
+//              snapshot is held, all versions that were written since stay (consolidation would
+//              drop them). A registered transaction that stalls pins one partition; the ring goes
+//              past it.
+// Why no reader meets a dropped version: a reader goes only to versions that ended after its T
+//   (delta.hpp). All versions of a partition ended at or before `last_commit`. That is complete
+//   when no transaction is registered, for each deregisters with its commit timestamp. A partition
+//   is dropped only if last_commit <= oldest <= T. Tags are not needed for that; they find mistakes
+//   (checked build variant). So a tag may wrap round and come back.
 //
 // The paper's names, in its order:
 //   delta partition, circular buffer   delta_partition, delta_ring
@@ -45,25 +46,28 @@
 //   chain consolidation                delta_consolidated.hpp, by the virtual functions
 //
 // Departures from the paper (the printed Figure 6 is wrong where P is said):
-//   D1  P: registration counts first and looks afterwards whether the partition is being dropped;
-//       if it is, it takes its count back and goes elsewhere. The lock is taken off by subtraction.
-//       (Printed: wait while locked, then count; and unlock by storing 0. A transaction that comes
-//       in between is erased from the count, and its partition dropped under it.)
-//   D2  P: the last one out sees 1, not 0.
-//   D3  P: the largest timestamp is raised by compare-and-swap. (Two could lose the larger one.)
-//   D4  The time kept is that of the last commit, known when a writer leaves, since versions end
-//       when their transaction commits. (Theirs: the start timestamp, which is their commit's.)
+//   D1  P: registration counts first, and then checks whether the partition is being dropped; if it
+//       is, the transaction takes its count back and registers elsewhere. The lock is released by
+//       subtraction. (Printed: wait while locked, then count; and unlock by storing 0. A
+//       transaction that comes in between is erased from the count, and its partition dropped under
+//       it.)
+//   D2  P: the last transaction that deregisters sees 1, not 0.
+//   D3  P: the largest timestamp is raised by compare-and-swap. (With plain stores, two threads
+//       could lose the larger one.)
+//   D4  The time that is noted is that of the last commit, known when a writer deregisters, since
+//       versions end when their transaction commits. (The paper's: the start timestamp, which is
+//       also that of the commit there.)
 //   D5  P: the oldest snapshot comes from the census, which announces before it draws. A partition
-//       is dropped when the next one's turn begins, not only by the last one out, which mostly
-//       finds it too young.
+//       is also dropped when another one's period begins, not only by the last transaction that
+//       deregisters, which mostly finds it too young.
 //   D6  A transaction is registered while it commits, not while it runs: its versions are made
 //       then.
 //   D7  The ring grows by a partition when none is free, and a partition by a chunk when it is
-//       full; a drop keeps what a turn takes, two free partitions all of that, as many as come
-//       round in short turns a chunk or what such a turn takes, and others nothing. (Printed:
-//       fixed numbers and sizes, and the end of the process when one is full.)
+//       full. A drop keeps the memory that one period takes. Two free partitions keep all of that;
+//       as many as come round in short periods keep a chunk, or what such a period takes; others
+//       keep nothing. (Printed: fixed numbers and sizes, and the process ends when one is full.)
 //   D8  A transaction may put its versions into several partitions: delta_lanes. (Without
-//       consolidation there is one lane.)
+//       consolidation there is one allocation stream.)
 #pragma once
 
 #include <algorithm>
@@ -93,8 +97,8 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// The storage: transactions register with a partition, put their versions there, and deregister;
-/// a partition goes when no snapshot needs it.
+/// The storage: transactions register with a partition, put their versions there, and deregister. A
+/// partition is dropped when no snapshot needs it.
 class delta_one_shot : public delta {
   auto by_handle() const noexcept {
     return [this](std::uint64_t handle) { return at(handle); };
@@ -105,13 +109,13 @@ class delta_one_shot : public delta {
                                              .name = "one_shot"};
 
   struct options {
-    std::uint32_t transactions = 1024;  ///< registered with one partition, then the next's turn
-    std::uint64_t partition_bytes = 4 << 20;  ///< or when it holds so much
-    std::uint64_t cache_bytes = 4 << 20;      ///< for what is in use together: delta_turns
-    std::uint32_t stripes = 1;                ///< current partitions, to 8: delta_lanes
-    std::uint32_t slack = 4096;  ///< bytes that a writer takes from the cursor at once, about
+    std::uint32_t transactions = 1024;        ///< after so many registrations, the period ends
+    std::uint64_t partition_bytes = 4 << 20;  ///< or when the partition has so many bytes
+    std::uint64_t cache_bytes = 4 << 20;      ///< for partitions in use together: delta_turns
+    std::uint32_t stripes = 1;                ///< current partitions, from 1 to 8: delta_lanes
+    std::uint32_t slack = 4096;  ///< about how many bytes a writer takes from the cursor at once
     std::uint32_t most_partitions = 256;  ///< from 2 to 256
-    std::uint64_t budget = 0;  ///< bytes there are to be at most, by what reserve() is told
+    std::uint64_t budget = 0;             ///< the bytes that callers of reserve() allow at most
   };
 
   /// Throws std::bad_alloc.
@@ -163,40 +167,41 @@ class delta_one_shot : public delta {
     }
   }
 
-  // What the storages above this one do otherwise.
-  /// Drops what can be dropped, and keeps its memory for more: all of it, or as much as it takes
-  /// until there is room within `most` bytes, if that is not 0.
+  // Functions that derived storages override.
+  /// Drops all partitions that can be dropped, or, if `most` is not 0, as many as it takes until
+  /// there is room within `most` bytes. Keeps their memory for new versions.
   virtual void gather(std::uint64_t most) noexcept;
   /// A version is about to be put into a partition; may throw std::bad_alloc.
   virtual void joins(const ask&, delta_partition&) {}
   /// Asks the census.
   virtual void look() noexcept { looked(board_.living.oldest(board_.clock)); }
-  /// After a look: gives held snapshots lanes, and takes them away. `turn`: a new one begins. By
-  /// one thread at a time.
+  /// After a look: gives held snapshots allocation streams, and takes away those of ended ones.
+  /// `turn`: a new period begins. By one thread at a time.
   virtual void arrange(bool /*turn*/) noexcept {}
-  /// Whether no snapshot needs it, as of the last look, if no transaction adds to it.
+  /// Whether no snapshot needs the partition, as of the last look, if no transaction adds to it.
   [[nodiscard]] virtual bool can_go(const delta_partition& p) noexcept {
     return p.last_commit() <= oldest();
   }
   /// Drops a locked partition and unlocks it, or only unlocks it because a snapshot needs it.
   virtual bool drop_or_unlock(delta_partition& p) noexcept;
-  /// Goes on with a partition that was in pieces a moment ago. Whether it was dropped.
+  /// Goes on with a partition of which pieces were dropped. True: now all of it is.
   virtual bool drop_rest(delta_partition&) noexcept { return false; }
-  /// Tries all that are in use, the oldest first.
+  /// Tries to drop all partitions in use, the oldest first.
   void drop_by_age() noexcept;
-  /// A partition for a lane, one from this stripe if there is. Null: all are taken. By one thread
-  /// at a time.
+  /// A free partition for an allocation stream, preferably one of this stripe. Null: there is none.
+  /// By one thread at a time.
   delta_partition* choose(unsigned stripe) noexcept {
     std::uint32_t used = 0;
     return choose(stripe, used);
   }
   std::uint64_t oldest() const noexcept {
-    // acquire ← the release in look(): what readers did whose withdrawal was seen is over.
+    // acquire ← the release in looked(): readers whose withdrawal the look has seen are done.
     return oldest_.load_acquire();
   }
   void looked(std::uint64_t oldest) noexcept {
     looks_.fetch_add_relaxed(1);
-    // What was the oldest stays true. release → the acquire in oldest().
+    // An older result stays true, so threads may overwrite each other's. release → the acquire in
+    // oldest().
     oldest_.store_release(oldest);
   }
   void dropped(std::uint64_t versions) noexcept {
@@ -208,7 +213,7 @@ class delta_one_shot : public delta {
   commit_board& board_;
   const options options_;
   const bool walked_;
-  mutable delta_chunks memory_;  // goes after the ring; readers take some for shortcuts
+  mutable delta_chunks memory_;  // destroyed after the ring; readers take some for shortcuts
   delta_ring ring_;
   delta_lanes lanes_;
   delta_turns turns_;
@@ -230,8 +235,8 @@ class delta_one_shot : public delta {
 
   unsigned enter(local& me, unsigned lane) noexcept;
   unsigned fill(local& me, std::span<ask> asks, std::uint64_t most);
-  /// What a writer takes at once, for a version that needs so many units. What it does not fill is
-  /// lost: so where versions are long, it is a number of whole ones.
+  /// How many units a writer takes at once, for a version that needs so many. Units that it does
+  /// not fill are lost: so where versions are long, it is a multiple of their size.
   [[nodiscard]] std::uint64_t part_for(std::uint64_t need) const noexcept {
     constexpr std::uint64_t many = 8;
     const std::uint64_t usual = options_.slack / tagged::unit;
@@ -246,15 +251,15 @@ class delta_one_shot : public delta {
       if (at.in != nullptr) f(at);
     }
   }
-  /// Nothing was linked.
+  /// Deregisters a transaction of which no version was linked.
   void leave_all(local& me) noexcept {
     each_place(me, [this](delta_place& at) {
       at.versions_ended(0);
       leave(at);
     });
   }
-  /// Ends the registration (deregister_txn); the last one out of a partition that has had its turn
-  /// tries to drop it.
+  /// Ends the registration (deregister_txn). The last transaction that leaves a partition whose
+  /// period is over tries to drop it.
   void leave(delta_place& at) noexcept {
     delta_partition& p = *std::exchange(at.in, nullptr);
     at.filled = 0;
@@ -281,10 +286,10 @@ class delta_one_shot : public delta {
   atomic<std::uint64_t> dropped_{0};
 };
 
-// Transaction registration, and places for its versions.
+// Transaction registration, and memory for its versions.
 
-/// Registers with the lane's current partition (register_txn), or, if it has none, with that of
-/// lane 0; unless we are. Returns the lane.
+/// Registers with the stream's current partition (register_txn), or, if it has none, with that of
+/// stream 0, unless the transaction is registered there already. Returns the stream's number.
 inline unsigned delta_one_shot::enter(local& me, unsigned lane) noexcept {
   for (backoff dropped;;) {
     delta_place& at = me.places[lane];
@@ -300,13 +305,13 @@ inline unsigned delta_one_shot::enter(local& me, unsigned lane) noexcept {
       continue;
     }
     at.in = p;
-    if (p->turn_is_over()) pass_on(*p, lane, me.stripe);  // a transaction that is in stays in
+    if (p->turn_is_over()) pass_on(*p, lane, me.stripe);  // registered transactions stay
     return lane;
   }
 }
 
 inline bool delta_one_shot::reserve(std::uint32_t writer, std::span<ask> asks, std::uint64_t most) {
-  // Then what is left of the chunks is for commits that may have more.
+  // Over the budget, not even room in the chunks is used: it is for commits that may have more.
   if (memory_.over(most)) {
     gather(most);
     memory_.shrink_to(most);
@@ -330,14 +335,15 @@ inline bool delta_one_shot::reserve(std::uint32_t writer, std::span<ask> asks, s
     }
     delta_partition& p = *me.places[lane].in;
     leave_all(me);
-    // Over the budget. Once more: this partition could not be dropped while we were in it.
+    // Over the budget. One more try: this partition could not be dropped while we were registered.
     if (!p.full() && std::exchange(poor, true)) return false;
     pass_on(p, lane, me.stripe);
   }
   return false;
 }
 
-/// Returns the lane in which there was no room; delta_lanes::most: it is done.
+/// Allocates the versions. Returns delta_lanes::most if all is done, or the stream in which there
+/// was no room.
 inline unsigned delta_one_shot::fill(local& me, std::span<ask> asks, std::uint64_t most) {
   for (ask& a : asks) {
     const unsigned lane = enter(me, lanes_.lane_of(a.since));
@@ -365,7 +371,7 @@ inline bool delta_one_shot::take_slack(delta_place& at, std::uint64_t need, std:
     const auto got = p.take(want, need);
     if (got.first == got.end) {
       if (p.full()) return false;
-      continue;  // the rest of a chunk was too short
+      continue;  // the rest of the chunk was too short
     }
     if (!p.has_chunk(got.first)) {
       if (memory_.too_dear(most)) {
@@ -393,8 +399,9 @@ inline bool delta_one_shot::drop_or_unlock(delta_partition& p) noexcept {
   return true;
 }
 
-/// The oldest first: what snapshots need that is reached over a partition lies in older ones, and
-/// would have to be copied before those are dropped (delta_evacuated.hpp).
+/// The oldest first: the chains that go through a partition lead to older ones. If it were dropped
+/// before them, the versions there that snapshots need would have to be copied, too
+/// (delta_evacuated.hpp).
 inline void delta_one_shot::drop_by_age() noexcept {
   std::array<std::pair<std::uint64_t, std::uint32_t>, tagged::partitions> all;
   std::uint32_t count = 0;
@@ -411,12 +418,12 @@ inline void delta_one_shot::gather(std::uint64_t /*most*/) noexcept {
     arrange(false);
     turns_.end();
   }
-  // Each stripe once: where none is free, its turn would go round the ring.
+  // Each stripe once: where no partition is free, more would go round the ring.
   for (unsigned stripe = 0; stripe < options_.stripes; ++stripe) {
     delta_partition& p = *lanes_.current(0, stripe);
-    // Else a caller that collects again and again, without success, would leave a chunk behind each
-    // time. And where nothing has ended yet, the next one's turn would keep its memory from the
-    // caller.
+    // Otherwise a caller that collects again and again, without success, would leave a chunk unused
+    // each time. And where no version has ended yet, the next partition would take memory that the
+    // caller needs.
     const bool worth = (p.last_commit() != 0 && can_go(p)) || p.used_bytes() >= delta_chunks::bytes;
     if (!p.empty() && worth) pass_on(p, 0, stripe);
   }
@@ -444,10 +451,10 @@ inline delta_stats delta_one_shot::figures() const noexcept {
   return sum;
 }
 
-// The assignment of transactions to partitions: whose turn it is (paper, sections 4 and 6).
+// The assignment of transactions to partitions: allocation periods (paper, sections 4 and 6).
 
-/// Incremental assignment: gives the lane's turn to another partition, unless another thread has,
-/// or is at it.
+/// Incremental assignment: makes another partition the stream's current one, unless another thread
+/// has done it, or is doing it.
 inline void delta_one_shot::pass_on(delta_partition& from, unsigned lane,
                                     unsigned stripe) noexcept {
   if (!turns_.begin()) return;
@@ -472,13 +479,14 @@ inline void delta_one_shot::pass_on(delta_partition& from, unsigned lane,
   turns_.end();
 }
 
-/// Of lane 0 many partitions are to be dropped one by one; of the others few, each whole.
+/// The partition that comes after `from`. Stream 0 is to have many partitions, which are dropped
+/// one by one; the streams of held snapshots have few large ones.
 inline delta_partition& delta_one_shot::next_of(delta_partition& from, unsigned lane,
                                                 unsigned stripe) noexcept {
   std::uint32_t used = 0;
   delta_partition* next = choose(stripe, used);
   if (next == nullptr && lane == 0) {
-    // The next one, then; or the same.
+    // None is free: the next partition in use that has room, or else the same one.
     for (std::uint32_t i = 1; i < ring_.count() && next == nullptr; ++i) {
       delta_partition& p = ring_.after(from, i);
       if (!lanes_.has(p) && !p.full() && !p.in_pieces()) next = &p;
@@ -497,7 +505,8 @@ inline delta_partition& delta_one_shot::next_of(delta_partition& from, unsigned 
   return *next;
 }
 
-/// Drops what can be dropped, and finds a free partition, or makes one. Counts those in use.
+/// Drops all partitions that can be dropped, and finds a free one, or makes one. `used` becomes the
+/// number of those in use.
 inline delta_partition* delta_one_shot::choose(unsigned stripe, std::uint32_t& used) noexcept {
   const delta_partition& from = *lanes_.current(0, stripe);
   delta_partition* found = nullptr;
@@ -529,8 +538,8 @@ inline delta_partition* delta_one_shot::more() noexcept {
   }
 }
 
-/// A partition to go on with for now, without a look at what others could go: a free one that this
-/// stripe has had before, with its memory; or without; or a new one.
+/// A partition for a short period, found without checking which others can be dropped: a free one
+/// that this stripe had before, with its memory; or one without memory; or a new one.
 inline delta_partition* delta_one_shot::at_hand(unsigned stripe) noexcept {
   const delta_partition& from = *lanes_.current(0, stripe);
   delta_partition* cold = nullptr;

@@ -23,8 +23,8 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// Partition tagging. Handles of the one-shot storage: which partition, in which of its lives, and
-/// where in it.
+/// Partition tagging: the handles of the one-shot storage. A handle names a partition, one of its
+/// lives (the tag), and a position.
 struct tagged {
   static constexpr unsigned position_bits = 25;
   static constexpr unsigned tag_bits = 31;
@@ -35,7 +35,7 @@ struct tagged {
   static constexpr std::uint32_t partitions = 256;
 #endif
 
-  /// Never 0, so that no handle is.
+  /// No tag is 0, so that no handle is.
 #if defined(SPOLIA_MODEL)
   static constexpr std::uint64_t tags = 8;  // soon used up
 #else
@@ -60,29 +60,30 @@ struct tagged {
   }
 };
 
-/// What lies in front of each version in partitions that are walked over (delta_evacuated.hpp):
-/// whose it is, how long, and when it ended.
+/// The stub before each version in partitions that are walked over (delta_evacuated.hpp): whose
+/// version it is, how long, and when it ended.
 struct delta_stub {
   static constexpr unsigned until_bits = 48;  ///< of a time: at a million a second, nine years
-  /// No version has so many words that this would be one of its bits: it lies in a chunk.
+  /// The bits of `words` do not reach this one: a version fits into a chunk.
   static constexpr std::uint64_t walked_over = std::uint64_t{1} << 63U;
 
   plain<std::uint64_t> row{};
 
   [[nodiscard]] bool is_end() const noexcept { return size_and_until_.load_relaxed() == 0; }
-  /// Once the version is linked, also while its transaction sets `until`.
+  /// May be read once the version is linked, also while its transaction sets `until`.
   [[nodiscard]] std::uint32_t words() const noexcept {
     return words_in(size_and_until_.load_relaxed());
   }
-  /// While its transaction is under way: position of its version before this one, and one; 0: none.
+  /// The time when the version ended. While its transaction is under way, one more than the
+  /// position of the stub that it made before this one; 0: there is none.
   [[nodiscard]] std::uint64_t until() const noexcept {
     return until_in(size_and_until_.load_relaxed());
   }
   void set(std::uint32_t words, std::uint64_t until) noexcept {
     size_and_until_.store_relaxed(packed(words, until));
   }
-  /// By the thread that walks over the partition: all is kept that snapshots see of the version and
-  /// of what its chain goes on with.
+  /// Set by the thread that walks over the partition, when the version, and all that come after it
+  /// in its chain, are kept as far as snapshots see them.
   void set_walked_over() noexcept {
     size_and_until_.store_relaxed(size_and_until_.load_relaxed() | walked_over);
   }
@@ -102,15 +103,15 @@ struct delta_stub {
   }
 
  private:
-  // relaxed: a thread that reads `until` has synchronised with the transaction: walk_on(). 0: no
-  // version follows.
+  // Relaxed accesses: a thread that reads `until` has synchronised with the transaction: walk_on().
+  // 0: no version follows.
   atomic<std::uint64_t> size_and_until_{0};
 };
 
-/// What a part of such a partition begins with, which a writer has taken at once.
+/// The head of a part of such a partition. A writer takes a part at once.
 struct delta_part_head {
-  plain<std::uint64_t> next{};  ///< position of the part that was taken next, and one
-  plain<std::uint64_t> end{};   ///< position
+  plain<std::uint64_t> next{};  ///< one more than the position of the next part; 0: there is none
+  plain<std::uint64_t> end{};   ///< the position at which this part ends
 };
 
 template <class T>
@@ -122,8 +123,8 @@ static_assert(delta_chunks::bytes / tagged::unit < delta_stub::walked_over >>
 
 enum class admission : std::uint8_t { granted, closed };
 
-/// A partition: a gate that counts the transactions that are registered, a cursor, and memory in
-/// chunks (Figure 3).
+/// A partition: a gate that counts the registered transactions, a cursor, and memory in chunks
+/// (Figure 3).
 class alignas(cache_line) delta_partition {
  public:
   static constexpr std::uint64_t chunk_units = delta_chunks::bytes / tagged::unit;
@@ -140,7 +141,7 @@ class alignas(cache_line) delta_partition {
   ~delta_partition() { shrink(0); }
 
   const std::uint32_t number;
-  std::uint32_t home = 0;  ///< the stripe that had it last; of the thread that passes on
+  std::uint32_t home = 0;  ///< the stripe that had it last; for the thread in pass_on()
 
   // Transaction registration (Figure 6).
 
@@ -157,7 +158,8 @@ class alignas(cache_line) delta_partition {
     return admission::closed;
   }
 
-  /// The rest of it, when the time is known (D4): a registered writer's versions ended then.
+  /// The second half of register_txn, when the time is known (D4): notes when a registered writer's
+  /// versions ended.
   void ended(std::uint64_t commit) noexcept {
     if (SPOLIA_FAULT("one_shot.time_forgotten")) return;
     std::uint64_t last = last_commit_.load_relaxed();
@@ -171,8 +173,8 @@ class alignas(cache_line) delta_partition {
 
   /// deregister_txn: ends a registration; true if it was the last.
   bool dismiss() noexcept {
-    // release → the acquire in lock_if_idle(): the versions are written, the time is noted, before
-    // the partition is dropped.
+    // release → the acquire in lock_if_idle(): the versions are written, and the time is noted,
+    // before the partition is dropped.
     const std::uint64_t before = gate_.fetch_sub_release(1);
     return (before & registered) == (SPOLIA_FAULT("one_shot.last_out_sees_0") ? 0U : 1U);
   }
@@ -180,8 +182,8 @@ class alignas(cache_line) delta_partition {
   // Garbage collection (Figure 6).
 
   [[nodiscard]] std::uint64_t last_commit() const noexcept { return last_commit_.load_relaxed(); }
-  /// oneShotGC, line 16: keeps others out; false if a transaction is in, or none ever was, or it is
-  /// locked.
+  /// oneShotGC, line 16: locks the partition, so that no transaction registers. False if a
+  /// transaction is registered, or none was in this life, or it is locked.
   bool lock_if_idle() noexcept {
     std::uint64_t seen = gate_.load_relaxed();
     if ((seen & (registered | locked)) != 0 || seen == 0) return false;
@@ -190,17 +192,17 @@ class alignas(cache_line) delta_partition {
     admitted_now_ = seen / one_admission;
     return true;
   }
-  /// The same for one that no transaction has registered with in this life.
+  /// Locks a partition with which no transaction has registered in this life.
   bool lock_if_empty() noexcept {
     std::uint64_t none = 0;
     // acquire ← the release in drop_and_unlock().
     return gate_.cas_strong_acquire(none, locked);
   }
-  // release → the acquire in lock_if_idle(): nothing was changed, but the next one may.
+  // release → the acquire in lock_if_idle(): the next holder may change what we have read.
   void unlock() noexcept { gate_.fetch_sub_release(locked); }
 
-  /// oneShotGC, lines 18 to 21: forgets everything, in one shot; keeps as many chunks as were used,
-  /// but `most` at most.
+  /// oneShotGC, lines 18 to 21: drops all versions in one shot. Keeps as many chunks as were used,
+  /// but at most `most`.
   void drop_and_unlock(std::uint64_t most = most_chunks) noexcept {
     if (SPOLIA_CHECKS && (gate_.load_relaxed() & locked) == 0) {
       misuse::report("a partition was dropped that was not locked", threads::number());
@@ -221,19 +223,20 @@ class alignas(cache_line) delta_partition {
     moved = 0;
     count_.store_relaxed(0);
     if (SPOLIA_FAULT("one_shot.unlock_by_store")) {
-      gate_.store_release(0);  // as below, but it erases those that have come meanwhile
+      gate_.store_release(0);  // as below, but it erases transactions that have come meanwhile
       return;
     }
-    // A writer that counts itself in while this is locked takes its count back itself, so what is
-    // admitted and stays has not changed. release → the acquires in admit() and lock_if_idle().
+    // A writer that registers while this is locked takes its count back itself. So the count of
+    // those that were admitted has not changed. release → the acquires in admit() and
+    // lock_if_idle().
     const std::uint64_t gone = admitted_now_ * one_admission;
     gate_.fetch_sub_release(locked + gone);
   }
 
   // Memory allocation.
 
-  /// A part of `want` units, or at least `need` at the end of a chunk; or an empty one: try again,
-  /// or it is full. By registered writers.
+  /// A part of `want` units, or of at least `need` at the end of a chunk. Or an empty one: then the
+  /// caller tries again, unless the partition is full. For registered writers.
   struct part {
     std::uint64_t first;
     std::uint64_t end;
@@ -248,7 +251,7 @@ class alignas(cache_line) delta_partition {
     return cursor_.load_relaxed() / chunk_units >= most_chunks;
   }
 
-  // acquire ← the release in add_chunk(): the memory is this process's, and quiet.
+  // acquire ← the release in add_chunk(): the chunk's memory is ready for use.
   [[nodiscard]] bool has_chunk(std::uint64_t position) const noexcept {
     return chunks_[position / chunk_units].load_acquire() != nullptr;
   }
@@ -256,7 +259,8 @@ class alignas(cache_line) delta_partition {
   void add_chunk(std::uint64_t position) {
     std::byte* const made = memory_.take();
     std::byte* there = nullptr;
-    // release → the acquires in has_chunk() and address(). acquire: another thread was faster.
+    // release → the acquires in has_chunk() and address(). acquire on failure ← the release of the
+    // thread that was faster.
     if (!chunks_[position / chunk_units].cas_strong_acq_rel(there, made)) return memory_.give(made);
     std::uint64_t top = top_.load_relaxed();
     while (top <= position / chunk_units &&
@@ -270,12 +274,12 @@ class alignas(cache_line) delta_partition {
   [[nodiscard]] std::size_t chunks() const noexcept {
     return static_cast<std::size_t>(top_.load_relaxed());
   }
-  /// What a turn takes; the partition of a lane may grow far beyond.
+  /// How many chunks a period takes; a held snapshot's partition may grow far beyond that.
   static constexpr std::uint64_t chunks_for(std::uint64_t bytes) noexcept {
     return std::clamp<std::uint64_t>(bytes / delta_chunks::bytes, 1, most_chunks);
   }
 
-  /// Gives back all chunks but the first `keep`. By the lock's holder.
+  /// Gives back all chunks but the first `keep`. For the lock's holder.
   void shrink(std::uint64_t keep) noexcept {
     const std::uint64_t top = top_.load_relaxed();
     if (top <= keep) return;
@@ -290,9 +294,9 @@ class alignas(cache_line) delta_partition {
 
   // Walking over it (delta_evacuated.hpp).
 
-  std::uint64_t moved = 0;  ///< versions that have gone elsewhere; of the lock's holder
+  std::uint64_t moved = 0;  ///< versions that were copied elsewhere; the lock's holder's
 
-  /// A registered writer's part begins there.
+  /// Makes the head of a part that a registered writer has taken, and links the part.
   void add_part(std::uint64_t position, std::uint64_t end) noexcept {
     auto* const head = ::new (address(position)) delta_part_head;
     head->end.write(end);
@@ -300,15 +304,16 @@ class alignas(cache_line) delta_partition {
     if (before == 0) {
       first_part_.store_relaxed(position + 1);
     } else {
-      // acquire, release ↔ each other: its head is made.
+      // acquire, release ↔ each other: the head of the part before is made.
       reinterpret_cast<delta_part_head*>(address(before - 1))->next.write(position + 1);
     }
   }
-  /// Calls f(stub, version) for versions of it, about in the order in which they were made, while f
-  /// returns true, and goes on from there the next time; begins anew if a transaction has
-  /// registered since. Calls over(i) when all of chunk i were walked over, but not of all chunks,
-  /// and pauses if that returns false. Whether all were walked over. By the lock's holder, which
-  /// has synchronised with all writers: see dismiss(). Throws std::bad_alloc.
+  /// Walks over the versions, about in the order in which they were made, and calls f(stub,
+  /// version) for each, while f returns true. The next call goes on from there, or begins anew if a
+  /// transaction has registered since. Calls over(i) when all versions of chunk i were walked over,
+  /// unless it is the last chunk, and pauses if that returns false. True: all were walked over. For
+  /// the lock's holder, which has synchronised with all writers: see dismiss(). Throws
+  /// std::bad_alloc.
   template <class F, class Over>
   bool walk_on(F&& f, Over&& over) {
     if (walked_admitted_ != admitted_now_) {
@@ -336,8 +341,9 @@ class alignas(cache_line) delta_partition {
     }
     return true;
   }
-  /// Takes a chunk out that was walked over. The partition stays locked from now on, until the rest
-  /// is dropped: a writer that came back would go on in a part of it. By the lock's holder.
+  /// Takes out a chunk that was walked over. From now on the partition stays locked until the rest
+  /// is dropped: a writer that came back would go on in a part of this chunk. For the lock's
+  /// holder.
   std::byte* take_piece(std::uint64_t chunk) noexcept {
     in_pieces_.store_relaxed(true);
     std::byte* const c = chunks_[chunk].load_relaxed();
@@ -345,8 +351,8 @@ class alignas(cache_line) delta_partition {
     chunks_[chunk].store_release(nullptr);
     return c;
   }
-  /// Whether a piece was taken out. True, or not, for good only for a thread that keeps others from
-  /// taking pieces, and from dropping it.
+  /// Whether a piece was taken out. Other threads may change that, unless the caller keeps them
+  /// from taking pieces, and from dropping the partition.
   [[nodiscard]] bool in_pieces() const noexcept { return in_pieces_.load_relaxed(); }
 
   void count(std::uint64_t versions) noexcept { count_.fetch_add_relaxed(versions); }
@@ -356,10 +362,10 @@ class alignas(cache_line) delta_partition {
     return cursor_.load_relaxed() * tagged::unit;
   }
 
-  // The assignment of transactions: its allocation period, here called its turn.
+  // The assignment of transactions: the allocation period, which the code calls a turn.
 
   static constexpr std::uint64_t any_number = std::uint64_t{1} << 40U;
-  /// It is this partition's turn now, for so many transactions and bytes more.
+  /// Begins a period, for so many transactions and bytes more.
   void begin_turn(delta_turns::length l) noexcept {
     turn_admitted_.store_relaxed(admitted() + l.transactions);
     turn_bytes_.store_relaxed(used_bytes() + l.bytes);
@@ -367,12 +373,13 @@ class alignas(cache_line) delta_partition {
   [[nodiscard]] bool turn_is_over() const noexcept {
     return admitted() >= turn_admitted_.load_relaxed();
   }
-  /// Whether what ends there is all that the turn was to have. The writer that has moved the cursor
-  /// asks: others would fetch its line for it, in each transaction.
+  /// Whether the period has all its bytes with a part that ends there. Only the writer that has
+  /// moved the cursor asks: others would have to fetch the cursor's cache line, in each
+  /// transaction.
   [[nodiscard]] bool turn_ends_at(std::uint64_t position) const noexcept {
     return position * tagged::unit >= turn_bytes_.load_relaxed();
   }
-  /// How many have registered in this life.
+  /// How many transactions have registered in this life.
   [[nodiscard]] std::uint64_t admitted() const noexcept {
     return (gate_.load_relaxed() & ~locked) / one_admission;
   }
@@ -380,7 +387,7 @@ class alignas(cache_line) delta_partition {
 
   // Chain consolidation (section 5, delta_consolidated.hpp).
 
-  /// When the first of its versions began, for consolidation.
+  /// Notes that a version of the partition began then.
   void began(std::uint64_t since) noexcept {
     std::uint64_t first = first_began_.load_relaxed();
     while (since < first && !first_began_.cas_weak_relaxed(first, since)) {
@@ -388,8 +395,8 @@ class alignas(cache_line) delta_partition {
   }
   [[nodiscard]] std::uint64_t first_began() const noexcept { return first_began_.load_relaxed(); }
   static constexpr std::uint64_t everybody = ~std::uint64_t{0};
-  /// A version leads out of it without the entry that a snapshot after `noting` and before `since`
-  /// would need. By registered writers: so the lock's holder knows.
+  /// Notes that a version leads out of the partition without the entry that a snapshot after
+  /// `noting` and before `since` would need. For registered writers: so the lock's holder sees it.
   void not_noted(std::uint64_t noting, std::uint64_t since) noexcept {
     std::uint64_t known = noted_for_.load_relaxed();
     while (noting < known && !noted_for_.cas_weak_relaxed(known, noting)) {
@@ -398,11 +405,12 @@ class alignas(cache_line) delta_partition {
     while (since > known && !noted_until_.cas_weak_relaxed(known, since)) {
     }
   }
-  /// All entries are there that snapshots at or before this would need, or at or after that.
+  /// No entry is missing that a snapshot at or before noted_for(), or at or after noted_until(),
+  /// would need.
   [[nodiscard]] std::uint64_t noted_for() const noexcept { return noted_for_.load_relaxed(); }
   [[nodiscard]] std::uint64_t noted_until() const noexcept { return noted_until_.load_relaxed(); }
 
-  /// By the lock's holder, before a drop: whether the next tag can be given out. `oldest` and
+  /// Whether the next tag can be given out. For the lock's holder, before a drop. `oldest` and
   /// `now` are times.
   bool tag_is_free(std::uint64_t oldest, std::uint64_t now) noexcept {
     if ((generation_.load_relaxed() + 1) % tagged::tags_in_quarter != 0) return true;
@@ -411,8 +419,8 @@ class alignas(cache_line) delta_partition {
     return true;
   }
 
-  /// By the lock's holder, before a drop over which readers may be walking: gives all chunks
-  /// to `to`, which has room.
+  /// Moves all chunks to `to`, which has room. For the lock's holder, before a drop over which
+  /// readers may be walking.
   void move_out(std::vector<std::byte*>& to) noexcept {
     for (std::uint64_t i = 0; i < top_.load_relaxed(); ++i) {
       std::byte* const c = chunks_[i].load_relaxed();
@@ -441,53 +449,52 @@ class alignas(cache_line) delta_partition {
       at = reinterpret_cast<const delta_part_head*>(address(at - 1))->next.read();
     }
   }
-  // The gate, n_active_txn: how many are registered (20 bits), how many ever were in this life, and
-  // the lock.
+  // The gate, n_active_txn: how many transactions are registered (20 bits), how many were in this
+  // life, and the lock.
   static constexpr std::uint64_t registered = (std::uint64_t{1} << 20U) - 1;
   static constexpr std::uint64_t one_admission = registered + 1;
   static constexpr std::uint64_t one_more = one_admission + 1;
   static constexpr std::uint64_t locked = std::uint64_t{1} << 63U;
 
-  // What is read for each version and seldom written, with the number above.
+  // Fields that are read for each version and seldom written, as is the number above.
   delta_chunks& memory_;
-  atomic<std::uint64_t> generation_{0};             // of the tag
+  atomic<std::uint64_t> generation_{0};             // which life; the tag is made of it
   atomic<std::uint64_t> first_began_{never_began};  // min_version_ts
   atomic<std::uint64_t> noted_for_{everybody};
   atomic<std::uint64_t> noted_until_{0};
   atomic<std::uint64_t> turn_admitted_{0};
   atomic<std::uint64_t> turn_bytes_{0};
-  // What each commit writes.
+  // Fields that each commit writes.
   alignas(cache_line) atomic<std::uint64_t> gate_{0};
   atomic<std::uint64_t> last_commit_{0};  // max_active_txn
   atomic<std::uint64_t> count_{0};
-  std::uint64_t admitted_now_ = 0;  // the lock's holder's, and the next
-  std::uint64_t quarter_began_ = 0;
-  // How far walk_on() has come: in this part, as in first_part_, to this position; 0: to its
-  // beginning.
-  std::uint64_t walked_admitted_ = 0;  // when it began; 0: it has not
-  std::uint64_t walked_part_ = 0;
-  std::uint64_t walked_to_ = 0;
-  std::vector<std::uint32_t> parts_left_;  // of each chunk, which are to be walked over
+  std::uint64_t admitted_now_ = 0;   // as are the next five, the lock's holder's
+  std::uint64_t quarter_began_ = 0;  // see tag_is_free()
+  // How far walk_on() has come.
+  std::uint64_t walked_admitted_ = 0;      // admitted_now_ when it began; 0: it has not
+  std::uint64_t walked_part_ = 0;          // the part, as in first_part_
+  std::uint64_t walked_to_ = 0;            // the position in it; 0: its beginning
+  std::vector<std::uint32_t> parts_left_;  // how many parts of each chunk are to be walked over
   atomic<bool> in_pieces_{false};
   alignas(cache_line) atomic<std::uint64_t> cursor_{0};
-  // Positions of the parts that were taken first and last, and one.
+  // One more than the positions of the first and of the last part that was taken; 0: there is none.
   atomic<std::uint64_t> first_part_{0};
   atomic<std::uint64_t> last_part_{0};
-  atomic<std::uint64_t> top_{0};  // chunks from here on are not there
+  atomic<std::uint64_t> top_{0};  // there are no chunks from this one on
   alignas(cache_line) std::array<atomic<std::byte*>, most_chunks> chunks_{};
 };
 
-/// Where a writer puts its versions.
+/// The memory in one partition to which a writer puts its versions.
 struct delta_place {
-  delta_partition* in = nullptr;     // registered with
-  std::uint64_t filled = 0;          // so many versions, since
-  delta_partition* slack = nullptr;  // where next..end are ours
-  std::uint64_t generation = 0;      // of that
+  delta_partition* in = nullptr;     // the partition with which the writer is registered
+  std::uint64_t filled = 0;          // how many versions it has put there since
+  delta_partition* slack = nullptr;  // the partition in which next..end are the writer's
+  std::uint64_t generation = 0;      // the life of that partition
   std::uint64_t next = 0;
   std::uint64_t end = 0;
-  std::byte* bytes = nullptr;  // at `next`; a chunk stays as long as the generation does
-  std::uint64_t handles = 0;   // that of position 0
-  std::uint64_t newest = 0;    // position of the transaction's newest stub in it, and one
+  std::byte* bytes = nullptr;  // the address of `next`; the chunk stays as long as the generation
+  std::uint64_t handles = 0;   // the handle of position 0
+  std::uint64_t newest = 0;    // one more than the position of the transaction's newest stub
 
   [[nodiscard]] bool has_room(std::uint64_t need) const noexcept {
     return slack == in && generation == in->generation() && end - next >= need;
@@ -500,13 +507,13 @@ struct delta_place {
     bytes = in->address(next);
     handles = tagged::pointer(in->number, generation, 0);
   }
-  /// What got() has taken is to be walked over.
+  /// Makes the part that got() was told of one that can be walked over.
   void begin_part() noexcept {
     in->add_part(next, end);
     pass(units_of<delta_part_head>);
     end_part();
   }
-  /// For the version that is put next.
+  /// Puts the stub of the version that is put next.
   void put_stub(const ask& a) noexcept {
     auto* const stub = ::new (bytes) delta_stub;
     stub->row.write(a.row);
@@ -514,11 +521,12 @@ struct delta_place {
     newest = next + 1;
     pass(units_of<delta_stub>);
   }
-  /// What is put next begins here, or the part ends.
+  /// Marks the end of the part's versions, until another one is put there.
   void end_part() noexcept {
     if (end - next >= units_of<delta_stub>) ::new (bytes) delta_stub;
   }
-  /// The transaction's versions ended then; 0: they are none. While it is registered.
+  /// Notes in the stubs that the transaction's versions ended then; 0: they do not count. While it
+  /// is registered.
   void versions_ended(std::uint64_t until) noexcept {
     while (newest != 0) {
       auto& stub = *reinterpret_cast<delta_stub*>(in->address(newest - 1));
@@ -530,7 +538,7 @@ struct delta_place {
     next += units;
     bytes += units * tagged::unit;
   }
-  /// Puts a version of so many words, which need so many units, there.
+  /// Puts a version there, which needs so many units.
   void put(ask& a, std::uint64_t need) noexcept {
     a.place = version::make(bytes);
     a.handle = handles | next;
@@ -539,7 +547,7 @@ struct delta_place {
   }
 };
 
-/// The partitions of a storage, which only become more (D7).
+/// The partitions of a storage. Their number only grows (D7).
 class delta_ring {
  public:
   delta_ring() = default;
@@ -566,7 +574,7 @@ class delta_ring {
   [[nodiscard]] std::uint32_t count() const noexcept {
     return count_.load_acquire();  // ← the release in add(): they are all there
   }
-  /// The one so many places after it.
+  /// The partition `i` positions after `p`.
   [[nodiscard]] delta_partition& after(const delta_partition& p, std::uint32_t i) const noexcept {
     return at((p.number + i) % count());
   }
