@@ -25,6 +25,10 @@ namespace db {
 /// millisecond of work, so that the first commit after the snapshot's end does not pay for all.
 inline constexpr std::uint64_t freed_at_once = 4096;
 
+inline version* version_at(std::uint64_t handle) noexcept {
+  return reinterpret_cast<version*>(static_cast<std::uintptr_t>(handle));
+}
+
 template <class Block>
 struct delta_blocks {
   static constexpr std::size_t bytes(std::uint32_t words) noexcept {
@@ -54,9 +58,6 @@ struct delta_blocks {
   };
 
   static version& in(Block& b) noexcept { return *reinterpret_cast<version*>(&b + 1); }
-  static version* at(std::uint64_t handle) noexcept {
-    return reinterpret_cast<version*>(static_cast<std::uintptr_t>(handle));
-  }
   static Block& of(std::uint64_t handle) noexcept {
     return *(reinterpret_cast<Block*>(static_cast<std::uintptr_t>(handle)) - 1);
   }

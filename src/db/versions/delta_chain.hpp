@@ -49,15 +49,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
-#include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/db/delta.hpp>
 #include <spolia/version/tracked.hpp>
 
 #include "db/versions/delta_blocks.hpp"
-#include "db/versions/delta_walk.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
@@ -178,38 +175,6 @@ class chain_walk {
   std::uint64_t last_whole_ = 0;                  // the depth of the last whole row; 0: none
   std::array<std::uint64_t, most_columns> last_;  // the depth of the last that has each column
 };
-
-/// walk() for readers, inside a guard. The guard begins before the chain's first link is read; with
-/// the planted fault `early`, after it. Throws std::bad_alloc.
-template <class Nodes, class At>
-const version* walk_guarded(Nodes& nodes, const atomic<std::uint64_t>& chain, std::uint64_t time,
-                            const taking_back* on_the_way, chain_lengths& lengths, At&& at,
-                            bool early) {
-  if (early) {
-    const atomic<std::uint64_t> begin(chain.load_acquire());  // as in walk()
-    auto late = nodes.enter();
-    return walk(begin, time, on_the_way, lengths, at);
-  }
-  auto guard = nodes.enter();
-  return walk(chain, time, on_the_way, lengths, at);
-}
-
-/// visit_together() and fetch_together() for such readers.
-template <class Nodes, class At>
-void visit_guarded(Nodes& nodes, std::span<const old_row> rows, std::uint64_t time,
-                   chain_lengths& lengths, At&& at, version_taker& take) {
-  if (SPOLIA_FAULT("chain.visits_without_guard")) {
-    return visit_together(rows, time, lengths, at, take);
-  }
-  auto guard = nodes.enter();
-  visit_together(rows, time, lengths, at, take);
-}
-template <class Nodes, class At>
-void fetch_guarded(Nodes& nodes, std::span<const old_row> rows, std::uint64_t time, At&& at) {
-  if (SPOLIA_FAULT("chain.fetches_without_guard")) return fetch_together(rows, time, at);
-  auto guard = nodes.enter();
-  fetch_together(rows, time, at);
-}
 
 }  // namespace db
 }  // namespace spolia::inline SPOLIA_FLAVOUR

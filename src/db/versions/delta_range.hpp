@@ -60,21 +60,19 @@
 #include <spolia/base/short_lock.hpp>
 #include <spolia/db/delta.hpp>
 #include <spolia/db/version_storage.hpp>
-#include <spolia/reclaim/region_domain.hpp>
 #include <spolia/version/range_tracker.hpp>
 #include <spolia/version/scan_board.hpp>
 
 #include "db/one_at_a_time.hpp"
 #include "db/versions/delta_blocks.hpp"
 #include "db/versions/delta_chain.hpp"
+#include "db/versions/delta_guarded.hpp"
 #include "db/versions/range_looks.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-class delta_range final : public delta {
-  using nodes = region_domain;
-
+class delta_range final : public delta_guarded {
   /// The header of a version.
   struct block : nodes::header, tracked, chained {
     std::uint32_t words = 0;
@@ -108,7 +106,7 @@ class delta_range final : public delta {
 
   /// Throws std::bad_alloc.
   delta_range(commit_board& board, const options& o)
-      : board_(board), options_(o), nodes_(o.reclaim), scans_(nodes_), tracker_(o.tracker) {}
+      : delta_guarded(o.reclaim), board_(board), options_(o), scans_(nodes_), tracker_(o.tracker) {}
 
   ~delta_range() override { close(); }
   /// No other thread uses it any more.
@@ -166,16 +164,7 @@ class delta_range final : public delta {
                                     std::uint64_t time,
                                     const taking_back* on_the_way) const override {
     const bool early = SPOLIA_FAULT("range.head_before_guard");
-    return walk_guarded(nodes_, chain, time, on_the_way, lengths_, blocks::at, early);
-  }
-
-  void visit(std::span<const old_row> rows, std::uint64_t time, const taking_back* on_the_way,
-             version_taker& take) const override {
-    if (rows.size() == 1) return delta::visit(rows, time, on_the_way, take);
-    visit_guarded(nodes_, rows, time, lengths_, blocks::at, take);
-  }
-  void fetch(std::span<const old_row> rows, std::uint64_t time) const override {
-    fetch_guarded(nodes_, rows, time, blocks::at);
+    return walk_guarded(chain, time, on_the_way, early);
   }
 
   void row_gone(atomic<std::uint64_t>& chain, std::uint64_t until) noexcept override {
@@ -376,7 +365,6 @@ class delta_range final : public delta {
 
   commit_board& board_;
   const options options_;
-  mutable nodes nodes_;
   scan_board<nodes> scans_;
   range_tracker tracker_;
   cells<local> locals_;

@@ -123,15 +123,15 @@ class delta_steam final : public delta {
   [[nodiscard]] const version* find(const atomic<std::uint64_t>& chain, std::uint64_t /*row*/,
                                     std::uint64_t time,
                                     const taking_back* on_the_way) const override {
-    return walk(chain, time, on_the_way, lengths_, blocks::at);
+    return walk(chain, time, on_the_way, lengths_, version_at);
   }
   void visit(std::span<const old_row> rows, std::uint64_t time, const taking_back* on_the_way,
              version_taker& take) const override {
     if (rows.size() == 1) return delta::visit(rows, time, on_the_way, take);
-    visit_together(rows, time, lengths_, blocks::at, take);
+    visit_together(rows, time, lengths_, version_at, take);
   }
   void fetch(std::span<const old_row> rows, std::uint64_t time) const override {
-    fetch_together(rows, time, blocks::at);
+    fetch_together(rows, time, version_at);
   }
 
   void collect() noexcept override {

@@ -57,18 +57,16 @@
 #include <spolia/base/short_lock.hpp>
 #include <spolia/db/delta.hpp>
 #include <spolia/db/version_storage.hpp>
-#include <spolia/reclaim/region_domain.hpp>
 #include <spolia/version/scan_board.hpp>
 
 #include "db/versions/delta_blocks.hpp"
 #include "db/versions/delta_chain.hpp"
+#include "db/versions/delta_guarded.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-class delta_steam_eager final : public delta {
-  using nodes = region_domain;
-
+class delta_steam_eager final : public delta_guarded {
   /// The header of a version.
   struct block : nodes::header, chained {
     std::uint32_t words = 0;
@@ -94,7 +92,7 @@ class delta_steam_eager final : public delta {
 
   /// Throws std::bad_alloc.
   delta_steam_eager(commit_board& board, const options& o)
-      : board_(board), options_(o), nodes_(o.reclaim), scans_(nodes_) {}
+      : delta_guarded(o.reclaim), board_(board), options_(o), scans_(nodes_) {}
 
   ~delta_steam_eager() override { close(); }
   /// No other thread uses it any more.
@@ -177,16 +175,7 @@ class delta_steam_eager final : public delta {
                                     std::uint64_t time,
                                     const taking_back* on_the_way) const override {
     const bool early = SPOLIA_FAULT("eager.head_before_guard");
-    return walk_guarded(nodes_, chain, time, on_the_way, lengths_, blocks::at, early);
-  }
-
-  void visit(std::span<const old_row> rows, std::uint64_t time, const taking_back* on_the_way,
-             version_taker& take) const override {
-    if (rows.size() == 1) return delta::visit(rows, time, on_the_way, take);
-    visit_guarded(nodes_, rows, time, lengths_, blocks::at, take);
-  }
-  void fetch(std::span<const old_row> rows, std::uint64_t time) const override {
-    fetch_guarded(nodes_, rows, time, blocks::at);
+    return walk_guarded(chain, time, on_the_way, early);
   }
 
   void row_gone(atomic<std::uint64_t>& chain, std::uint64_t until) noexcept override {
@@ -354,7 +343,6 @@ class delta_steam_eager final : public delta {
 
   commit_board& board_;
   const options options_;
-  mutable nodes nodes_;
   scan_board<nodes> scans_;
   cells<local> locals_;
   alignas(cache_line) atomic<std::uint64_t> looks_{0};
