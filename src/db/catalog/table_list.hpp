@@ -3,11 +3,11 @@
 // ones. Internal.
 //
 // Idea:        a table and its indexes stay at their addresses until the database is closed, since
-//              programs keep references to them. So they lie in blocks that are never moved.
-//              What is large lies elsewhere (table::parts), and goes when no reader can use it.
-// Going:       the cleaner, which may wait for no lock, frees rows and indexes, and puts the table
-//              into a list. A later change of the catalogue, or what counts tables, takes the list
-//              and frees the parts.
+//              programs keep references to them. So they are in blocks that are never moved. Their
+//              large parts are elsewhere (table::parts), and are freed when no reader can use them.
+// Dropped:     the cleaner, which must not wait for a lock, frees rows and indexes, and puts the
+//              table into a list. A later change of the catalogue, or a count of the tables, takes
+//              the list and frees the parts.
 // Memory:      of a table that was dropped, 112 bytes, its name if that has more than 15 bytes, and
 //              40 for each index that it ever had. Beside that, layouts.hpp.
 // Cost:        constant, but for tables by number: logarithmic.
@@ -39,8 +39,8 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// Objects that stay where they are, in blocks, each of which has as many places as those before it
-/// have together, and four more.
+/// Objects that stay at their addresses, in blocks. Each block has room for as many as all those
+/// before it together, and four more.
 template <class T>
 class fixed_objects {
  public:
@@ -60,12 +60,12 @@ class fixed_objects {
       throw;
     }
   }
-  /// No caller has it any more.
+  /// Ends the object, to which no caller has a reference any more.
   void unmake(T& t) noexcept {
     t.~T();
     give(number_of(&t));
   }
-  /// All of them.
+  /// Ends all of them.
   void clear() noexcept {
     for (std::uint32_t n = 0; n < made_; ++n) {
       if (!free_.has(n)) at(n)->~T();
@@ -124,11 +124,11 @@ class fixed_objects {
 
   spolia::detail::short_lock lock_;
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
-  std::uint32_t made_ = 0;  // places that were ever taken
-  number_set free_;         // those of them which are not taken
+  std::uint32_t made_ = 0;  // how many positions were ever taken
+  number_set free_;         // those of them that are free now
 };
 
-/// So that a name is found that is no std::string.
+/// Allows lookup of a name that is no std::string.
 struct hash_of_text : std::hash<std::string_view> {
   using is_transparent = void;
 };
@@ -140,7 +140,8 @@ class table_list {
   table_list& operator=(const table_list&) = delete;
   ~table_list() { clear(); }
 
-  // Of tables that are not listed. These throw std::bad_alloc, and what the constructors throw.
+  // Make and end objects that are not listed. make() and make_index() throw std::bad_alloc, and
+  // what the constructors throw.
   table& make(const table_spec& spec, engine& of) { return tables_.make(spec, of); }
   void unmake(table& t) noexcept { tables_.unmake(t); }
   secondary& make_index(table& of) { return indexes_.make(of); }
@@ -151,11 +152,12 @@ class table_list {
     const auto found = names_.find(name);
     return found == names_.end() ? nullptr : found->second;
   }
-  /// Those whose parts are there, by their numbers.
+  /// The tables whose parts were not freed, by number.
   [[nodiscard]] const std::map<std::uint32_t, table*>& by_number() const noexcept {
     return numbers_;
   }
-  /// No listed table has its name or its number. Throws std::bad_alloc; nothing has changed then.
+  /// Lists the table. No listed table has its name or its number. Throws std::bad_alloc; nothing
+  /// has changed then.
   void add(table& t) {
     const auto at = numbers_.emplace_hint(numbers_.end(), t.number_, &t);
     try {
@@ -165,25 +167,25 @@ class table_list {
       throw;
     }
   }
-  /// The table is found by this name, too, which no other has. Throws std::bad_alloc.
+  /// Makes the table found by this name, too, which no other has. Throws std::bad_alloc.
   void add_name(const std::string& name, table& t) { names_.emplace(name, &t); }
-  /// It is found by this one no more.
+  /// Makes no table found by this name any more.
   void take_name(std::string_view name) noexcept {
     const auto found = names_.find(name);
     if (found != names_.end()) names_.erase(found);
   }
-  /// Another table may have its name.
+  /// Takes the table's name away from it: another table may get it.
   void give_name_up(const table& t) noexcept {
     const auto found = names_.find(std::string_view(t.name_));
     if (found != names_.end() && found->second == &t) names_.erase(found);
   }
-  /// As if it had never been: no caller has it.
+  /// Ends a listed table without a trace: no caller has a reference to it.
   void erase(table& t) noexcept {
     give_name_up(t);
     numbers_.erase(t.number_);
     unmake(t);
   }
-  /// Whether tables that have gone stay listed.
+  /// Sets whether dropped tables that no snapshot sees stay listed.
   void keep_gone(bool on) noexcept { keeps_gone_ = on; }
   [[nodiscard]] bool keeps_gone() const noexcept { return keeps_gone_; }
   void clear() noexcept {
@@ -194,14 +196,14 @@ class table_list {
     indexes_.clear();
   }
 
-  /// No snapshot sees the table, and its rows and indexes were freed.
+  /// To be called when no snapshot sees the table, and its rows and indexes were freed.
   void has_gone(table& t) noexcept {
     t.parts_->next_gone = gone_.load_relaxed();
     // release → the acquire in strip_gone(): what was freed, and the next one.
     while (!gone_.cas_weak_release(t.parts_->next_gone, &t)) {
     }
   }
-  /// Frees the parts of those, unless they are kept.
+  /// Frees the parts of these tables, unless they stay listed.
   void strip_gone() noexcept {
     if (keeps_gone_ || gone_.load_relaxed() == nullptr) return;
     for (table* t = gone_.exchange_acquire(nullptr); t != nullptr;) {
@@ -215,7 +217,7 @@ class table_list {
   }
 
  private:
-  fixed_objects<secondary> indexes_;  // these two also of those that have gone
+  fixed_objects<secondary> indexes_;  // these two with those of dropped tables
   fixed_objects<table> tables_;
   std::unordered_map<std::string, table*, hash_of_text, std::equal_to<>> names_;
   std::map<std::uint32_t, table*> numbers_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// folder.cpp: whose a directory is, and what lies in it.
+// folder.cpp: opens, checks and locks a directory, and lists its files.
 #include "db/files/folder.hpp"
 
 #include <algorithm>
@@ -20,11 +20,12 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
-// SPOLIA has three lines of text. The second one, the format, says whether the directory has had
-// data, from format 5 on: until then a database is made with format 4, as it always was. One byte
-// is all that changes, so it is there or it is not, whatever happens meanwhile; and programs that
-// do not know format 5 look at the format only where the length is the one that they know. A later
-// format takes its place as what is written; what each digit from 5 on says stays true.
+// SPOLIA has three lines of text. The second one, the format, also says whether the directory has
+// had data: it has, from format 5 on. So a database is made with format 4, and gets format 5 with
+// its first data. Only one byte changes then, so the change is there or it is not, whatever happens
+// meanwhile. And programs that do not know format 5 read the format only if the file has the length
+// that they know. A later format will be written in place of 5; each digit from 5 on still says
+// that there was data.
 constexpr std::string_view first_line = "spolia database\n";
 constexpr std::string_view format_line = "format ";
 constexpr std::string_view id_line = "id ";
@@ -35,7 +36,8 @@ constexpr char with_data = digit_of(storage_format);
 static_assert(without_data < with_data && with_data <= '9', "the format is one digit");
 constexpr bool is_known(char format) { return format >= oldest_identity && format <= with_data; }
 constexpr std::string_view decimal_digits = "0123456789";
-/// What is no number, or begins with a zero, no version has written.
+/// Whether a newer version may have written this format. No version writes one that is no number,
+/// or begins with a zero.
 bool is_newer(std::string_view format) noexcept {
   if (format.find_first_not_of(decimal_digits) != std::string_view::npos) return false;
   return format.size() > 1 ? format[0] != '0' : format > std::string_view(&with_data, 1);
@@ -64,16 +66,17 @@ std::unique_ptr<storage_directory> directory_for(storage_files& files,
   std::unique_ptr<storage_directory> opened = files.open_directory(directory, how);
   return use.attach ? attach(std::move(opened)) : std::move(opened);
 }
-/// What a program that has it would write meanwhile could not be told from damage; and it may have
-/// rows that the files have lost.
+/// The rest of an error's text, if a damaged database is open in another process: that may write
+/// meanwhile, which could not be told from damage, and may have rows that the files have lost.
 const char* what_then(folder_use use) noexcept {
   return use.damaged ? ". Its memory may be whole: do not stop it, and let it call checkpoint() or "
                        "backup(); or use a copy of the directory"
                      : "";
 }
 
-/// What a process leaves that was killed while it made a database, or its computer lost power: of
-/// what was written and not synced the length may be there, and the bytes not.
+/// Whether SPOLIA is empty or all zeros. That is what remains if a process was killed, or power was
+/// lost, while a database was made: of unsynced writes, a file may have the length and not the
+/// bytes.
 bool is_blank(std::string_view identity) noexcept {
   return identity.find_first_not_of('\0') == std::string_view::npos;
 }
@@ -121,7 +124,8 @@ file_header folder::own_header(file_kind kind, std::uint64_t sequence, bytes_vie
 
 folder::folder(std::unique_ptr<storage_directory> at) noexcept : at_(std::move(at)) {}
 
-/// From the end of the other constructor on there is a destructor that takes back what was made.
+/// Delegates to the other constructor: when that has ended, the destructor runs if this one throws,
+/// and removes what was made.
 folder::folder(storage_files& files, const std::filesystem::path& directory, folder_use use)
     : folder(directory_for(files, directory, use)) {
   // In this order: another process that makes a database here makes its data files after SPOLIA.
@@ -132,18 +136,18 @@ folder::folder(storage_files& files, const std::filesystem::path& directory, fol
   const folder_content before = look();
   refuse_links_to_nothing(before, use);
   const bool there = at_->identity(identity_name).has_value();
-  const bool unfinished = before.copy && use.write;  // which the next backup goes on with
+  const bool unfinished = before.copy && use.write;  // a copy: the next backup goes on with it
   const bool makes = use.write && use.make;
   if (!there && !unfinished && (before.has_data() || !makes)) refuse_without_identity(before, use);
   locked_ = open_identity(use, there);
   fresh_ = !there;
   if (!use.attach) have(use);
-  still_ours();  // it may have been replaced before it was locked
+  still_ours();  // SPOLIA may have been replaced before it was locked
   std::array<char, 256> text{};
   const std::size_t size = locked_->read(0, std::as_writable_bytes(std::span(text)));
-  // A process may have died while it made the database: then there is nothing else.
+  // A process may have died while it made the database: then there are no other files. A backup
+  // gets its SPOLIA last: an unfinished copy is refused by the opening.
   const folder_content has = look();
-  // And a backup gets it last: that a copy was not finished is for the opening to say.
   const bool begun = is_blank({text.data(), size}) && !has.has_data() && !has.copy;
   if (begun && makes) return;
   const bool whole = size == identity_text({}, without_data).size();
@@ -155,18 +159,20 @@ folder::folder(storage_files& files, const std::filesystem::path& directory, fol
 
 folder::~folder() {
   try {
-    // The lock is still held: every other process that has opened the file finds it gone.
+    // While the lock is held: another process that has opened the file, and waits for the lock,
+    // finds then that it was removed.
     if (fresh_ && at_->identity(identity_name) == locked_->identity()) {
       at_->remove(identity_name);
     }
     lock_file_.reset();
     if (!kept_) at_->remove_made();
   } catch (const std::exception&) {
-    return;  // an empty SPOLIA in a directory without data is in the way of nothing
+    return;  // an empty SPOLIA in a directory without data does no harm
   }
 }
 
-/// What may not be written can often be read.
+/// Opens SPOLIA. If it must not be written, the error names options::read_only: often it can be
+/// read.
 std::unique_ptr<storage_file> folder::open_identity(folder_use use, bool there) {
   if (!use.write) return at_->open(identity_name, file_mode::read);
   try {
@@ -184,13 +190,14 @@ std::unique_ptr<storage_file> folder::open_identity(folder_use use, bool there) 
   }
 }
 
-/// Nothing is refused but what another process has.
+/// Opens and locks SPOLIA of a folder that may be damaged. Refuses only one that another process
+/// has.
 void folder::have_damaged(folder_use use) {
   try {
     locked_ = at_->open(identity_name, file_mode::read);
   } catch (const storage_error& e) {
-    if (means_denied(e)) throw;  // another process may have it
-    return;                      // it is gone, or cannot be read: then none can
+    if (means_denied(e)) throw;  // another process may have the database open
+    return;                      // SPOLIA is gone or cannot be read: then none can have it
   }
   have(use);
   std::array<char, 256> text{};
@@ -199,12 +206,12 @@ void folder::have_damaged(folder_use use) {
   } catch (const unknown_format& e) {
     if (e.newer()) newer_ = e;
   } catch (const storage_error&) {
-    return;  // known_ says so
+    return;  // known_ stays false
   }
 }
 
-/// A check whether such files are there does not find them: they would be replaced, or passed over.
-/// identity() throws.
+/// Refuses names that are links to nothing, by identity(), which throws. A check for such a file
+/// would not find it, and so it would be replaced or ignored.
 void folder::refuse_links_to_nothing(const folder_content& has, folder_use use) const {
   for (const std::uint64_t s : has.segments) at_->identity(file_name(file_kind::log, s));
   for (const std::uint64_t s : has.checkpoints) at_->identity(file_name(file_kind::checkpoint, s));
@@ -287,7 +294,8 @@ void folder::have_by_lock_file(folder_use use) {
   guard_ = directory_guard::nothing;
 }
 
-/// Beside data files, what is not the file of a database was one.
+/// Reads SPOLIA. If there are data files, a SPOLIA without the right lines is a damaged one; else
+/// it is another program's file.
 void folder::parse(std::string_view text, bool beside_data) {
   constexpr const char* not_ours =
       "this is not the file of a database: its first line is not \"spolia database\". Use another "
@@ -330,8 +338,8 @@ void folder::parse(std::string_view text, bool beside_data) {
   known_ = true;
 }
 
-/// The names first: where SPOLIA says something, its name and those of the directories that it is
-/// in are durable.
+/// Writes SPOLIA. Makes the names durable first: so if SPOLIA has content, its name and those of
+/// the directories above it are durable.
 void folder::make(const database_id& id, bool data) {
   still_ours();
   const std::string text = identity_text(id, data ? with_data : without_data);
@@ -342,7 +350,7 @@ void folder::make(const database_id& id, bool data) {
     locked_->write(0, std::as_bytes(std::span(text)));
     locked_->sync();
   } catch (const storage_error&) {
-    blank();  // half of it would be taken for something else's
+    blank();  // half of the text would be taken for another program's file
     throw;
   }
   id_ = id;
@@ -350,12 +358,12 @@ void folder::make(const database_id& id, bool data) {
   had_data_ = noted_ = data;
 }
 
-/// As it was, if that can be done.
+/// Makes SPOLIA empty, as it was, if that can be done.
 void folder::blank() noexcept {
   try {
     locked_->truncate(0);
   } catch (const std::exception&) {
-    return;  // a SPOLIA that is new goes; one that was blank is in the way of the next opening
+    return;  // a new SPOLIA is removed; one that was blank makes the next opening fail
   }
 }
 
@@ -371,14 +379,15 @@ void folder::settle() {
   have_own_name();
 }
 
-/// Before the file is durable by its name this would have a loss of power leave an empty directory
-/// that is refused; after something in it was acknowledged, one that has lost that and is not.
+/// Not before the data file's name is durable: a loss of power could leave an empty directory that
+/// is refused. Not after something in the file was acknowledged: a loss of power could leave a
+/// directory that has lost that, and is not refused.
 ///
-/// What was read may be in the system's memory alone, as a process left it that ended before its
-/// sync, or for which that has failed: so all of it is written again, once.
+/// The whole of SPOLIA is written again, once: what was read may be in the system's memory alone,
+/// if an earlier process ended before its sync, or its sync failed.
 ///
-/// Where it cannot be made durable, it goes again: the next opening would find it in the system's
-/// memory, and take it for durable.
+/// If the note cannot be made durable, it is undone: otherwise the next opening would find it in
+/// the system's memory, and take it for durable.
 void folder::note_data() {
   if (noted_) return;
   still_ours();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// storage.cpp: opening a directory.
+// storage.cpp: opens the directory of a database.
 #include "db/files/storage.hpp"
 
 #include <algorithm>
@@ -22,14 +22,15 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
-/// Of rows of one table, which a database that ends with this record has left out.
+/// The name of a file for the rows of one table that were left out, in a database that ends with
+/// this record.
 std::string left_out_name(std::uint64_t sequence, std::uint32_t table) {
   std::string name = file_name(file_kind::log, sequence);  // log-SEQUENCE.spl
   name = name.substr(name.find('-'), name.find('.') - name.find('-'));
   return "left-out" + name + "-table-" + std::to_string(table) + ".jsonl";
 }
 
-/// Where the zeros begin that a file ends in, from there on.
+/// Where the zeros at the end of a file begin; not before `from`.
 std::uint64_t end_of_bytes(storage_file& file, std::uint64_t from) {
   std::array<std::byte, 4096> part{};
   std::uint64_t end = file.size();
@@ -121,9 +122,9 @@ void storage::end_background() noexcept {
   if (background_->joinable()) background_->join();
 }
 
-/// What the process that has the directory has written without a sync yet must not go again when it
-/// has been shown. Segments before `unproven` are left out: a record there says that it was written
-/// when all before it was on the disk.
+/// For an opening that attaches: syncs what the process that has the directory has written, since
+/// the caller will be shown it, and it must not be lost after that. Segments before `unproven` are
+/// left out: a record of that segment says that it was written when all before it was on the disk.
 void storage::make_what_was_read_durable(std::uint64_t unproven) {
   try {
     folder_.sync_from(unproven);
@@ -135,7 +136,8 @@ void storage::make_what_was_read_durable(std::uint64_t unproven) {
   }
 }
 
-/// What was in a directory and is not there any more does not make a new database.
+/// Refuses a directory that had a database of which files are missing: it must not become a new
+///                                                                     one.
 void storage::refuse_lost(const folder_content& has) const {
   if (!folder_.known() && (has.copy || !has.checkpoints.empty())) {
     throw storage_error(folder_.path(), storage_error::nowhere, unfinished_copy_text);
@@ -149,14 +151,15 @@ void storage::refuse_lost(const folder_content& has) const {
   }
 }
 
-/// All that was there has been read, and nothing was changed yet. From here on what fails is the
-/// system. Unfinished files go first, for they may be what fills the disk.
+/// Begins to change the directory. All its files have been read, so from here on only the system
+/// can make the opening fail. Unfinished files are removed first, since they may have filled the
+/// disk.
 void storage::begin(const folder_content& has, const nan_rows& nans) {
   for (const std::string& name : has.temporary) folder_.remove(name);
   try {
     if (options_.durability == durability_level::none) {
       change_directory(has, nans);
-      folder_.sync();  // to know whether that can be done
+      folder_.sync();  // only to know whether it can be done: durable_names
       return;
     }
     folder_.settle();
@@ -173,8 +176,8 @@ void storage::begin(const folder_content& has, const nan_rows& nans) {
   if (!has.segments.empty() && has.segments.front() <= whole_from_) remove_what_parts();
 }
 
-/// Segments that do not lead up to the checkpoint: a process has ended before it removed them, or
-/// could not. What stays is passed by.
+/// Removes segments that do not lead up to the checkpoint, which an earlier process had no time to
+/// remove, or could not. Those that cannot be removed are ignored.
 void storage::remove_what_parts() noexcept {
   try {
     remove_up_to(folder_, whole_from_);
@@ -183,7 +186,8 @@ void storage::remove_what_parts() noexcept {
   }
 }
 
-/// What is to be done before anything is logged, and after everything that can refuse the opening.
+/// Makes the changes that come before anything is logged, and after everything that can refuse the
+/// opening.
 void storage::change_directory(const folder_content& has, const nan_rows& nans) {
   write_left_out(nans);
   if (options_.publish_status) {
@@ -191,13 +195,13 @@ void storage::change_directory(const folder_content& has, const nan_rows& nans) 
     shown_ = true;
   }
   repair_last(has);
-  // Last, for to put it back may fail as well. Durable as the name of the next segment is, before
-  // that has a record.
+  // Last, since to put the marker back may fail as well. The removal becomes durable together with
+  // the name of the next segment, before that has a record.
   if (has.copy) folder_.remove(copy_marker);
   folder_.keep();
 }
 
-/// What that has done, but for what it has repaired: the opening is refused after all.
+/// Undoes change_directory(), but not the repairs: the opening is refused after all.
 void storage::take_back(const folder_content& has, const nan_rows& nans) noexcept {
   if (shown_) status_file::remove(folder_);
   try {
@@ -206,17 +210,17 @@ void storage::take_back(const folder_content& has, const nan_rows& nans) noexcep
       remove_quietly(folder_, left_out_name(end_.sequence, out.number));
     }
   } catch (const std::exception&) {
-    return;  // what stays says nothing wrong
+    return;  // files that stay say nothing wrong
   }
 }
 
-/// What the last process may have left in the system's memory is made durable before anything is
-/// built on it. A sync alone does not do that. Where one has failed before, the system has taken
-/// for written what the disk does not have, and the next one says nothing about it. So the records
-/// that nothing proves to be on the disk are written again, byte for byte where they are, which
-/// needs no room, and whatever of that a loss of power leaves out is as it was.
+/// Makes the last segment's records durable before any new record depends on them: the last process
+/// may have left them in the system's memory. A sync alone is not enough. If one has failed before,
+/// the system may have marked as written what the disk does not have, and the next sync does not
+/// report that. So the records that are not proven to be on the disk are written again, byte for
+/// byte in place: that needs no room, and bytes that a loss of power leaves out are as they were.
 void storage::repair_last(const folder_content& has) {
-  // Those before a checkpoint are not built on. The last of them may be one that has failed.
+  // No new record depends on segments before a checkpoint. The last of these may have failed.
   if (has.segments.empty() || has.segments.back() <= report_.checkpoint_sequence) return;
   const std::string name = file_name(file_kind::log, has.segments.back());
   const auto file = folder_.open(name, file_mode::write);
@@ -225,8 +229,9 @@ void storage::repair_last(const folder_content& has) {
   file->sync();
 }
 
-/// What was set aside behind the last record, and nothing else: an opening that is refused after
-/// all leaves what a torn end has. Synced, for some file systems give room back no sooner.
+/// Cuts off the room that was reserved after the last record, and nothing else: an opening that is
+/// refused after all leaves the bytes of a torn end. The file is synced, since some file systems
+/// free the room no sooner.
 void storage::cut_zeros(const folder_content& has) {
   if (has.segments.empty() || has.segments.back() <= report_.checkpoint_sequence) return;
   const std::string name = file_name(file_kind::log, has.segments.back());
@@ -236,8 +241,9 @@ void storage::cut_zeros(const folder_content& has) {
   file->sync();
 }
 
-/// From there to the end. What was read first may have been in the system's memory alone, and gone
-/// since: then the records do not lead up to the same one any more.
+/// Writes the records from there to the end again. The opening may have read them from the system's
+/// memory alone, and they may be lost since: then the last record is not the same any more, and
+/// this throws.
 void storage::write_again(storage_file& file, const std::filesystem::path& name,
                           std::uint64_t from) const {
   constexpr std::size_t enough = 1U << 20U;
@@ -267,7 +273,7 @@ void storage::write_again(storage_file& file, const std::filesystem::path& name,
   }
 }
 
-/// Rows that are left out go to files.
+/// Writes the rows that were left out to files, and notes that in the report.
 void storage::write_left_out(const nan_rows& nans) {
   for (const nan_rows::left_out& out : nans.out()) {
     const std::string name = left_out_name(end_.sequence, out.number);
@@ -278,7 +284,7 @@ void storage::write_left_out(const nan_rows& nans) {
   }
 }
 
-/// Nothing may be changed.
+/// Only notes them in the report: nothing may be changed.
 void storage::note_left_out(const nan_rows& nans) {
   for (const nan_rows::left_out& out : nans.out()) {
     note_left_out(out,
@@ -294,9 +300,9 @@ void storage::note_left_out(const nan_rows::left_out& out, const std::string& wh
                            where});
 }
 
-/// A file of the directory that is there whole, and durable, or not at all.
+/// Writes a file so that it is there whole, and durable, or not at all.
 void storage::write_whole(const std::string& name, std::string_view content) {
-  const std::string temporary = name + ".spl.tmp";  // which an opening removes
+  const std::string temporary = name + ".spl.tmp";  // the next opening removes such a file
   try {
     const auto file = folder_.open(temporary, file_mode::fresh);
     file->write(0, std::as_bytes(std::span(content)));
@@ -309,7 +315,7 @@ void storage::write_whole(const std::string& name, std::string_view content) {
   folder_.sync();
 }
 
-/// What is not shown would not be in it.
+/// Refuses a copy by an opening that does not show all rows: it would lack the others.
 void storage::refuse_partial_copy() const {
   if (!options_.read_only || report_.left_out_rows == 0) return;
   throw storage_error(folder_.path(), storage_error::nowhere,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// storage.hpp: the directory of a database: which process has it, what is in it, checkpoints and
-// backups of it. Internal.
+// storage.hpp: the directory of a database: its opening, its checkpoints and its backups. Internal.
 #pragma once
 
 #include <chrono>
@@ -35,14 +34,14 @@ namespace db {
 struct frozen_table {
   const table* of = nullptr;
   table_spec spec;
-  std::vector<const secondary*> indexes;  // that the description has
+  std::vector<const secondary*> indexes;  // the indexes in `spec`
 };
 
-/// What is to be written, and where to.
+/// What is to be written as a checkpoint.
 struct checkpoint_source {
   const reader* view = nullptr;
   std::vector<frozen_table> tables;
-  std::uint32_t numbers = 0;  // of tables
+  std::uint32_t numbers = 0;  // how many numbers of tables were given
   database_id id{};
   log_end end;
   history past;
@@ -55,8 +54,8 @@ struct copy_end {
   std::uint64_t sequence = 0;
   std::uint32_t chain = 0;
   std::uint64_t origin = 0;
-  // Of its last segment, where bytes follow that are no record, as in a copy that was itself copied
-  // and the copying was stopped. At 0: it has no header.
+  // If bytes that are no record follow in its last segment: that segment's name, the position, and
+  // the reason. At 0: it has no header. So it is if the copy was copied, and that was stopped.
   std::string torn{};
   std::uint64_t torn_at = 0;
   std::string torn_why{};
@@ -80,12 +79,13 @@ class storage {
   static void restore(storage_files& files, const byte_source& from,
                       const std::filesystem::path& directory);
   verify_report verify(const verify_options& how);
-  /// Without a log: the number of a change after the last checkpoint. Under the lock of the
+  /// Without a log: the sequence of a change after the last checkpoint. Under the lock of the
   /// catalogue.
   [[nodiscard]] std::uint64_t next() const noexcept { return last_.load_relaxed() + 1; }
   /// Starts a checkpoint if the log is long enough.
   void after_commit() noexcept;
-  /// Waits until a checkpoint that has been started so is given up or over; none begins after it.
+  /// Waits until a checkpoint that after_commit() has started is given up or over; none begins
+  /// after this.
   void end_background() noexcept;
   void fill(log_stats& s) const noexcept;
   [[nodiscard]] std::string failure() const;
@@ -139,7 +139,7 @@ class storage {
   std::optional<rest_of_segment> rest_after(std::uint64_t first, const copy_end& end,
                                             const folder& copy);
   [[nodiscard]] rest_of_segment whole_segment(std::uint64_t first);
-  /// The directory has a log which goes on where each copy ends.
+  /// Whether the directory has a log that goes on where each copy ends.
   [[nodiscard]] bool logged() const noexcept { return log_ != nullptr || options_.read_only; }
   std::uint64_t copy_rest(const rest_of_segment& rest, folder& to);
 
@@ -148,17 +148,17 @@ class storage {
   const options options_;
   folder folder_;
   recovery_report report_;
-  bool shown_ = false;  // there is a status of this opening
+  bool shown_ = false;  // there is a status file of this opening
   std::unique_ptr<journal> log_;
 
   std::mutex checkpoint_lock_;  // one checkpoint or backup at a time
-  log_end end_;                 // without a log: of the last checkpoint
-  // What led to what the opening has found, or resume() has written; and of what came since, under
-  // the lock of checkpoints.
+  log_end end_;                 // without a log: the end of the last checkpoint
+  // The history of what the opening has found, or resume() has written, and of what came since.
+  // Under checkpoint_lock_.
   history past_;
   std::uint64_t origin_ = 0;
-  // Segments that begin before this may not lead up to those that begin after it: a checkpoint at
-  // this record has no log before it.
+  // Segments that begin before this record may not lead up to those that begin after it: there is a
+  // checkpoint at this record that has no log before it.
   std::uint64_t whole_from_ = 0;
   std::uint64_t unproven_from_ = 0;  // in the last segment that the opening has found
   atomic<std::uint64_t> last_{0};    // end_.sequence, to be read without the lock
@@ -173,7 +173,7 @@ class storage {
   std::chrono::milliseconds pause_{0};  // before the next one; under in_background_
   atomic<std::int64_t> not_before_{0};  // on the steady clock; 0: at once
   mutable std::mutex failure_lock_;
-  std::string failure_;  // of the last one
+  std::string failure_;  // why the last checkpoint failed; under failure_lock_
 };
 
 }  // namespace db

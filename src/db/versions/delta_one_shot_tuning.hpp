@@ -3,9 +3,8 @@
 // period is (delta_turns), into which partition a version goes (delta_lanes), and from when on a
 // snapshot counts as held (delta_patience). The storage itself: delta_one_shot.hpp.
 //
-// Right or wrong: what is dropped is decided by what is in a partition, and a version may be in
-// any.
-//   So all here may be out of date, and may decide as it likes.
+// Correctness does not depend on this file: whether a partition is dropped depends on the versions
+// in it, and a version may be in any partition. So all values here may be out of date.
 #pragma once
 
 #include <algorithm>
@@ -21,22 +20,27 @@ namespace db {
 
 class delta_partition;
 
-/// Into which partition a version goes: what held snapshots need is kept apart from what no
-/// snapshot will need soon.
+/// The allocation streams, which the code calls lanes: into which partition a version goes.
+/// Versions that held snapshots need go to other partitions than those that no snapshot will need
+/// soon.
 ///
 /// Idea:    a partition can be dropped while a snapshot T is held if it has no version that T sees.
 ///          Where many rows are changed now and then, T's version of one of them is in nearly every
-///          partition, and nothing could be dropped. But when a version ends it is known whether T
-///          sees it: if it began at or before T. So such versions go to another partition, the lane
-///          of T, which stays as long as T does, and the others are dropped. Lane 0 takes what no
-///          snapshot needs but young ones, and most of these go soon.
-///          With several held snapshots, a version goes to the lane of the oldest that sees it:
-///          then all that is in a lane is needed by that one, and goes when no snapshot is left
-///          that sees any of it. With more snapshots than lanes, the youngest share one.
-/// Stripes: writers that share a partition write to the same lines when they register, and get
-///          memory that another processor wrote last. So lane 0 has several current partitions, and
-///          each writer its own of these; they come back to the same stripe.
-/// Threads: lane_of(), current() and has() by any thread; the rest by the one that passes on.
+///          partition, and none could be dropped. But when a version ends it is known whether T
+///          sees it: it does if the version began at or before T. So such versions go to a
+///          partition of another stream, that of T, which stays as long as T does, and the others
+///          are dropped.
+///          Stream 0 takes the versions that only young snapshots need, or none; most of these
+///          snapshots end soon.
+///          With several held snapshots, a version goes to the stream of the oldest that sees it.
+///          So that snapshot needs all versions of its stream; they are dropped when no snapshot is
+///          left that sees any of them. With more snapshots than streams, the youngest share one.
+/// Stripes: writers that share a partition write to the same cache lines when they register, and
+///          get memory that another processor wrote last. So stream 0 has several current
+///          partitions, one for each stripe, and each writer has a stripe. A partition comes back
+///          to the same stripe.
+/// Threads: lane_of(), current() and has() by any thread; the rest by the one that has begun a
+///          change of periods (delta_turns::begin()).
 class delta_lanes {
  public:
 #if defined(SPOLIA_MODEL)
@@ -47,7 +51,7 @@ class delta_lanes {
 
   static constexpr unsigned most_stripes = 8;
 
-  /// Lanes from 1 to `most`, and stripes of the first from 1 to `most_stripes`.
+  /// `count`: of streams, from 1 to `most`. `stripes`: of stream 0, from 1 to `most_stripes`.
   delta_lanes(unsigned count, unsigned stripes) noexcept : count_(count), stripes_(stripes) {}
 
   [[nodiscard]] unsigned count() const noexcept { return count_; }
@@ -55,21 +59,21 @@ class delta_lanes {
   [[nodiscard]] delta_partition* current(unsigned lane, unsigned stripe) const noexcept {
     return (lane == 0 ? young_[stripe] : lanes_[lane].now).load_acquire();
   }
-  /// The stripe whose current one it is in lane 0; `most_stripes`: it is none's.
+  /// The stripe whose current partition it is in stream 0; `most_stripes`: there is none.
   [[nodiscard]] unsigned stripe_of(const delta_partition& p) const noexcept {
     for (unsigned s = 0; s < stripes_; ++s) {
       if (young_[s].load_relaxed() == &p) return s;
     }
     return most_stripes;
   }
-  /// Whether it is any lane's current one.
+  /// Whether it is any stream's current partition.
   [[nodiscard]] bool has(const delta_partition& p) const noexcept {
     for (unsigned l = 1; l < count_; ++l) {
       if (lanes_[l].now.load_relaxed() == &p) return true;
     }
     return stripe_of(p) != most_stripes;
   }
-  /// For a version that began then, and ends now.
+  /// The stream for a version that began then, and ends now.
   [[nodiscard]] unsigned lane_of(std::uint64_t since) const noexcept {
     if (since > youngest_.load_relaxed() || SPOLIA_FAULT("lanes.all_in_one")) return 0;
     unsigned found = 0;
@@ -84,15 +88,15 @@ class delta_lanes {
     return found;
   }
 
-  /// The lane goes on in this partition; null: it has none any more.
+  /// Makes this the stream's current partition; null: the stream has none any more.
   void turn(unsigned lane, delta_partition* p, unsigned stripe = 0) noexcept {
     // release → the acquire in current().
     (lane == 0 ? young_[stripe] : lanes_[lane].now).store_release(p);
   }
-  /// How much the lane has put into its partitions before this one: to be added to.
+  /// How many bytes the stream has put into its partitions before this one: to be added to.
   std::uint64_t& filled(unsigned lane) noexcept { return lanes_[lane].filled; }
 
-  /// Closes the lanes of snapshots that are gone.
+  /// Closes the streams of snapshots that have ended.
   void close_all_but(const std::vector<std::uint64_t>& held) noexcept {
     for (unsigned l = 1; l < count_; ++l) {
       const std::uint64_t of = lanes_[l].of.load_relaxed();
@@ -102,7 +106,7 @@ class delta_lanes {
     }
     find_youngest();
   }
-  /// Gives the held snapshot a lane, whose partition open() makes; null: there is none.
+  /// Gives the held snapshot a stream. open() makes its partition; null: there is none.
   template <class Open>
   void give_lane(std::uint64_t held, Open&& open) noexcept {
     unsigned free = 0;
@@ -145,27 +149,28 @@ class delta_lanes {
   std::array<atomic<delta_partition*>, most_stripes> young_{};
 };
 
-/// How long the turn of a partition is, and which thread ends it. A turn is the paper's allocation
-/// period: the time in which new transactions register with this partition.
+/// How long an allocation period is, and which thread ends it. The period of a partition is the
+/// time in which new transactions register with it. The code calls it a turn.
 ///
-/// Idea:    what is written again soon is still in the processor's second cache. So a turn is short
-///          while few partitions are in use: then the same ones come round again and again, and
-///          together have about `cache_bytes`. Where a snapshot keeps many of them, no cache would
-///          do, and turns are long, so that there are not more partitions than need be.
-///          A look at the census interrupts other processors. So a short turn ends without one,
-///          where there is a partition to go on with that was dropped already.
-///          What is counted in turns elsewhere, how old a snapshot is, are long ones: so many
-///          transactions, or bytes, in whatever number of turns.
-/// Threads: begin() by any thread; the rest by the one that has begun.
+/// Idea:    memory that is written again soon is still in the processor's second cache. So periods
+///          are short while few partitions are in use: then the same ones come round again and
+///          again, and together have about `cache_bytes`. Where a snapshot keeps many partitions,
+///          no cache would be large enough. Then periods are long, so that there are no more
+///          partitions than necessary.
+///          A scan of the census interrupts other processors. So a short period ends without one if
+///          there is a free partition to go on with.
+///          The age of a snapshot is counted in long periods: so many transactions, or bytes, in
+///          whatever number of periods.
+/// Threads: begin() by any thread; the rest by the one for which it returned true.
 class delta_turns {
  public:
-  /// How much a turn may have.
+  /// How much a period may have.
   struct length {
     std::uint64_t transactions;
     std::uint64_t bytes;
   };
 
-  /// As delta_one_shot::options; `stripes` partitions have their turn at the same time.
+  /// As delta_one_shot::options; `stripes` partitions are current at the same time.
   delta_turns(std::uint64_t transactions, std::uint64_t bytes, std::uint64_t cache_bytes,
               std::uint32_t partitions, unsigned stripes) noexcept
       : transactions_(transactions),
@@ -174,16 +179,16 @@ class delta_turns {
         few_((std::min)(partitions / 2, 2 * in_cache * stripes)),
         free_(in_cache * stripes) {}
 
-  /// False: another thread is at it.
+  /// Begins a change of periods. False: another thread is making one.
   bool begin() noexcept {
-    // acquire ← the release in end(): one at a time.
+    // acquire ← the release in end(): one thread at a time.
     return !busy_.load_relaxed() && !busy_.exchange_acquire(true);
   }
   // release → the acquire in begin().
   void end() noexcept { busy_.store_release(false); }
 
-  /// The turn of a partition where young versions go is over, which had so many transactions and
-  /// bytes. True: so much has come that all snapshots are a long turn older.
+  /// To be called when a period of stream 0 is over, in which so many transactions and bytes came.
+  /// True: so much has come that all snapshots are a long period older.
   bool over(std::uint64_t admitted, std::uint64_t bytes) noexcept {
     came_ += admitted;
     filled_ += bytes;
@@ -192,24 +197,24 @@ class delta_turns {
     filled_ = 0;
     return true;
   }
-  /// Whether the stripe may go on without a look at the census.
+  /// Whether the stripe may go on without a scan of the census.
   bool on(unsigned stripe) noexcept { return ++since_look_[stripe] < in_cache - 1; }
   void looked() noexcept { since_look_.fill(0); }
-  /// The next one's turn, which begins while so many partitions are in use.
+  /// The length of the next period, if so many partitions are in use.
   [[nodiscard]] length next(std::uint32_t used) const noexcept {
     return {transactions_, used <= few_ ? short_bytes_ : bytes_};
   }
-  /// So many partitions may be made before others are looked for.
+  /// How many partitions may be made before it is checked which others can be dropped.
   [[nodiscard]] std::uint32_t most_at_hand() const noexcept { return few_; }
-  /// How many bytes the n-th free partition keeps of its memory: two all of it, some what a short
-  /// turn takes.
+  /// How many bytes the n-th free partition keeps of its memory: the first two keep all, some more
+  /// keep what a short period takes, and the others nothing.
   [[nodiscard]] std::uint64_t bytes_of_free(std::uint32_t n) const noexcept {
     if (n <= 2) return ~std::uint64_t{0};
     return n <= free_ ? short_bytes_ : 0;
   }
 
  private:
-  static constexpr std::uint32_t in_cache = 10;  // partitions of a stripe: two cannot go, mostly
+  static constexpr std::uint32_t in_cache = 10;  // partitions of a stripe; mostly two are needed
 
   const std::uint64_t transactions_;
   const std::uint64_t bytes_;
@@ -222,19 +227,21 @@ class delta_turns {
   alignas(cache_line) atomic<bool> busy_{false};
 };
 
-/// From when on a snapshot counts as held, so that what lies between it and the others is worth
-/// dropping. For consolidation (delta_consolidated.hpp).
+/// When a snapshot counts as held, so that it is worth the cost to drop the partitions between it
+/// and the others. For consolidation (delta_consolidated.hpp).
 ///
-/// Idea:    consolidation costs commits something as long as it goes on, and transactions that end
-///          soon make room by themselves. Which will is not known: with more threads than
-///          processors, one that was interrupted stands for dozens of turns. So a snapshot is held
-///          when it is `least` turns old, and twice as old as those became that have ended lately,
-///          though not more than `most`. In a hurry, when much is in use, `least` will do. When it
-///          is half as old, the storage prepares for that.
-/// How it learns: it watches one snapshot at a time, the oldest that is not `most` turns old, until
-///          that is gone or too old. What is learned fades by a turn each `fades` turns.
-/// Turns:   long ones: so many transactions or bytes, in however many turns of partitions.
-/// Threads: the one that passes on.
+/// Idea:    consolidation costs commits something as long as it goes on, and the versions of
+///          snapshots that end soon are dropped without it. It is not known which snapshots will
+///          end soon: with more threads than processors, a thread that was interrupted may not run
+///          for dozens of periods. So a snapshot counts as held when it is `least` periods old, and
+///          twice as old as snapshots became that have ended lately, but at `most` periods in any
+///          case. In a hurry, when much memory is in use, `least` will do. When it has half that
+///          age, the storage prepares for it.
+/// How it learns: it watches one snapshot at a time, the oldest that is not `most` periods old,
+///          until that has ended or is too old. What it has learned fades by one period in `fades`.
+/// Periods: long ones: so many transactions or bytes, in however many periods of partitions. The
+///          code calls them turns.
+/// Threads: one at a time: as delta_turns.
 class delta_patience {
  public:
 #if defined(SPOLIA_MODEL)
@@ -246,12 +253,11 @@ class delta_patience {
 #endif
   static constexpr unsigned fades = 16;
 
-  /// A snapshot that began before is...
   struct moments {
-    std::uint64_t held;
-    std::uint64_t half_held;
+    std::uint64_t held;       ///< a snapshot that began before this counts as held
+    std::uint64_t half_held;  ///< and one that began before this is half as old
   };
-  /// A turn begins at time `now`; the snapshots are ascending.
+  /// A period begins at time `now`; the snapshots are ascending.
   moments turn(std::uint64_t now, const std::vector<std::uint64_t>& snapshots,
                bool hurry) noexcept {
     ++turn_;
@@ -265,7 +271,7 @@ class delta_patience {
   [[nodiscard]] unsigned turns() const noexcept { return turns_; }
 
  private:
-  /// When the turn began that was so many turns ago; 0: there was none.
+  /// When the period began that was so many periods ago; 0: there was none.
   [[nodiscard]] std::uint64_t began(unsigned ago) const noexcept {
     return began_[(turn_ - ago) % began_.size()];
   }
@@ -281,7 +287,7 @@ class delta_patience {
     watched_ = next == snapshots.end() ? 0 : *next;
   }
 
-  // By the number of the turn, which begins with no turn before it.
+  // By the number of the period. The first one has the number `most`, and none before it.
   std::array<std::uint64_t, most + 1> began_{};
   std::uint64_t turn_ = most;
   unsigned turns_ = least;
