@@ -2,8 +2,8 @@
 // bucket.hpp: the immutable versions of a bucket of snapshot_hash.
 //
 // A version of bucket b with depth d holds all pairs whose hash agrees with b in the lower d bits.
-// If it came about by a division, `sibling` is the first version of the other half, which belongs
-// into bucket b + 2^(d-1): see snapshot_hash.hpp.
+// If it was made by a split, `sibling` is the first version of the other half, which belongs into
+// bucket b + 2^(d-1): see snapshot_hash.hpp.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
 
-/// A byte, after that with which a version ends.
+/// A collector's version, and one byte right after it.
 #pragma GCC diagnostic push
 // See list_ssl.hpp: a domain ends each version by the type that it was made with.
 #pragma GCC diagnostic ignored "-Wnon-virtual-dtor"
@@ -33,19 +33,19 @@ struct bucket_head : Collector::version {
 };
 #pragma GCC diagnostic pop
 
-/// With sl_rt, and blocks at multiples of 64, a look-up reads one line, from `left` of the version
-/// to `stamp`, and that of the pair, if there is one with such a tag.
+/// With sl_rt, and blocks at multiples of 64, a look-up reads one cache line, from `left` of the
+/// version to `stamp`, and the line of the pair, if there is one with that tag.
 template <class Pair, class Collector>
 class bucket : public pair_block<bucket_head<Collector>, Pair> {
  public:
   using typename pair_block<bucket_head<Collector>, Pair>::pairs;
 
-  hash_tags tags{};  // of the pairs, if no batch changes them; set by its maker
+  hash_tags tags{};  // the pairs', if no batch changes them; set by the version's maker
   detail::version::told_stamp stamp;
-  bucket* sibling = nullptr;  // set by its maker, before it is published
+  bucket* sibling = nullptr;  // set by the version's maker, before it is published
 
-  /// What is to become of pairs that were seen in a bucket: one of them goes, or one with the hash
-  /// h comes, or both.
+  /// A change of the pairs that were seen in a bucket: `without` is removed, or `with`, which has
+  /// the hash h, is added, or both.
   struct edit {
     pairs seen;
     const Pair* without;
@@ -58,8 +58,8 @@ class bucket : public pair_block<bucket_head<Collector>, Pair> {
       return static_cast<std::size_t>(without - seen.data());
     }
   };
-  /// Of a version without pairs as yet: it gets what comes of pairs seen in `from`, and their tags.
-  /// Now and then hash(pair) is asked for, and what that throws is thrown.
+  /// Gives this version, which has no pairs yet, the changed pairs of `from`, and their tags. Calls
+  /// hash(pair) now and then, and throws what that throws.
   template <class Hash>
   void follow(const bucket& from, const edit& e, Hash&& hash) {
     if (!from.batch.has_two()) [[likely]] {
@@ -69,7 +69,7 @@ class bucket : public pair_block<bucket_head<Collector>, Pair> {
     }
     push_edited(e);
   }
-  /// The same for the pairs seen, all of them.
+  /// Gives it all the pairs seen, unchanged.
   template <class Hash>
   void repeat(const bucket& from, pairs seen, Hash&& hash) {
     if (!from.batch.has_two()) {
@@ -80,10 +80,10 @@ class bucket : public pair_block<bucket_head<Collector>, Pair> {
     }
     this->push(seen);
   }
-  /// What comes takes the place of what goes, or else the first one: so pairs that come and go
-  /// often are first. A search for them then finds them in the line that it has fetched together
-  /// with the tags, and not in one more, fetched after another from the processor that has changed
-  /// them.
+  /// The added pair gets the position of the removed one, or else the first: so pairs that are
+  /// often added and removed are at the beginning. A search finds them in the cache line that it
+  /// has prefetched together with the tags, and need not fetch one more from the processor that has
+  /// changed them.
   void push_edited(const edit& e) noexcept {
     const std::size_t hole = e.without != nullptr ? e.hole() : 0;
     this->push(e.seen.first(hole));
@@ -91,38 +91,40 @@ class bucket : public pair_block<bucket_head<Collector>, Pair> {
     this->push(e.seen.subspan(e.without != nullptr ? hole + 1 : 0));
   }
 
-  /// The places of pairs that may have that hash, among those that have tags; no batch changes
-  /// them.
+  /// The positions of pairs that may have that hash, among those with tags. Precondition: no batch
+  /// changes the pairs.
   [[nodiscard]] hash_tags::places like(std::uint64_t h) const noexcept {
     return tags.like(h, std::min<std::size_t>(this->count(), hash_tags::most));
   }
 
-  /// Fetches what a look-up begins with, which is not the first line, and the first pairs.
+  /// Prefetches the line with which a look-up begins, which is not the first one, and the first
+  /// pairs.
   void prefetch() const noexcept {
     __builtin_prefetch(reinterpret_cast<const char*>(this) + 64);
     prefetch_pairs();
   }
-  /// Fetches the first pairs, while stamp and tags are still on their way. No more of them: what is
-  /// read here another processor has to ask for when it writes.
+  /// Prefetches the first pairs, while stamp and tags are still on their way. No more of them: each
+  /// line that is read here costs another processor a request when it writes.
   void prefetch_pairs() const noexcept {
     __builtin_prefetch(reinterpret_cast<const char*>(this) + 128);
   }
-  /// And those after them, for a caller that may be about to copy all.
+  /// Prefetches the pairs after these, for a caller that may be about to copy all.
   void prefetch_more_pairs() const noexcept {
     __builtin_prefetch(reinterpret_cast<const char*>(this) + 192);
   }
-  /// Another version is about to be put before this one, in the list at `head`. Fetches for writing
-  /// what will be written: the head, and all lines of this version, which ends, and whose memory
-  /// becomes a new one. Otherwise each is asked of another processor, which has read it or made it,
-  /// when it is written, and the next locked operation waits for all of them. Not before it is
-  /// known that there is something to change: others may go on reading here.
+  /// For a caller that is about to put another version before this one, in the list at `head`.
+  /// Prefetches for writing what will be written: the head, and all lines of this version, which
+  /// ends, and whose memory becomes a new one. Otherwise each line would be requested, when it is
+  /// written, from another processor that has read or made it, and the next locked operation would
+  /// wait for all of them. Not to be called before it is known that there is something to change:
+  /// others may go on reading here.
   void prefetch_to_replace(const void* head) const noexcept {
     __builtin_prefetch(head, 1);
     const pairs all = this->all();
     if (all.empty()) return;  // other buckets may share it: empty_versions.hpp
     const auto* const at = reinterpret_cast<const char*>(this);
     for (std::size_t line = 0; line < 3; ++line) __builtin_prefetch(at + 64 * line, 1);
-    // Nothing after the last pair, for that is another version's.
+    // Nothing after the last pair: that memory is another version's.
     const auto* const first = reinterpret_cast<const char*>(all.data());
     const std::size_t bytes = std::min<std::size_t>(all.size_bytes(), 512);
     for (std::size_t i = 64; i <= bytes; i += 64) __builtin_prefetch(first + i, 1);
@@ -154,17 +156,19 @@ class bucket : public pair_block<bucket_head<Collector>, Pair> {
   }
 };
 
-/// How many pairs a bucket has on average when the table doubles, unless one says so: 256 bytes of
-/// what copying bytes copies, twice the header of a version, so that it is as large as the header
-/// at least when the table has doubled. With fewer, what the caches are full of is headers. Of
-/// counted blocks less, since each copy counts, and each comparison looks into a block.
+/// How many pairs a bucket has on average when the table doubles, unless the user sets it. If pairs
+/// are copied as bytes: 256 bytes, twice the header of a version, so that the pairs are at least as
+/// large as the header when the table has doubled. With fewer pairs, the caches would be full of
+/// headers. If pairs are counted blocks, fewer, since each copy changes a count, and each
+/// comparison reads a block.
 template <class Key, class Value>
 inline constexpr std::uint32_t usual_bucket_pairs =
     kept_pair<Key, Value>::extra_bytes != 0
         ? 2
         : std::clamp<std::uint32_t>(256 / sizeof(kept_pair<Key, Value>), 4, 16);
 
-/// With pairs of two words, just below multiples of a cache line.
+/// The sizes are such that, with pairs of two words, blocks are just below multiples of a cache
+/// line.
 template <class Pair, class Collector>
 using bucket_maker = block_maker<bucket<Pair, Collector>, typename Collector::domain_type, Pair, 3,
                                  7, 11, 15, 19, 23>;

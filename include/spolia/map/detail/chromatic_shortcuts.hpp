@@ -1,48 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
-// chromatic_shortcuts.hpp: ways into the middle of a chromatic tree: a sorted table of routers far
-// below the root, with the first key of each; in all but the largest trees, nearly all of those
-// that have a leaf. A search begins at one of them and not at the root: a few cache lines that are
-// read all the time, instead of two for each level. So do searches and scans at a snapshot, unless
-// that is older than the table.
+// chromatic_shortcuts.hpp: a table of internal nodes in the middle of a chromatic tree. It is
+// sorted by the first key of each, and has nodes far below the root; in all but the largest trees,
+// nearly all nodes that have a leaf. A search begins at one of these and not at the root: it reads
+// a few cache lines that are read all the time, instead of two for each level. So do searches and
+// scans at a snapshot, unless that is older than the table.
 //
-// Idea:     the table says only where to begin, so it may be out of date. It is made by the thread
-//           that changes the tree's shape for the n-th time, and never changes. What hangs on a
-//           router that was removed is found by one that lies higher up, of which the table has
-//           some, too.
+// Idea:     the table says only where to begin, so it may be out of date. The thread that changes
+//           the tree's shape for the n-th time makes it, and it never changes. If a node of it was
+//           removed, the search begins at a higher one, of which the table has some, too.
 // Cost:     a search: a few looks into one array, with integers for keys (chromatic_ways.hpp),
-//           otherwise log2 of the table's size. Making one: about two looks at each router above
-//           those in it, once for a quarter as many changes of shape as it has entries; a piece at
-//           a time (chromatic_chooser.hpp), so that no update looks at more than some 400.
-// Progress: searches never wait; one thread at a time makes a table, others go on without.
-// Bound:    the table holds its routers (owner.hpp): those that were removed since it was made stay
-//           until the next one, or renew(), with what hangs on them. That is begun when leaves were
-//           divided or folded `least_changes` times and a quarter as often as it has entries, and
-//           takes some 60 such changes more. Meanwhile there are routers of both.
+//           otherwise log2 of the table's size. Making a table: about two looks at each internal
+//           node above those in it, once for a quarter as many changes of shape as it has entries.
+//           That is done a piece at a time (chromatic_chooser.hpp), so that no update looks at more
+//           than some 400 nodes.
+// Progress: searches never wait; one thread at a time makes a table, others go on without it.
+// Bound:    the table holds its nodes (owner.hpp): those that were removed since it was made stay,
+//           with their subtrees, until the next table is made, or renew(). The next one is begun
+//           when leaves were split or merged `least_changes` times and a quarter as often as the
+//           table has entries, and takes some 60 such changes more. Meanwhile both tables hold
+//           nodes.
 //
-// Why a search may begin there. An entry says: router R routes (at least) these keys.
+// Why a search may begin there. An entry says: internal node R routes (at least) these keys.
 //   1. It was true when the entry was made. The maker went down from the root. A node that was in
-//      the tree when its parent's link was read had at least the keys that the way to it gives. If
-//      the parent had been removed before, its links stand still, and what hung on it has come
-//      under a node that was put in the parent's place.
-//   2. It stays true while R is in the tree: all steps, and folds, leave subtrees as they are or
+//      the tree when its parent's link was read had at least the keys that the path to it gives. If
+//      the parent had been removed before, its links do not change any more, and its subtrees were
+//      put under a node that has replaced it.
+//   2. It stays true while R is in the tree: all steps, and merges, leave subtrees as they are or
 //      give them more keys.
 //   3. R is in the tree when it is found not to be marked: marks come before the link is changed.
 //      Under the guard that protects the table this look cannot be older than the end of anything
 //      that may have been freed, as with each other look into the structure. From there on it is a
 //      search like any other.
-// Why snapshots may go past it. A search sets the stamps of the links that it follows. A link
-//   above R that came after the table may be without a stamp still, and get one above the time of a
-//   snapshot that is taken when our operation is over. That snapshot goes the way from before. For
-//   the keys of the entry this leads to R as well (1, 2), and all below R that our operation relied
-//   on is stamped. Nodes whose own first link is not stamped are not reached: the maker stamped
-//   those above, and the search those below; so what removes a node has stamped what published it.
+// Why the links above R need no stamps. A search sets the stamps of the links that it follows. A
+//   link above R that is newer than the table may still be without a stamp, and get one above the
+//   time of a snapshot that is taken when our operation is over. That snapshot takes the path from
+//   before that link. For the keys of the entry this leads to R as well (1, 2), and all links below
+//   R on which our operation relied are stamped. Nodes whose own first link is not stamped are not
+//   reached: the maker stamped those above, and the search those below. So an operation that
+//   removes a node has stamped the link that published it.
 // Why a search at a snapshot may begin there. The table has a time that is not below the stamps of
-//   the links that its maker followed; the snapshot's is not below that. So all changes that made
-//   the way to R are in the snapshot, and by 1 R routed the keys at the table's time, or had been
-//   removed. By 2 it routed them at the snapshot's, if it was still there: R was found not to be
-//   marked when the snapshot had been taken, so the stamp of its removal is above its time
-//   (internal::mark()). From R on links are followed at the snapshot's time, like any others, and
-//   what that comes to is kept for it like anything else that it sees.
+//   the links that its maker followed, and the snapshot's time is not below the table's. So all
+//   changes that made the path to R are in the snapshot, and by 1 R routed the keys at the table's
+//   time, or had been removed. By 2 it routed them at the snapshot's time, if it was still there: R
+//   was found not to be marked when the snapshot had been taken, so the stamp of its removal is
+//   above the snapshot's time (internal::mark()). From R on links are followed at the snapshot's
+//   time, like any others, and the nodes to which they lead are kept for it like all that it sees.
 // Why the memory is there. The table is read under a guard, and retired when it was replaced. Its
 //   holds are dropped afterwards, so R is retired later than our guard began.
 #pragma once
@@ -66,7 +68,7 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
 
-/// How many shortcuts a tree has at most; 0: none, since comparing keys would look elsewhere.
+/// How many shortcuts a tree has at most. 0: none, since a comparison would read keys out of line.
 template <class Key>
 inline constexpr std::size_t usual_shortcuts =
 #if defined(SPOLIA_MODEL)
@@ -90,14 +92,14 @@ class chromatic_shortcuts {
   struct table final : Nodes::domain_type::header {
     table(ways l, ways h, std::uint64_t s) noexcept
         : low(std::move(l)), high(std::move(h)), since(s) {}
-    /// All that it holds.
+    /// How many nodes it holds.
     [[nodiscard]] std::size_t count() const noexcept { return low.count() + high.count(); }
     [[nodiscard]] internal* operator[](std::size_t i) const noexcept {
       return i < low.count() ? low[i].at : high[i - low.count()].at;
     }
     ways low;
-    ways high;            // some levels above
-    std::uint64_t since;  // not below the stamp of any link that its maker went by
+    ways high;            // nodes some levels above
+    std::uint64_t since;  // not below the stamp of any link that its maker followed
   };
 
  public:
@@ -106,7 +108,7 @@ class chromatic_shortcuts {
   chromatic_shortcuts(const chromatic_shortcuts&) = delete;
   chromatic_shortcuts& operator=(const chromatic_shortcuts&) = delete;
 
-  /// A router that routes `key`; null: none is known. Inside a session.
+  /// An internal node that routes `key`; null: none is known. Inside a session.
   template <class K>
   internal* nearest(const K& key) const {
     const table* const t = current();
@@ -117,7 +119,7 @@ class chromatic_shortcuts {
     return in_tree(t->high[t->high.place_of(key, less_)].at);
   }
 
-  /// One that routed it at a snapshot's time, too.
+  /// An internal node that routed `key` at a snapshot's time, too; null: none is known.
   template <class K>
   const internal* nearest(const K& key, std::uint64_t then) const {
     const table* const t = at_time(then);
@@ -126,26 +128,27 @@ class chromatic_shortcuts {
     return r != nullptr ? r : high_near(*t, key, less_);
   }
 
-  /// From some router on, in the order of keys: each routed, at a snapshot's time, all keys from
-  /// some point on, which lies before the keys that follow those of the router before it.
+  /// A walk over internal nodes, in the order of keys. At a snapshot's time, each routed all keys
+  /// from some key on, with no gap after the keys that the node before it routed.
   class walk {
    public:
     [[nodiscard]] explicit operator bool() const noexcept { return of_ != nullptr; }
-    /// Null: it was removed, perhaps before the snapshot.
+    /// The node; null: it was removed, perhaps before the snapshot.
     [[nodiscard]] internal* router() const noexcept { return seen_at(of_->low[at_].at); }
-    /// One that lies above it, and routed a key that it routed and all keys between that and its
-    /// end; null: none is known.
+    /// A node above it that routed the given key, which it routed itself, and all keys between that
+    /// and its end; null: none is known.
     [[nodiscard]] internal* higher(const key_type& key, const Compare& less) const {
       return high_near(*of_, key, less);
     }
-    /// The keys that it routed, and that the next one does not, end before this; null: never.
+    /// All keys that the node routed, and the next node did not, are below this; null: there is no
+    /// next one.
     [[nodiscard]] const key_type* end() const noexcept {
       return at_ + 1 < of_->low.count() ? std::addressof(of_->low[at_ + 1].from) : nullptr;
     }
-    /// There must be an end.
+    /// Goes to the next node. Precondition: end() is not null.
     void step() noexcept { ++at_; }
-    /// Fetches what will be looked at after the next steps: each line has come when that which
-    /// it leads to is asked for.
+    /// Prefetches what the walk will read after the next steps, early enough that each line is
+    /// there when the line to which it leads is prefetched.
     void fetch_ahead() const noexcept {
       if (const internal* const r = ahead(at_a_time)) __builtin_prefetch(std::addressof(r->key));
       if (const internal* const r = ahead(near_by)) r->prefetch();
@@ -176,10 +179,10 @@ class chromatic_shortcuts {
     }
     const table* of_ = nullptr;
     std::size_t at_ = 0;
-    std::size_t fetched_ = 0;  // those before this one are fetched
+    std::size_t fetched_ = 0;  // only nodes before this one are prefetched
   };
-  /// From the one that routed `lo` (null: the first) on; false: none is known. A scan that goes no
-  /// further than to `hi` (null: to the end) says so, for the sake of what is fetched.
+  /// A walk from the node that routed `lo` (null: the first) on; false: none is known. `hi` (null:
+  /// the end) is where the scan ends, and limits what is prefetched.
   walk walk_from(const key_type* lo, const key_type* hi, std::uint64_t then) const {
     const table* const t = at_time(then);
     if (t == nullptr) return {};
@@ -187,7 +190,7 @@ class chromatic_shortcuts {
             hi == nullptr ? t->low.count() : t->low.place_of(*hi, less_) + 1};
   }
 
-  /// The tree has another shape now.
+  /// To be called when the tree's shape was changed.
   void changed(session& here) noexcept {
     // relaxed, both: they only say when it is time for another table.
     if (changes_.fetch_add_relaxed(1) + 1 < due_.load_relaxed()) [[likely]]
@@ -195,20 +198,20 @@ class chromatic_shortcuts {
     go_on_with_next(here);
   }
 
-  /// Makes a new table, of what is in the tree; without memory, or if another thread is at it, the
-  /// old one stays.
+  /// Makes a new table of the nodes that are in the tree. The old one stays if there is no memory,
+  /// or if another thread is making one.
   SPOLIA_NOINLINE void renew(session& here) noexcept {
     if (!take()) return;
-    // What is under way was begun before.
+    // First completes a table that is under way: it was begun before.
     if (next_ != nullptr || leaving_ != nullptr) go_on(here, ~std::size_t{0});
     go_on(here, ~std::size_t{0});
     leave();
   }
 
-  /// The collector is closed, and the nodes in the tree end next.
+  /// Drops all holds. The collector is closed, and the nodes in the tree end next.
   void clear() noexcept {
     const auto end = [this](internal* r) {
-      // The last hold: it was removed, and waited for us alone.
+      // The last hold: the node was removed, and only the table still held it.
       if (r != nullptr && r->drop()) r->destroy_in(collector_.nodes());
     };
     if (maker_.load_relaxed() == 0) {
@@ -235,21 +238,21 @@ class chromatic_shortcuts {
     if (t != nullptr) memory::note_access(t);
     return t;
   }
-  /// Null: it may be younger than that.
+  /// The table for a snapshot of this time; null: the table may be younger.
   const table* at_time(std::uint64_t then) const {
     const table* const t = current();
     if (t == nullptr || (t->since > then && !SPOLIA_FAULT("shortcuts.any_time"))) return nullptr;
     return t;
   }
-  /// Null: it is not; see 3 above.
+  /// The node if it is in the tree, else null; see 3 above.
   static internal* in_tree(internal* r) {
-    // relaxed: it may be removed at once in any case.
+    // relaxed: the node may be removed right after this in any case.
     if (r == nullptr || (r->marked.load_relaxed() && !SPOLIA_FAULT("shortcuts.removed"))) {
       return nullptr;
     }
     return r;
   }
-  /// Null: it was removed, perhaps before the snapshot.
+  /// The node if a snapshot sees it for certain; null: it was removed, perhaps before the snapshot.
   static internal* seen_at(internal* r) {
     if (r == nullptr || (r->is_removed() && !SPOLIA_FAULT("shortcuts.removed_then")))
       return nullptr;
@@ -259,7 +262,7 @@ class chromatic_shortcuts {
   SPOLIA_NOINLINE static internal* high_near(const table& t, const K& key, const Compare& less) {
     return t.high.count() == 0 ? nullptr : seen_at(t.high[t.high.place_of(key, less)].at);
   }
-  /// To be the thread that makes a table; false: another one is, unless it was lost in a fork.
+  /// Becomes the thread that makes a table. False: another one is that, and was not lost in a fork.
   bool take() noexcept {
     std::uint64_t maker = maker_.load_relaxed();
     if (maker != 0 && !threads::lost(maker)) return false;
@@ -270,7 +273,7 @@ class chromatic_shortcuts {
   }
   /// release → the acquire above.
   void leave() noexcept { maker_.store_release(0); }
-  /// What a thread that was lost in a fork was in the middle of: its state is not known.
+  /// Gives up what a thread that was lost in a fork was making: its state is not known.
   void lose() noexcept {
     static_cast<void>(next_.release());
     leaving_ = nullptr;
@@ -282,8 +285,8 @@ class chromatic_shortcuts {
     leave();
   }
 
-  /// At the next table, and then at giving up the old one, as far as that goes with so many looks.
-  /// Without memory it stays where it is.
+  /// Goes on making the next table, and then dropping the holds of the old one, by at most so many
+  /// looks. If there is no memory, the next call tries again.
   void go_on(session& here, std::size_t looks) noexcept {
     try {
       if (leaving_ == nullptr && choose(looks)) return;
@@ -302,14 +305,14 @@ class chromatic_shortcuts {
     here.guard().retire(old);
   }
 
-  /// True: there is more to choose. Otherwise what was chosen has become the table, and the one
-  /// before is leaving. Throws std::bad_alloc; then it may be called again.
+  /// Chooses nodes for the next table. True: there are more to choose. False: it has become the
+  /// table, and the one before is leaving. Throws std::bad_alloc; then it may be called again.
   bool choose(std::size_t& looks) {
     if (next_ == nullptr) next_ = std::make_unique<chooser>(collector_, entry_);
     if (next_->go_on(looks)) return true;
     table* fresh = nullptr;  // the tree is too small
     if (!next_->low.empty()) {
-      // Copies: what is held must not be lost if there is no memory.
+      // Copies, so that no hold is lost if there is no memory.
       ways low(next_->low);
       ways high(next_->high);
       fresh = collector_.nodes().template make<table>(std::move(low), std::move(high),
@@ -323,9 +326,9 @@ class chromatic_shortcuts {
     return false;
   }
 
-  /// Before the first table; later that, and a quarter as many as it has entries.
+  /// How many changes come before the first table; for later ones, a quarter of the entries more.
   static constexpr std::size_t least_changes = 1 + std::min<std::size_t>(Most / 16, 128);
-  /// Some ten microseconds. What is chosen below one router is chosen at once, and takes up to 128.
+  /// Some ten microseconds. Choosing below one node is not interrupted, and takes up to 128 more.
   static constexpr std::size_t looks_at_once = 256;
 
   Collector& collector_;
@@ -334,13 +337,13 @@ class chromatic_shortcuts {
   alignas(cache_line) atomic<table*> now_{nullptr};
   alignas(cache_line) atomic<std::size_t> changes_{0};
   atomic<std::size_t> due_{least_changes};
-  atomic<std::uint64_t> maker_{0};  // the thread that is at the following; 0: none
+  atomic<std::uint64_t> maker_{0};  // the thread that uses the following; 0: none
   std::unique_ptr<chooser> next_;
-  table* leaving_ = nullptr;  // was replaced, and is retired when it holds nothing
-  std::size_t left_ = 0;      // of it: the first router that it still holds
+  table* leaving_ = nullptr;  // was replaced, and is retired when it holds no node
+  std::size_t left_ = 0;      // the first node that it still holds
 };
 
-/// None.
+/// No shortcuts.
 template <class Nodes, class Collector, class Compare>
 class chromatic_shortcuts<Nodes, Collector, Compare, 0> {
   using key_type = typename Nodes::key_type;

@@ -2,18 +2,19 @@
 // pair_block.hpp: immutable pairs after a header of any kind: the versions of a bucket
 // (bucket.hpp), the leaves of a tree (chromatic_nodes.hpp).
 //
-// A block that a batch changes (map/changes.hpp) has two contents, of which it is one that counts:
-// the pairs from before the batch, and after them those from afterwards. One that batches rely on
-// has its pairs like all others (batch_mark.hpp).
+// A block that a batch changes (map/changes.hpp) has two contents: the pairs from before the batch,
+// and after them those from after it. One of the two counts. A block that batches rely on has one
+// content, like all others (batch_mark.hpp).
 //
-// A batch may change a place more than once. Each time it puts a block in the place of its own one
-// from before, and tells that first. A thread that finds such a block and hears from the batch that
-// it counts has met the block before the batch was ready, for the next one was not there yet. So
-// what it sees is the pairs from before the batch, which were the place's when it met the block.
-// Those from afterwards are the midst of the batch, and no snapshot's.
+// A batch may change a bucket or leaf more than once. Each time it replaces its own earlier block
+// by a new one; before that it notes in the earlier one that it changes again. Suppose that a
+// thread has found such an earlier block, and then learns from the batch that the batch counts. It
+// had found the block before the batch was ready, since the next block was not there yet. So it
+// takes the pairs from before the batch, which were the current ones when it found the block. The
+// other pairs are an intermediate state of the batch, which no snapshot sees.
 //
-// A block is one piece with its pairs after the header, in a few sizes; what is larger lies in a
-// piece of its own.
+// A block is one piece of memory with its pairs after the header, in a few sizes. If it needs more
+// room, its pairs are in a piece of their own.
 #pragma once
 
 #include <array>
@@ -33,15 +34,15 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::map {
 
-/// What all sizes share; `Base` is the header.
+/// The common part of blocks of all sizes; `Base` is the header.
 template <class Base, class Pair>
 class pair_block : public Base {
-  // The first and the last of the members are half a word each, as is what lies before them and
-  // after them: so nothing is left empty.
+  // The first and the last member are half a word each, as are the members before and after them:
+  // so there is no padding.
   std::uint32_t count_ = 0;
 
  public:
-  batch_mark batch;  // set by its maker, before it is published
+  batch_mark batch;  // the block's maker sets it before the block is published
 
   using pairs = std::span<const Pair>;
 
@@ -50,22 +51,23 @@ class pair_block : public Base {
     memory::note_access(this);
     return {pairs_, count_};
   }
-  /// Of a block that a batch changes.
+  /// The two contents of a block that a batch changes.
   [[nodiscard]] pairs before() const noexcept { return all().first(cut()); }
   [[nodiscard]] pairs after() const noexcept { return all().subspan(cut()); }
-  /// Only by the thread that makes the batch: it is about to change this place once more.
+  /// Notes that the batch is about to replace this block by another one of its own. Only for the
+  /// thread that makes the batch.
   void changes_again() noexcept {
-    // relaxed → counts(): this is before the batch gets ready.
+    // relaxed → counts(): this comes before the batch gets ready.
     cut_.store_relaxed(cut_.load_relaxed() | again);
   }
-  /// Fetches its cache lines all at once; otherwise the pairs wait for the header.
+  /// Prefetches the block's cache lines all at once; otherwise the pairs would wait for the header.
   void prefetch() const noexcept { prefetch_at(this); }
-  /// The same of one that may be gone.
+  /// The same for a block that may have been freed.
   static void prefetch_at(const void* block) noexcept {
     const auto* const at = static_cast<const char*>(block);
     for (std::size_t line = 0; line < 6; ++line) __builtin_prefetch(at + 64 * line);
   }
-  /// What counts at time t, while this block is the one for it.
+  /// The pairs that count at time t. Precondition: this block is the version for t.
   template <class Timeline>
   [[nodiscard]] pairs at(std::uint64_t t, Timeline& time) const noexcept {
     if (!batch.has_two()) [[likely]]
@@ -76,21 +78,21 @@ class pair_block : public Base {
   [[nodiscard]] pairs current(Timeline& time) const noexcept {
     return at(batch_state::latest, time);
   }
-  /// Whether what comes after this block may go by `seen`, which was current. From now on that
-  /// stays: what a batch has not got ready by now never takes effect.
+  /// Whether a block that replaces this one may be made of `seen`, which was current. The result
+  /// stays true: a batch that is not ready by now never takes effect.
   template <class Timeline>
   [[nodiscard]] bool stands(pairs seen, Timeline& time) const noexcept {
     if (batch.is_none()) [[likely]]
       return true;
     return still_stands(seen, time);
   }
-  /// The same for what leaves the pairs as they are: others may go on relying on them.
+  /// The same for a block that repeats the pairs: batches that rely on them are not disturbed.
   template <class Timeline>
   [[nodiscard]] bool may_be_relied_on(pairs seen, Timeline& time) const noexcept {
     return !batch.has_two() || stands(seen, time);
   }
   [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
-  /// What the pairs take that does not lie in the block.
+  /// The bytes of the pairs that are not in the block.
   [[nodiscard]] std::size_t bytes_beside() const noexcept {
     std::size_t sum = 0;
     if constexpr (Pair::extra_bytes != 0) {
@@ -99,18 +101,19 @@ class pair_block : public Base {
     return sum;
   }
 
-  /// Only its maker, before it is published, and as often as there is room.
+  /// Adds pairs. Only for the block's maker, before it is published, and while there is room.
   void push(const Pair& pair) noexcept { ::new (pairs_ + count_++) Pair(pair); }
   void push(pairs some) noexcept {
     std::uninitialized_copy(some.begin(), some.end(), pairs_ + count_);
     count_ += static_cast<std::uint32_t>(some.size());
   }
-  /// What was pushed is from before this batch.
+  /// Marks the pairs that were pushed so far as those from before this batch.
   void join(batch_state& b) noexcept {
     batch.change(b);
     cut_.store_relaxed(count_);
   }
-  /// The batch relies on what was pushed, which repeats the pairs of `from`. Throws std::bad_alloc.
+  /// Notes that the batch relies on the pairs that were pushed, which repeat those of `from`.
+  /// Throws std::bad_alloc.
   template <class Timeline>
   void rely(batch_state& b, const pair_block& from, Timeline& time) {
     batch.rely(b, from.batch, time);
@@ -122,7 +125,7 @@ class pair_block : public Base {
       : Base(std::forward<Arguments>(arguments)...), pairs_(static_cast<Pair*>(room)) {}
   ~pair_block() = default;
 
-  /// In the destructors, while the room is there.
+  /// Ends the pairs. For the destructors of derived classes, while these still have the room.
   void clear() noexcept {
     std::destroy_n(pairs_, count_);
     batch.drop();
@@ -141,15 +144,15 @@ class pair_block : public Base {
   template <class Timeline>
   [[nodiscard]] bool counts(std::uint64_t t, Timeline& time) const noexcept {
     if (!batch.changer().counts_at(t, time)) return false;
-    // relaxed: the batch was ready, which we have heard by an acquire.
+    // relaxed: the batch was ready, which we have learned by an acquire.
     return (cut_.load_relaxed() & again) == 0 || SPOLIA_FAULT("batch.shows_its_midst");
   }
 
   Pair* const pairs_;
-  atomic<std::uint32_t> cut_{0};  // how many are from before the batch; and `again`
+  atomic<std::uint32_t> cut_{0};  // how many pairs are from before the batch; and the bit `again`
 };
 
-/// Room for Size pairs.
+/// A block with room for Size pairs.
 template <class Block, class Domain, class Pair, std::size_t Size>
 class sized_block final : public Block {
  public:
@@ -185,7 +188,7 @@ class room_apart {
   void* room_;
 };
 
-/// Room for any number of pairs.
+/// A block with room for any number of pairs, in a piece of its own.
 template <class Block, class Domain, class Pair>
 class wide_block final : room_apart<sizeof(Pair), alignof(Pair)>, public Block {
   using away = room_apart<sizeof(Pair), alignof(Pair)>;
@@ -204,7 +207,7 @@ class wide_block final : room_apart<sizeof(Pair), alignof(Pair)>, public Block {
   }
 };
 
-/// Makes blocks without pairs, with room for so many; in pieces of these sizes, if they suffice.
+/// Makes blocks without pairs, with room for so many. They are of these sizes, if that is enough.
 template <class Block, class Domain, class Pair, std::size_t... Sizes>
 class block_maker {
  public:
