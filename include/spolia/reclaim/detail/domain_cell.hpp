@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// domain_cell.hpp: what a domain keeps for one thread, and the sums over all threads.
+// domain_cell.hpp: the thread record of a domain, and the sums over all threads.
 #pragma once
 
 #include <algorithm>
@@ -41,11 +41,12 @@ class guard_depth {
   std::uint32_t word_ = 0;
 };
 
-/// What a domain keeps for one thread. `local` and `release` belong to the thread while it is
-/// present at the gate, and to a visitor while it is not.
+/// A domain's record of one thread. `local` and `release` belong to the thread while it is present
+/// at the gate, and otherwise to a visitor.
 template <class Scheme, class Release>
 struct alignas((std::max)(cache_line, alignof(typename Scheme::local))) domain_cell {
-  /// Schemes that look around every few operations anyway also set the pace of the domain's chores.
+  /// Schemes that look at other threads every few operations also set the pace of the domain's
+  /// chores.
   static constexpr bool scheme_keeps_pace = requires { requires Scheme::ticks_regularly; };
   static constexpr bool scheme_gains_by_courtesy = requires { requires Scheme::courteous; };
   static constexpr bool scheme_has_pace = requires(const Scheme s) { s.pace(); };
@@ -55,45 +56,46 @@ struct alignas((std::max)(cache_line, alignof(typename Scheme::local))) domain_c
   /// neighbour.
   static constexpr std::uint32_t chores_every = scheme_keeps_pace ? 32 : 1024;
 
-  /// What the thread says at its gate: presences alive, the outermost guards begun so far, which is
-  /// never taken back, and whether one is alive. One word, since stores are what a guard costs.
+  /// The word that the thread announces at its gate: how many presences are alive, how many
+  /// outermost guards have begun, which never decreases, and whether one is alive. It is one word,
+  /// since a guard's cost is its stores.
   static constexpr biased_gate::word one_presence = 1;
   static constexpr biased_gate::word one_guard = biased_gate::word{1} << biased_gate::level_bits;
   static constexpr biased_gate::word guard_alive = one_guard / 2;
 
   guard_depth depth;  // the owner's
-  /// To the next chores: ticks, or what is done outside of guards; the owner's.
+  /// How many ticks, or operations outside of guards, until the next chores; the owner's.
   std::uint32_t countdown = chores_every;
-  /// What is said when the next tick is due. The owner's; other threads only make it due.
+  /// The word at the gate with which the next tick is due. The owner's; other threads only make it
+  /// due.
   atomic<biased_gate::word> tick_at{0};
-  biased_gate::word paced_at = 0;  // the same, but for what the time asks for; the owner's
-  /// What is said at the next chores, where the scheme does not keep the pace; the owner's.
+  biased_gate::word paced_at = 0;  // the same, without ticks that only read the clock; the owner's
+  /// The word with which the next chores are due, if the scheme does not keep the pace; the
+  /// owner's.
   biased_gate::word chores_at = ~biased_gate::word{0};
-  /// How many blocks are retired when the next tick is due in any case; the owner's.
+  /// The number of retired blocks with which a tick is due in any case; the owner's.
   std::uint64_t tick_when_retired = 0;
   std::uint64_t retired_at_look = 0;     // bytes, when this thread last looked at the budget
   std::uint64_t pressing = 0;            // bytes of heavy blocks retired since press(); the owner's
-  std::uint64_t press_at = press_bytes;  // with more it is called; the owner's
-  /// So many bytes a thread retires before it looks for what is safe by now, whatever the pace of
-  /// its scheme.
+  std::uint64_t press_at = press_bytes;  // with more bytes, press() is called; the owner's
+  /// After so many retired bytes a thread looks for safe blocks, whatever its scheme's pace is.
   static constexpr std::uint64_t press_bytes = std::uint64_t{1} << 20U;
   static constexpr bool scheme_has_room =
       requires(const Scheme s, typename Scheme::local l) { s.room(l); };
-  // For what has waited too long; all are the owner's. So many blocks it had freed when it looked
-  // last:
-  std::uint64_t freed_then = 0;
-  std::size_t old_left = 0;    // of what it found then, safe blocks that are still here
-  std::int64_t old_at = 0;     // when it looks again; 0: it has not looked yet
-  std::int64_t looked_at = 0;  // when it has asked for the time last
-  std::uint32_t stride = 1;    // operations until it asks again
-  bool step_due = false;       // whatever the release policy says
-  bool in_tick = false;        // a deleter that runs in a tick must not start another one
-  bool telling = false;        // of a budget: the function that is told may go over it
-  tally made;                  // blocks: by make(), and those retired that came from elsewhere
-  tally unmade;                // by destroy()
+  // For blocks that have waited too long; all are the owner's:
+  std::uint64_t freed_then = 0;  // how many blocks it had freed when it last looked for such blocks
+  std::size_t old_left = 0;      // how many safe blocks that it found then are still here
+  std::int64_t old_at = 0;       // when it looks again; 0: it has not looked yet
+  std::int64_t looked_at = 0;    // when it has last read the clock
+  std::uint32_t stride = 1;      // how many operations until it reads it again
+  bool step_due = false;         // a step of freeing is due, whatever the release policy says
+  bool in_tick = false;          // a deleter that runs in a tick must not start another one
+  bool telling = false;          // the function for a budget runs: it may exceed the budget itself
+  tally made;                    // blocks made by make(), and retired ones that came from elsewhere
+  tally unmade;                  // blocks ended by destroy()
   tally retired_blocks;
   tally retired_bytes;
-  /// The scheme need not ask for threads whose gate is parked. A cell that no thread has used is.
+  /// Whether the scheme can ignore threads whose gate is parked. That of an unused cell is.
   static constexpr bool scheme_parks = requires(Scheme s, typename Scheme::local l) { s.park(l); };
   /// In one cache line with the beginning of `local`, where schemes announce operations: stores to
   /// one line leave the processor in pairs.
@@ -103,37 +105,38 @@ struct alignas((std::max)(cache_line, alignof(typename Scheme::local))) domain_c
   atomic<bool> used{false};
   pin_watch watch;
   courtesy::turn turn;               // the owner's
-  std::uint64_t inflow_at_join = 0;  // when this thread came; the owner's
+  std::uint64_t inflow_at_join = 0;  // inflow() when this thread came; the owner's
   tally adopted_blocks;
-  atomic<std::uint64_t> inflow_seen{0};                   // by the last visitor
+  atomic<std::uint64_t> inflow_seen{0};                   // inflow() at the last visit
   atomic<std::uint64_t> inflow_then{0};                   // at the last alarm
-  atomic<std::uint64_t> inflow_emptied{0};                // when a visitor took everything
-  biased_gate::word question = biased_gate::no_question;  // the barrier's, which stands here
+  atomic<std::uint64_t> inflow_emptied{0};                // when a visitor last took everything
+  biased_gate::word question = biased_gate::no_question;  // a barrier's, which waits at this gate
 
-  /// The scheme's next tick is due when so much is said; 0: before the next operation.
+  /// Makes the scheme's next tick due with this word at the gate; 0: before the next operation.
   void tick_when(biased_gate::word so_much) noexcept {
     paced_at = so_much;
     tick_at.store_relaxed(so_much);
   }
-  /// By any thread: the owner looks at the time before its next operation. If it does so just now,
-  /// this may be lost.
+  /// Makes the owner read the clock before its next operation. For any thread. If the owner does so
+  /// just now, the call may have no effect.
   void wake() noexcept { tick_at.store_relaxed(0); }
 
-  /// Is a guard alive? To the owner, or when the owner is not there.
+  /// Whether a guard is alive. For the owner, or while the owner is not present.
   bool inside() const noexcept { return (gate.own() & guard_alive) != 0; }
-  /// The outermost guard that is alive, or was when its thread was present last; 0: not present.
+  /// The number of the outermost guard that is alive, or was the last one; 0: the thread is not
+  /// present.
   std::uint64_t guard_seen() const noexcept {
     const biased_gate::word said = gate.said();
     return said % one_guard == 0 ? 0 : said / one_guard;
   }
-  /// By any thread: is a guard alive just now?
+  /// Whether a guard is alive just now. For any thread.
   bool has_guard() const noexcept { return (gate.said() & guard_alive) != 0; }
   /// How many outermost guards have begun.
   std::uint64_t operations() const noexcept { return gate.own() / one_guard; }
   std::uint64_t inflow() const noexcept { return retired_blocks.value() + adopted_blocks.value(); }
 };
 
-/// Figures of all threads of a domain. While these work, sums are approximate.
+/// Sums over all threads of a domain. They are approximate while the threads work.
 struct cell_sums {
   std::uint64_t freed = 0;
   std::uint64_t freed_bytes = 0;
@@ -152,7 +155,8 @@ struct cell_sums {
 
   template <class Cell>
   void add(const Cell& c) noexcept {
-    // freed before retired and made: a block counted as freed is then always counted there too.
+    // `freed` before `retired` and `made`: so a block counted as freed is always counted there,
+    // too.
     const std::uint64_t now_freed = c.release.meter.freed.value();
     freed += now_freed;
     freed_bytes += c.release.meter.freed_bytes.value();
@@ -192,7 +196,7 @@ domain_statistics statistics_of(const Cells& cells, const cell_sums& all, std::u
   return sum;
 }
 
-/// Makes the calling thread's cell its own for a while, inside of guards and outside.
+/// While such an object lives, the calling thread is present at its gate, inside guards or outside.
 template <class Cell>
 struct presence {
   template <class Domain>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // domain_impl.hpp: how a domain and its guards work. Part of domain.hpp, which includes it.
 //
-// In the order of a block's life: what a domain keeps for one thread; guards begin and end; a block
-// is retired; between two operations the thread lets the scheme do its work (tick), which hands
-// safe blocks to the release policy (sink); a step of freeing comes at the end of a guard. Then
-// what a thread does for others: blocks of idle and ended threads are taken over.
+// In the order of a block's life: the thread record; guards begin and end; a block is retired;
+// between two operations the thread lets the scheme do its work (tick), which hands safe blocks to
+// the release policy (sink); a step of freeing comes at the end of a guard. Then what a thread does
+// for others: it takes over the blocks of idle and ended threads.
 #pragma once
 
 #include <algorithm>
@@ -57,7 +57,7 @@ struct domain<Scheme, Release>::sink {
     of.release_.take(me.release, safe, std::forward<Poll>(poll));
     of.free_when_due(me);
   }
-  /// So many more, if the scheme can choose.
+  /// How many more blocks the policy wants, if the scheme can choose.
   std::size_t wants() const noexcept { return of.release_.wants(me.release); }
 };
 
@@ -72,15 +72,15 @@ inline auto domain<Scheme, Release>::my_cell() -> cell& {
   return find_my_cell();
 }
 
-/// The first use of a thread, or the first since it used another domain.
+/// For a thread's first use of this domain, or its first since it used another one.
 template <class Scheme, class Release>
 auto domain<Scheme, Release>::find_my_cell() -> cell& {
   copy_.expect_own("a domain, or a map or a timeline that has one,");
   const std::uint32_t number = threads::number();
   cell& found = cells_.of(number);
   if (!found.used.load_relaxed()) {
-    // First: what makes this thread known to others, at the gate or in its first operation, makes
-    // known that there is something to look at.
+    // First: when other threads learn of this thread, by its gate or by its first operation, they
+    // also see that the cell is occupied.
     if (!SPOLIA_FAULT("domain.occupied_late")) cells_.occupy(number);
     presence here(*this, found);  // its last owner's blocks may be under adoption
     if (SPOLIA_FAULT("domain.occupied_late")) cells_.occupy(number);
@@ -91,7 +91,7 @@ auto domain<Scheme, Release>::find_my_cell() -> cell& {
     }
     threads::watch_this_thread(*this);
     found.tick_when(0);  // at once
-    // What the number's last thread has counted stays: else threads that run few operations each
+    // The countdown of the number's last thread goes on: else threads that run few operations each
     // would never come to their chores.
     const std::uint32_t soon = enough_is_left() ? 1 : pace_of_chores();
     found.countdown = (std::min)(found.countdown, soon);
@@ -119,7 +119,7 @@ inline T* domain<Scheme, Release>::make(Arguments&&... arguments) {
   void* const place = release_.allocate(here.of.release, sizeof(T), alignof(T));
   try {
     T* const made = ::new (place) T(std::forward<Arguments>(arguments)...);
-    // The header's: T may have a member of that name.
+    // The header's stamp: T may have a member of that name.
     if constexpr (requires(header& h) { scheme_.born(here.of.local, h.stamp); }) {
       scheme_.born(here.of.local, static_cast<header&>(*made).stamp);
     }
@@ -142,7 +142,7 @@ inline void domain<Scheme, Release>::destroy(T* block) noexcept {
   cell* mine = nullptr;
   try {
     mine = &my_cell();
-  } catch (const std::bad_alloc&) {  // a thread's first call: then without a cell
+  } catch (const std::bad_alloc&) {  // a thread's first call: it goes on without a cell
   }
   if (mine == nullptr) return memory_.deallocate(block, sizeof(T), alignof(T));
   presence here(*this, *mine);
@@ -223,7 +223,7 @@ inline void domain<Scheme, Release>::come(cell& c, biased_gate::word more) noexc
   if (found != biased_gate::arrival::plain) [[unlikely]]
     arrive(c, found);
 }
-/// The thread, which has no guard and does not count as online yet, has found its gate changed.
+/// For a thread that has found its gate changed. It has no guard, and does not count as online yet.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::arrive(cell& c, biased_gate::arrival found) noexcept {
   if (found == biased_gate::arrival::asked) return hand_over(c);
@@ -244,8 +244,8 @@ template <class Scheme, class Release>
 void domain<Scheme, Release>::look_back([[maybe_unused]] cell& c) noexcept {
   if constexpr (cell::scheme_looks_back) scheme_.look_back(c.local);
 }
-/// The same where a step of freeing is due: after the announcement was withdrawn, and the gate
-/// stays shut meanwhile, also when a deleter begins and ends a guard of its own.
+/// The same where a step of freeing is due. That comes after the announcement was withdrawn, and
+/// keeps the gate shut, also when a deleter begins and ends a guard of its own.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::end_and_free(cell& c) noexcept {
   scheme_.leave(c.local);
@@ -277,7 +277,7 @@ inline void domain<Scheme, Release>::free_when_due(cell& c) noexcept {
 template <class Scheme, class Release>
 template <class T>
 struct domain<Scheme, Release>::guard::disposers {
-  // By references: a pointer might be null, which a cast of it asks.
+  // By references: a cast of a pointer would check it for null.
   static T* object(retired* r) noexcept {
     return std::addressof(static_cast<T&>(static_cast<header&>(*r)));
   }
@@ -324,7 +324,7 @@ struct domain<Scheme, Release>::guard::boxed : header {
   [[no_unique_address]] Deleter deleter;
 };
 
-/// For the bound. The block may be one that make() has not made.
+/// Notes for the garbage bound whether the block was made by make().
 template <class Scheme, class Release>
 inline void domain<Scheme, Release>::note_origin([[maybe_unused]] const header& block) noexcept {
   if constexpr (requires { Scheme::unborn(block.stamp); }) {
@@ -341,7 +341,8 @@ inline void domain<Scheme, Release>::retire(cell& me, retired* block) noexcept {
   if (release_.owe(me.release)) me.depth.set_freeing_due();
   me.retired_blocks.add(1);
   me.retired_bytes.add(block->plain_bytes());
-  // light → the heavy fence in be_silent(): either it finds the block counted, or we find silence.
+  // light → the heavy fence in be_silent(): either that thread finds the block counted, or we find
+  // the alarm silent.
   if constexpr (detail::reclaim::keeps_time) {
     fence::light();
     if (alarm_.load_relaxed() == silent) [[unlikely]]
@@ -356,10 +357,10 @@ inline void domain<Scheme, Release>::retire(cell& me, retired* block) noexcept {
   }
 }
 
-// Bytes and time make a domain look for what is safe, too. The schemes go by blocks and operations:
-// few blocks may be much memory, and few operations may take long.
+// Bytes and time make a domain look for safe blocks, too. Schemes count blocks and operations, but
+// few blocks may have much memory, and few operations may take long.
 
-/// What the block owns counts, too. Twice as much is freed: what was held up is soon gone then.
+/// Counts what the block owns. Twice as much is to be freed, so that garbage soon becomes less.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::retire_weighed(cell& me, const retired& block) noexcept {
   me.retired_bytes.add(block.bytes_said());
@@ -369,7 +370,7 @@ void domain<Scheme, Release>::retire_weighed(cell& me, const retired& block) noe
   free_when_due(me);
 }
 
-/// Between operations, by a thread that is present: finds what is safe by now.
+/// Finds the blocks that are safe by now. Between operations, by a thread that is present.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::press(cell& me) noexcept {
   if (me.in_tick || me.release.freeing || me.inside()) return;
@@ -384,23 +385,23 @@ template <class Scheme, class Release>
 std::uint64_t domain<Scheme, Release>::press_after(const cell& me) const noexcept {
   std::uint64_t few = cell::press_bytes;
   if (watched_bytes_ != 0) few = (std::min)(few, watched_bytes_ / 8);
-  // Schemes may look at each block that waits: so much is retired for each such look.
+  // Schemes may look at each block that waits: so the next call comes after so many bytes for each.
   constexpr std::uint64_t bytes_a_look = 64;
   return (std::max)(few, bytes_a_look * scheme_.waiting(me.local));
 }
 
-// Time passes. Ticks ask for the time while anything waits: every operation of a slow thread, and
-// every 256th of a fast one. What has waited for half of the time allowed is then looked for: by
-// each thread with what is its own, and by one of them with what the others have left. The first
-// block after a while in which nothing waited sets the alarm and makes all threads tick once, for a
-// thread that finds nothing waiting does not ask for the time.
+// Time. While any block waits, ticks read the clock: every operation of a slow thread, and every
+// 256th of a fast one. When half of the time allowed has passed, each thread looks for its own
+// blocks that have waited so long, and one thread for those that others have left. While no block
+// waits, no thread reads the clock. The first block after that sets the alarm, and makes all
+// threads tick once.
 
 template <class Scheme, class Release>
 void domain<Scheme, Release>::set_alarm(cell& me) noexcept {
   std::int64_t none = silent;
   const std::int64_t alarm = detail::reclaim::pin_watch::now_ns() + within_ / 4;
   if (!alarm_.cas_strong_relaxed(none, alarm)) return;
-  me.old_at = alarm;  // what waits here is this one block
+  me.old_at = alarm;  // only this one block waits here
   cells_.for_each_occupied([](std::uint32_t, cell& each) {
     each.wake();
     return true;
@@ -426,9 +427,9 @@ void domain<Scheme, Release>::look_at_time(cell& me) noexcept {
   if constexpr (!cell::scheme_keeps_pace) me.countdown = (std::min)(me.countdown, me.stride);
 }
 
-/// What waits here (also what other threads have passed on) is to go, unless as much has gone since
-/// the last look: lists go by age, nearly. No operation frees much, a thousand blocks or a heavy
-/// one: so the next ones look again until all that was found is gone.
+/// Makes the blocks that wait here go, also those of other threads, unless as many were freed since
+/// the last look: lists are freed nearly by age. One operation frees only a thousand blocks, or a
+/// heavy one, so the next ones look again until all that was found is gone.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::free_old(cell& me, std::int64_t now) noexcept {
   constexpr std::size_t at_once = 1024;
@@ -445,12 +446,12 @@ void domain<Scheme, Release>::free_old(cell& me, std::int64_t now) noexcept {
   me.step_due = me.step_due || me.old_left != 0;
   me.freed_then = me.release.meter.freed.value();
   if (me.old_left != 0) me.stride = 1;
-  // Not all epochs end at once, if threads are inside of them.
+  // If threads are inside guards, not all epochs end at once: so look again soon.
   const bool again = old && scheme_.waiting(me.local) != 0;
   me.old_at = now + (me.old_left != 0 ? 0 : again ? within_ / 16 : within_ / 4);
 }
 
-/// What threads have left that have ended, or have retired nothing since the last alarm.
+/// Takes over the blocks of threads that have ended, or have retired nothing since the last alarm.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::free_left(cell& me) noexcept {
   bool taken = false;
@@ -473,13 +474,14 @@ void domain<Scheme, Release>::free_left(cell& me) noexcept {
   me.old_at = 1;  // long ago
 }
 
-/// If nothing waits any more, no thread has to ask for the time.
+/// Silences the alarm if no block waits any more: then no thread has to read the clock.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::be_silent(std::int64_t alarm) noexcept {
   if (sums().garbage() != 0) return;
   std::int64_t there = alarm;
   if (!alarm_.cas_strong_relaxed(there, silent)) return;
-  // heavy → the light fence in retire(): a block that is counted too late finds silence.
+  // heavy → the light fence in retire(): either we find a block counted, or its thread finds the
+  // alarm silent.
   fence::heavy();
   if (sums().garbage() == 0) return;
   there = silent;
@@ -498,7 +500,7 @@ inline bool domain<Scheme, Release>::wants_tick(cell& c) noexcept {
   }
 }
 
-/// Lets the scheme do its work, and now and then looks after the others.
+/// Lets the scheme do its work, and now and then looks after other threads.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::tick(cell& me) noexcept {
   const biased_gate::word said = me.gate.own();
@@ -538,12 +540,11 @@ void domain<Scheme, Release>::tick(cell& me) noexcept {
   me.in_tick = false;
   look_at_time(me);
   free_when_due(me);
-  // Last: the function that is told may use the domain, as between any two operations, and drain
-  // it.
+  // Last: the user's function may use the domain, as between any two operations, and drain it.
   if (watched_bytes_ != 0 && (chores || retired_much(me))) look_at_budget(me);
 }
-/// Only the time asks for this tick. The scheme's own come at its pace: else tokens, say, would go
-/// round as often while few blocks wait as while many do.
+/// A tick that is due only to read the clock. The scheme's own ticks keep its pace: otherwise
+/// tokens, say, would go round as often while few blocks wait as while many do.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::tick_for_time(cell& me) noexcept {
   if (me.in_tick) return;
@@ -562,14 +563,14 @@ void domain<Scheme, Release>::look_at_budget(cell& me) noexcept {
   me.telling = false;
 }
 
-/// What the thread says when the next tick is due, as far as is known at the beginning of one.
+/// The word at the gate with which the next tick is due, as far as is known at a tick's beginning.
 template <class Scheme, class Release>
 inline biased_gate::word domain<Scheme, Release>::next_tick(const cell& me,
                                                             biased_gate::word said) const noexcept {
   if constexpr (cell::scheme_has_pace) {
     return said + scheme_.pace() * cell::one_guard;
   } else if constexpr (cell::scheme_keeps_pace) {
-    return ~biased_gate::word{0};  // the scheme says so
+    return ~biased_gate::word{0};  // the scheme says when it is due
   } else {
     return me.chores_at;
   }
@@ -577,15 +578,15 @@ inline biased_gate::word domain<Scheme, Release>::next_tick(const cell& me,
 
 template <class Scheme, class Release>
 inline std::uint32_t domain<Scheme, Release>::pace_of(const typename Scheme::local& me) noexcept {
-  // A budget is looked at in ticks, and few blocks may be large.
+  // With a budget, which ticks check, not less often: few blocks may be large.
   if constexpr (requires { scheme_.pace_of(me); }) {
     if (watched_bytes_ == 0) return scheme_.pace_of(me);
   }
   return scheme_.pace();
 }
 
-/// Has this thread alone retired a good part of the budget since it looked last? So a look at all
-/// threads is paid for by that many bytes.
+/// Whether this thread alone has retired an eighth of the budget since its last check: so many
+/// bytes are worth a sum over all threads.
 template <class Scheme, class Release>
 bool domain<Scheme, Release>::retired_much(const cell& me) const noexcept {
   return me.retired_bytes.value() - me.retired_at_look >= watched_bytes_ / 8;
@@ -604,13 +605,13 @@ inline void domain<Scheme, Release>::rest() {
   cell& me = my_cell();
   if (me.gate.own() % cell::one_guard == 0) rest(me);
 }
-/// Of a thread that is outside of guards.
+/// For a thread that is outside of guards.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::rest([[maybe_unused]] cell& me) noexcept {
   if constexpr (cell::scheme_parks) me.gate.leave_parked([&] { scheme_.park(me.local); });
 }
 
-/// Gives the processor away, and is parked meanwhile, so that no round has to ask for this thread.
+/// Gives the processor away. The thread is parked meanwhile, so that no round waits for it.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::step_aside(cell& me) noexcept {
   if (me.gate.own() % cell::one_guard == 0) {
@@ -620,8 +621,8 @@ void domain<Scheme, Release>::step_aside(cell& me) noexcept {
   courtesy_.give(me.turn, cells_.occupied_end());
 }
 
-/// Tells the user, once, when too much waits. Updates call it: so it asks for sums and not for
-/// stats(), whose histogram takes 4 KiB of the stack.
+/// Calls the user's function, once, when too much waits. It uses sums() and not stats(), since
+/// updates call it, and the histogram of stats() takes 4 KiB of the stack.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::watch_budget() noexcept {
   const auto now = sums();
@@ -635,10 +636,10 @@ void domain<Scheme, Release>::watch_budget() noexcept {
   struct over_budget said{budget_bytes_, now.garbage_bytes(), now.garbage(), {}};
   try {
     said.pins = detail::reclaim::pins_of(cells_, true);
-  } catch (const std::bad_alloc&) {  // then without
+  } catch (const std::bad_alloc&) {  // without pins, then
   }
   over_budget_(said);
-  // It may have drained the domain: then the next time is another one.
+  // The function may have drained the domain: then it is to be called again the next time.
   if (sums().garbage_bytes() <= budget_bytes_ / 2) over_.store_relaxed(false);
 }
 
@@ -663,8 +664,8 @@ bool domain<Scheme, Release>::drain(int rounds) {
   return left.garbage() == 0;
 }
 
-/// One look at one other cell: the blocks of a thread that is gone, or has retired nothing
-/// between two looks, are taken over, so that nothing waits for a thread that does not come back.
+/// Looks at one other cell. Takes over the blocks of its thread if that has ended, or has retired
+/// nothing between two looks: so no block waits for a thread that does not come back.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::visit_next_neighbour(cell& me) noexcept {
   const std::uint32_t all = cells_.occupied_end();
@@ -681,7 +682,7 @@ void domain<Scheme, Release>::visit_next_neighbour(cell& me) noexcept {
   if (unchanged && take_over(me, n, *other)) hasten_what_was_taken_over(me);
 }
 
-/// Takes over the blocks of threads that have ended, of a few at a time: each may be a heavy fence.
+/// Takes over the blocks of threads that have ended, a few at a time: each may cost a heavy fence.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::take_over_what_is_left(cell& me) noexcept {
   const std::uint64_t before = looked_through_at_.value();
@@ -707,7 +708,7 @@ void domain<Scheme, Release>::hasten_what_was_taken_over(cell& me) noexcept {
   release_.hasten(me.release, scheme_.waiting(me.local) + release_.backlog(me.release));
 }
 
-/// If the other thread has ended or is between two operations. Returns whether it was.
+/// Takes over the other thread's blocks if it has ended or is between two operations. True: it was.
 template <class Scheme, class Release>
 bool domain<Scheme, Release>::take_over(cell& me, std::uint32_t n, cell& other) noexcept {
   if (!other.gate.looks_idle() || barred_.load_relaxed()) return false;
@@ -735,7 +736,7 @@ inline void domain<Scheme, Release>::leave_vacant(std::uint32_t n, cell& other) 
   detail::reclaim::leave_vacant(cells_, n, other, scheme_, barred_.load_relaxed());
 }
 
-/// Takes over the blocks of a thread that has ended or is between two operations: inside its gate.
+/// The same, while the caller visits the other thread's gate.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::adopt(cell& me, cell& other) noexcept {
   const std::size_t found = scheme_.waiting(other.local) + release_.backlog(other.release);
@@ -746,8 +747,8 @@ void domain<Scheme, Release>::adopt(cell& me, cell& other) noexcept {
   other.inflow_emptied.store_relaxed(other.inflow());
 }
 
-/// Answers a barrier (src/reclaim/outside.hpp), which waits for this thread's blocks: as if it had
-/// taken them.
+/// Answers a barrier (src/reclaim/outside.hpp) that waits for this thread's blocks, as if the
+/// barrier had taken them over.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::hand_over([[maybe_unused]] cell& me) noexcept {
   if constexpr (requires { scheme_.hand_over(me.local, me.release.safe); }) {
@@ -759,7 +760,7 @@ void domain<Scheme, Release>::hand_over([[maybe_unused]] cell& me) noexcept {
   me.gate.answered();
 }
 
-// Threads end, and the domain.
+// How threads end, and the domain.
 
 template <class Scheme, class Release>
 void domain<Scheme, Release>::thread_left(std::uint32_t n) noexcept {
@@ -773,14 +774,14 @@ void domain<Scheme, Release>::thread_left(std::uint32_t n) noexcept {
   scheme_.exited(c->local, peers{*this});
   c->used.store_relaxed(false);
   taken_in_by_ended_.add(c->inflow() - c->inflow_at_join + release_.unpaid(c->release));
-  // Where its last guard has ended on another thread, only a visitor knows when.
+  // If its last guard has ended on another thread, only a visitor of its gate knows when.
   if (cells_are_occupied() && threads::is_this(n)) {
     detail::reclaim::leave_own_vacant(cells_, n, *c, scheme_, release_);
   }
 }
 
-/// Where a guard was left behind, the cell is its thread's: guards of another one would be inner
-/// ones there, and its blocks would wait for the end of the outermost.
+/// Whether the cell stays with an ended thread because a guard of it is still alive. Guards of the
+/// number's next thread would be inner ones there, and blocks would wait for the outermost to end.
 template <class Scheme, class Release>
 bool domain<Scheme, Release>::keeps(std::uint32_t n) noexcept {
   cell* const c = cells_.find(n);
@@ -803,12 +804,12 @@ void domain<Scheme, Release>::thread_lost(std::uint32_t n) noexcept {
   });
 }
 
-/// In a fork's child, where all are gone that are: it begins to watch anew.
+/// In a fork's child, after thread_lost() of all lost threads: begins to watch anew.
 template <class Scheme, class Release>
 void domain<Scheme, Release>::losses_told() noexcept {
   lost_.settle(cells_, scheme_);
   over_.store_relaxed(false);
-  // A thread that is gone may have been about to set it, or to stop it.
+  // A lost thread may have been about to set the alarm, or to silence it.
   if (alarm_.load_relaxed() != never) {
     alarm_.store_relaxed(detail::reclaim::pin_watch::now_ns() + within_ / 4);
   }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// live_core.hpp: what live.hpp does that does not depend on the type of the value.
+// live_core.hpp: the part of live.hpp that does not depend on the type of the value.
 //
-// Idea:        a reader names the value in a slot of its thread and looks again whether it is the
-//              current one. A change puts its value in, issues a heavy fence, and ends what was
-//              there unless a slot names it; what is named goes on a list of its own. A reader that
-//              has cleared its slot looks whether the value that it held is still the current one.
-//              If not, either the change has found the slot clear, or the value is on the list, or
-//              on its way to it; so the reader goes over the list, or asks the thread that is at
-//              it to do it once more. Therefore nothing ever waits but what a slot names.
+// Idea:        a reader names the value in a slot of its thread, and then checks again whether it
+//              is the current one. A change puts the new value in, and issues a heavy fence. Then
+//              it ends the old value, or puts it on a list if a slot names it. A reader that has
+//              cleared its slot checks whether the value that it held is still the current one. If
+//              not, either the change has found the slot clear, or the value is on the list, or is
+//              about to be. So the reader goes over the list, or asks the thread that does so to do
+//              it once more. Therefore no value ever waits that no slot names.
 // Source:      Michael: Hazard Pointers, IEEE TPDS 15(6), 2004, with the asymmetric fence of later
-//              practice. Paper and practice scan when enough has been retired; here the reader that
-//              lets go last knows that it may be the last, by one load.
+//              practice. Paper and practice scan when enough has been retired; here the last reader
+//              of a value knows, by one load, that it may be the last.
 #pragma once
 
 #include <algorithm>
@@ -71,23 +71,23 @@ class live_core {
     return {this, &mine, SPOLIA_FAULT("live.no_validate") ? seen : again};
   }
 
-  /// The same in a slot that is taken, whatever it names; most likely `seen` is current.
+  /// The same in a slot that is taken already, whatever it names. `seen` is most likely current.
   const node* read_in(reading_row::slot& mine, const node* seen) const noexcept;
 
   SPOLIA_ALWAYS_INLINE static void end_reading(const hold& h) noexcept {
     reading_row::clear(*h.slot);
-    // light → the heavy fence in retire(): either it finds the slot clear, or our look finds the
-    // value replaced.
+    // light → the heavy fence in retire(): either that thread finds the slot clear, or our check
+    // finds the value replaced.
     if (!SPOLIA_FAULT("live.end_without_light")) fence::light();
     if (h.of->current_.load_relaxed() != h.value) [[unlikely]]
       h.of->end_what_is_unread();
   }
 
-  /// While one lives, its thread has the turn to change the value. What it has replaced ends
+  /// While such an object lives, only its thread may change the value. The replaced value ends
   /// afterwards.
   class change {
    public:
-    /// Throws std::bad_alloc, and std::system_error where the thread has the turn already.
+    /// Throws std::bad_alloc, and std::system_error if the thread is changing the value already.
     explicit change(live_core& of) : of_(of) {
       of.copy_.expect_own(whole);
       const std::uint64_t self = threads::identity();
@@ -123,10 +123,10 @@ class live_core {
 
   change_calls& calls() noexcept { return calls_; }
 
-  /// A thread that calls the functions after a change, unless another one is at it.
+  /// Calls the functions after a change, unless another thread is calling them.
   class telling {
    public:
-    /// Before the change. Throws std::bad_alloc.
+    /// To be made before the change. Throws std::bad_alloc.
     explicit telling(live_core& of) : of_(of) {
       if (of.calls_.empty()) return;
       self_ = threads::identity();
@@ -138,7 +138,8 @@ class live_core {
     telling(const telling&) = delete;
     telling& operator=(const telling&) = delete;
 
-    /// After it: calls them with what value_of(node) points to. Throws what a function has thrown.
+    /// After the change: calls the functions with the value to which value_of(node) points. Throws
+    /// what one of them has thrown.
     template <class ValueOf>
     void tell(ValueOf value_of);
 
@@ -177,13 +178,13 @@ class live_core {
   }
 #endif
 
-  /// Names a value in a slot, and orders that before the look that follows.
+  /// Names a value in a slot, and orders that before the check that follows.
   static void name(reading_row::slot& mine, const node* value) noexcept {
-    // release → the acquires in reading_slots: what we did with the value that was named here
-    // before happens before that ends.
+    // release → the acquires in reading_slots: what we did with the value that the slot named
+    // before happens before that value ends.
     SPOLIA_FAULT("live.name_relaxed") ? mine.store_relaxed(value) : mine.store_release(value);
-    // light → the heavy fence in retire(): either it finds the name, or our look finds the value
-    // replaced.
+    // light → the heavy fence in retire(): either that thread finds the name, or our check finds
+    // the value replaced.
     if (!SPOLIA_FAULT("live.name_without_light")) fence::light();
   }
 
@@ -198,7 +199,7 @@ class live_core {
   void end_what_is_unread(shared_work::begun how, std::uint64_t self) const noexcept;
   node* take_unread() const noexcept;
   void begin_after(shared_work::begun how, std::uint64_t self) const noexcept;
-  /// How many forks lie before the process of the thread with that identity.
+  /// How many forks came before the process of the thread with that identity.
   static std::uint32_t process_of(std::uint64_t identity) noexcept {
     return static_cast<std::uint32_t>(identity >> 32U);
   }
@@ -208,11 +209,11 @@ class live_core {
   const misuse::copy_of_the_library copy_{};
   turn turn_;
   mutable shared_work work_;
-  mutable plain<node*> waiting_{nullptr};  // in no order; of the thread that is at the work
+  mutable plain<node*> waiting_{nullptr};  // unordered; for the thread that does the work
   mutable atomic<std::uint64_t> waiting_count_{0};
-  mutable latest<std::uint32_t> counted_in_;  // the process; changed by the thread at the work
+  mutable latest<std::uint32_t> counted_in_;  // the process; set by the thread that does the work
   shared_work tellers_;
-  std::uint64_t told_ = 1;  // the version; of the thread that tells
+  std::uint64_t told_ = 1;  // the last version that was told of; for the thread that tells
   change_calls calls_;
 #if defined(SPOLIA_MODEL)
   mutable reading_slots own_slots_;  // an execution's own
@@ -238,12 +239,13 @@ inline const live_core::node* live_core::read_in(reading_row::slot& mine,
     if (again == seen) break;
     seen = again;
   }
-  // What the slot named before may have been found there, and nothing else holds it.
+  // The value that the slot named before may have been found named there, and put on the list; now
+  // no slot names it.
   if (!SPOLIA_FAULT("live.keeps_missed")) end_what_is_unread();
   return seen;
 }
 
-/// It is not the current value any more.
+/// Ends a replaced value, or puts it on the list.
 inline void live_core::retire(node* replaced) noexcept {
   const std::uint64_t self = threads::passing_identity();
   const auto how = work_.wait_and_begin(self);
@@ -252,15 +254,15 @@ inline void live_core::retire(node* replaced) noexcept {
   replaced->next.write(waiting_.read());
   waiting_.write(replaced);
   waiting_count_.fetch_add_relaxed(1);
-  // heavy → the light fences in name() and end_reading(), see there. Of what is on the list since
-  // earlier, that was done then: no reader begins to hold such a value, and a reader that lets go
-  // of one needs no heavy fence.
+  // heavy → the light fences in name() and end_reading(), see there. For values that came onto the
+  // list earlier, the fence of that time is enough: no reader begins to hold such a value, and a
+  // reader that ceases to hold one needs no heavy fence.
   if (!SPOLIA_FAULT("live.no_heavy")) fence::heavy();
   end_what_is_unread(shared_work::begun::yes, self);
 }
 
 inline void live_core::end_what_is_unread() const noexcept {
-  copy_.expect_own(whole);  // here where join() has not asked, for a thread that reads others, too
+  copy_.expect_own(whole);  // join() does not check it for a thread that has read other values
   const std::uint64_t self = threads::passing_identity();
   const auto how = work_.begin_or_ask(self);
   if (how != shared_work::begun::left_to_another) end_what_is_unread(how, self);
@@ -279,19 +281,20 @@ inline void live_core::end_what_is_unread(shared_work::begun how,
     last->next.write(unread);
     unread = more;
   } while (!work_.end(self));
-  while (unread != nullptr) {  // last: destructors may change this value, and so come back here
+  while (unread != nullptr) {  // last: destructors may change this live value, and come back here
     node* const gone = unread;
     unread = gone->next.read();
     end_(gone);
-    // A destructor may have forked. In the child what this thread had in hand is not counted.
+    // A destructor may have forked: the values that this thread ends are not counted in the child.
     if (process_of(threads::passing_identity()) == process_of(self)) {
       waiting_count_.fetch_sub_relaxed(1);
     }
   }
 }
 
-/// A thread that was lost in a fork may have left the list half-written. And what such a thread was
-/// just ending was counted as waiting: in each process the list is counted anew.
+/// Makes the list usable after a fork. A thread that was lost may have left it half-written: then
+/// it is given up. The values that such a thread was just ending were counted as waiting: so each
+/// process counts the list anew.
 inline void live_core::begin_after(shared_work::begun how, std::uint64_t self) const noexcept {
   if (how == shared_work::begun::after_a_lost_thread) waiting_.write(nullptr);
   if (counted_in_.value() == process_of(self)) [[likely]]
@@ -302,7 +305,7 @@ inline void live_core::begin_after(shared_work::begun how, std::uint64_t self) c
   counted_in_.set(process_of(self));
 }
 
-/// Takes from the list what no slot names.
+/// Takes those values from the list that no slot names.
 inline live_core::node* live_core::take_unread() const noexcept {
   node* unread = waiting_.read();
   if (unread == nullptr) return nullptr;
@@ -355,8 +358,8 @@ template <class ValueOf>
 void live_core::telling::tell(ValueOf value_of) {
   using begun = shared_work::begun;
   if (hold_.slot == nullptr || of_.tellers_.begin_or_ask(self_) == begun::left_to_another) return;
-  // A function may end this thread. What others have asked for meanwhile is told of at the next
-  // change.
+  // A function may end this thread. Then changes that other threads have made meanwhile are told of
+  // at the next change.
   struct at_work {
     shared_work& of;
     std::uint64_t self;

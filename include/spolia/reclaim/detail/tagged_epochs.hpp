@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// tagged_epochs.hpp: what the schemes have in common that tag blocks with an epoch, and free what
-// is tagged below everything that threads have announced.
+// tagged_epochs.hpp: the common part of the schemes that tag blocks with an epoch, and free the
+// blocks whose tag is below everything that threads have announced.
 //
-// A thread that has let `scan_at` blocks wait cuts them: it ends the epoch e by a read-modify-write
-// of the global counter and tags with e all that it retired since its last cut. So one word tells
-// the epoch of many blocks, blocks carry no tag of their own, and the clock ticks once for so many
-// blocks of a thread, however many threads there are.
+// When `scan_at` blocks of a thread wait, it makes a cut: it ends the epoch e by a
+// read-modify-write of the global counter, and tags with e all blocks that it retired since its
+// last cut. So one word has the epoch of many blocks, and blocks have no tag of their own. The
+// clock ticks once for so many blocks of a thread, however many threads there are.
 //
 // Why the tag is never stale. The blocks were unlinked before the cut, by its thread or by one
-// whose blocks it had adopted. The counter changes by read-modify-writes only, so a thread that
+// whose blocks it had adopted. The counter changes by read-modify-writes only. So a thread that
 // reads a value above e by an acquire load reads from the release sequence of the cut: every
-// unlinking of a block with tag e happens before that load, and what the thread begins to read
-// later cannot lead to one of these blocks. No fence is needed for this, neither at retirement nor
-// at the readers.
+// unlinking of a block with tag e happens before that load, and nothing that the thread begins to
+// read later can lead to one of these blocks. No fence is needed for this, neither at retirement
+// nor at the readers.
 #pragma once
 
 #include <cstddef>
@@ -29,14 +29,15 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace detail::reclaim {
 
-/// Retired blocks of one thread, by tags: what has none yet, and two bags that have. Where readers
-/// lag behind, further cuts go to the newer bag and raise its tag: too high a tag is safe, and
-/// costs no more than time.
+/// Retired blocks of one thread, by tags: a bag without a tag, and two bags with one. While readers
+/// keep both bags from being freed, further cuts go to the newer one and raise its tag: a tag that
+/// is too high is safe, and only delays the blocks.
 class tagged_bags {
  public:
   void put(retired* block) noexcept { fresh_.push(block); }
 
-  /// What was put in since the last cut gets this tag, higher than those before.
+  /// Gives the blocks that were put in since the last cut this tag, which is higher than all
+  /// before.
   void cut(std::uint64_t tag) noexcept {
     if (older_.empty()) {
       older_.append(newer_);
@@ -46,14 +47,14 @@ class tagged_bags {
     newer_tag_ = tag;
   }
 
-  /// Moves what is tagged below `limit` to `safe`.
+  /// Moves the blocks with a tag below `limit` to `safe`.
   void take_below(std::uint64_t limit, limbo& safe) noexcept {
     if (SPOLIA_FAULT("epochs.tag_itself_is_enough")) ++limit;
     if (older_tag_ < limit) safe.append(older_);
     if (newer_tag_ < limit) safe.append(newer_);
   }
 
-  /// Another thread's blocks await the next cut here.
+  /// Takes over another thread's blocks, which get their tag at the next cut here.
   void adopt(tagged_bags& other) noexcept { other.abandon(fresh_); }
 
   void abandon(limbo& all) noexcept {
@@ -62,7 +63,7 @@ class tagged_bags {
     all.append(fresh_);
   }
 
-  /// f(list) for each list.
+  /// Calls f(list) for each list.
   template <class F>
   void lists(F&& f) {
     f(older_);
@@ -74,8 +75,8 @@ class tagged_bags {
   std::size_t fresh() const noexcept { return fresh_.count(); }
   std::size_t count() const noexcept { return fresh() + newer_.count() + older_.count(); }
 
-  /// Is there something that has waited for longer than from one cut to the next? What was tagged
-  /// with `oldest_tag()` has.
+  /// Whether some blocks have waited for longer than from one cut to the next: those with the tag
+  /// `oldest_tag()` have.
   bool lags() const noexcept { return !older_.empty(); }
   std::uint64_t oldest_tag() const noexcept { return older_tag_; }
 
@@ -87,9 +88,9 @@ class tagged_bags {
   std::uint64_t older_tag_ = 0;
 };
 
-/// The base of such schemes. Each thread announces one word; what it says, and when it is looked
-/// at, is theirs: `Scheme` derives from this, and has scan(me, peers, sink), which is due between
-/// two operations, and `refusal`, what to say of options that make no sense.
+/// The base of such schemes. Each thread announces one word. The derived `Scheme` decides what the
+/// word means, and when it is read. It has scan(me, peers, sink), which is due between two
+/// operations, and `refusal`, the error text for options that make no sense.
 template <class Scheme>
 class tagged_epochs : public region_reads {
  public:
@@ -102,7 +103,7 @@ class tagged_epochs : public region_reads {
   struct local {
     std::int64_t room = 0;  // blocks that may still be retired before a scan
     tagged_bags bags;
-    atomic<std::uint64_t> announced{nothing_announced};  // written by the owner only
+    atomic<std::uint64_t> announced{nothing_announced};  // only the owner writes it
   };
 
   static const char* what_is_wrong(const options& o) noexcept {
@@ -129,7 +130,8 @@ class tagged_epochs : public region_reads {
 
   void adopt(local& me, local& other) noexcept {
     me.bags.adopt(other.bags);
-    make_room(me);  // not other's: `due` reads that outside of the gate. It scans early once.
+    // Not the other's room: its `due` reads that outside of the gate. So it scans too early, once.
+    make_room(me);
   }
 
   void abandon(local& me, limbo& all) noexcept { me.bags.abandon(all); }
@@ -150,15 +152,15 @@ class tagged_epochs : public region_reads {
 
  protected:
   static constexpr std::uint64_t first = 1;  // below it: no tag
-  /// Above every epoch, also when it is shifted by a bit, and even.
+  /// Above every epoch, also above one that is shifted left by a bit; and even.
   static constexpr std::uint64_t nothing_announced = ~std::uint64_t{1};
 
   explicit tagged_epochs(const options& o) noexcept : options_(o) {}
 
   static void announce(local& me, std::uint64_t word, bool planted_fault) noexcept {
-    // release → the acquire in look_at_others(): a thread that reads this sees that our earlier
-    // operations are over. Without it a block could be freed while our last load of it is under
-    // way.
+    // release → the acquire in look_at_others(): our earlier operations happen before what a thread
+    // that reads this does next. Without it a block could be freed while our last load of it is
+    // under way.
     if (planted_fault) {
       me.announced.store_relaxed(word);
     } else {
@@ -166,37 +168,37 @@ class tagged_epochs : public region_reads {
     }
   }
 
-  /// Calls look(word) with what each other thread announces. The caller itself scans between two
-  /// operations, and so holds nothing.
+  /// Calls look(word) with the word that each other thread announces. The caller itself scans
+  /// between two operations, and so protects no block.
   template <class Peers, class Look>
   static void look_at_others(const local& me, Peers peers, Look look) noexcept {
     peers.for_each([&](std::uint32_t, const local& other) {
-      // acquire ← the release in announce(): the accesses of the operations that are over happen
-      // before we free.
+      // acquire ← the release in announce(): the accesses of operations that are over happen before
+      // we free.
       if (&other != &me) look(other.announced.load_acquire());
       return true;
     });
   }
 
-  /// Moves what is tagged below `limit` to `safe`, and cuts. The caller has found `limit` after a
-  /// fence that comes after all unlinkings. Cutting after the look leaves what was cut before its
-  /// own tag. What is cut here is not below the limit, unless that is above every epoch: there was
-  /// no
-  /// thread that could hold anything.
+  /// Moves the blocks with a tag below `limit` to `safe`, and makes a cut. The caller has found
+  /// `limit` after a fence that comes after all unlinkings. The cut comes after the move: so blocks
+  /// of earlier cuts keep a tag of their own. The new tag is not below the limit, unless that is
+  /// above every epoch: then there was no thread that could hold anything.
   void take_and_cut(local& me, std::uint64_t limit, limbo& safe) noexcept {
     me.bags.take_below(limit, safe);
     cut(me);
     me.bags.take_below(limit, safe);
   }
 
-  /// The epoch, to be announced.
+  /// The current epoch, to be announced.
   std::uint64_t now() const noexcept {
     // acquire ← the release in cut(): a thread that announces an epoch above a tag cannot find a
-    // block with that tag afterwards. Without it, what it reads next could still lead there.
+    // block with that tag afterwards. Without it, its next reads could still lead there.
     return SPOLIA_FAULT("epochs.now_relaxed") ? epoch_.load_relaxed() : epoch_.load_acquire();
   }
 
-  /// Last in its caller, since deleters may retire, and begin operations.
+  /// Hands safe blocks to the release policy. To be called last, since deleters may retire blocks,
+  /// and begin operations.
   template <class Sink>
   static void hand_over(limbo& safe, Sink sink) noexcept {
     if (!safe.empty()) sink(safe);
@@ -208,11 +210,11 @@ class tagged_epochs : public region_reads {
   }
 
  private:
-  /// Tags what has no tag yet with the epoch that ends here.
+  /// Ends an epoch, and tags with it the blocks that have no tag yet.
   void cut(local& me) noexcept {
     if (me.bags.fresh() != 0) {
-      // release → the acquire in now(): our unlinkings, as said above. Without it a thread could
-      // announce an epoch above the tag, and still find the block linked.
+      // release → the acquire in now(): our unlinkings (see "Why the tag is never stale"). Without
+      // it a thread could announce an epoch above the tag, and still find the block linked.
       const std::uint64_t ended = SPOLIA_FAULT("epochs.cut_relaxed") ? epoch_.fetch_add_relaxed(1)
                                                                      : epoch_.fetch_add_release(1);
       me.bags.cut(ended);
