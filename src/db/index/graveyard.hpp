@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// graveyard.hpp: entries of an index that only snapshots of long ago see. Internal.
+// graveyard.hpp: the entries of an index that only old snapshots see. Internal.
 //
 // Source:      Alhomssi and Leis: Scalable and Robust Snapshot Isolation for High-Performance
 //              Storage Engines, VLDB 2023: the graveyard index.
-// Idea:        an entry whose life is over, and which a snapshot that is held needs, leaves its
-//              index and lies here, with the time when it ended. Newer snapshots walk over the
-//              index alone, however much is buried; older ones walk over both, in order.
-// Why a walk misses nothing: an entry is put here before it is taken out of the index, and a walk
-//   asks matters() and looks here after it has read that part of the index. If it did not find the
-//   entry there, the entry was taken out before; so matters() says yes, and the entry is here: it
-//   goes only when no snapshot is left in its life.
+// Idea:        an entry whose life is over, and that a held snapshot needs, is moved from its index
+//              to here, with the time when it ended. Newer snapshots walk over the index alone,
+//              however many entries are buried; older ones walk over both, in order.
+// Why a walk misses nothing: an entry is put here before it is taken out of the index. A walk calls
+//   matters() and looks here after it has read that part of the index. If it did not find the entry
+//   there, the entry was taken out before. So matters() is true, and the entry is here: it is
+//   removed only when no snapshot is left in its life.
 // Memory:      buried_bytes() an entry (index.hpp); nothing before the first one.
 #pragma once
 
@@ -28,8 +28,8 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// Of entries whose places have so many words: what the index wants, and in it the time of the end,
-/// at `UntilAt`.
+/// A graveyard of entries with so many words. The index decides what they are; word `UntilAt` is
+/// the time of the end.
 template <std::uint32_t Words, std::uint32_t UntilAt, class Domain = domain<>>
 class graveyard {
  public:
@@ -40,13 +40,13 @@ class graveyard {
   graveyard(const graveyard&) = delete;
   graveyard& operator=(const graveyard&) = delete;
 
-  /// Whether a snapshot of this time may see something here.
-  // relaxed: what was raised before an entry was taken out of its index is seen by a walk that does
-  // not find the entry there.
+  /// Whether a snapshot of this time may see an entry here.
+  // relaxed: the values were raised before an entry was taken out of its index; a walk that does
+  // not find the entry there sees them.
   [[nodiscard]] bool matters(std::uint64_t time) const noexcept {
     return last_end_.load_relaxed() > time && count_.load_relaxed() != 0;
   }
-  /// Of a life that began at `since`. Throws std::bad_alloc.
+  /// Buries an entry whose life began at `since`. Throws std::bad_alloc.
   void put(const place& p, std::uint64_t since) {
     const std::uint64_t until = p.words[UntilAt];
     count_.fetch_add_relaxed(1);
@@ -60,7 +60,7 @@ class graveyard {
       throw;
     }
   }
-  /// False: there was no memory.
+  /// Removes an entry. False: there was no memory.
   bool take(const place& p) noexcept {
     tree* const all = made();
     if (all == nullptr) return true;

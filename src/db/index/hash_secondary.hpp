@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // hash_secondary.hpp: a secondary index that finds the rows of one key: hashed, growing online.
 //
-// Idea:        a hash_index from keys to the sets of their rows. A set is an array of
-//              (slot, claim, birth), open-addressed, so a row of a key that a million others have
-//              is added and taken out as quickly as the only one. Its first two places lie beside
-//              the key.
-//              Changes lock one of 64 locks, by the key; scans take none. A set whose array is
-//              full, or nearly empty, gets another one; the last row takes the set with it.
-// Scans:       places go by the upper bits of a hash that tells slots apart, so a larger array has
-//              them in the same order, but for neighbours. A scan takes the slots of a range of
-//              hashes into a buffer, lets go of its guard, shows them, and goes on with another
-//              range, in whatever array there is then: nothing is skipped, nothing comes twice.
-// Order:       ranges come in bit-reversed order, from one on that goes by the snapshot's time. So
-//              what is deleted by those who take the first rows of a key again and again, or a part
-//              of them in one scan, lies spread over all hashes: they do not walk over the gaps of
-//              those before them, and what is left is no long cluster in a smaller array.
-// Cost:        a lookup: two guards and a few cache lines. A change: a lock; now and then the
-//              copying of a set, while which changes of keys with that lock wait; amortized
-//              constant.
-// Progress:    scans are wait-free but for sets that are replaced between two ranges.
+// Idea:        a hash_index from keys to the sets of their rows. A set is an open-addressed array
+//              of (slot, claim, birth). So a row whose key a million other rows have is added and
+//              removed as quickly as the only row of a key. The first two positions of the array
+//              are in the block of the key.
+//              A change takes one of 64 locks, by the key; scans take none. A set whose array is
+//              full, or nearly empty, gets another one. When its last row is removed, the set is.
+// Scans:       the position of a slot depends on the upper bits of a hash that no other slot has.
+//              So a larger array has the slots in the same order, except for neighbours. A scan
+//              copies the slots of a range of hashes into a buffer, ends its guard, shows them, and
+//              goes on with another range, in the array that there is then: none is skipped, and
+//              none comes twice.
+// Order:       the ranges come in bit-reversed order, and the snapshot's time gives the first one.
+//              So if transactions delete the first rows of a key again and again, or a part of them
+//              in one scan, these are spread over all hashes. Later scans do not walk over the gaps
+//              of earlier ones, and the rows that are left are no long cluster in a smaller array.
+// Cost:        a lookup: two guards and a few cache lines. A change: a lock; amortized constant.
+//              Now and then it copies a set, and changes of keys with that lock wait meanwhile.
+// Progress:    scans are wait-free, except that sets may be replaced between two ranges.
 // Memory:      for each key about 120 bytes and the key, and 22 to 42 in the hash table; for each
-//              further row of the key 32 to 96 bytes, a few more while rows go.
-// Why a scan finds what is there: a place goes from empty to a slot, and then between slots and
-//   gaps; never back to empty. So a walk from a slot's home to the first empty place meets it, if
-//   it was put there before the walk, or before the array's address was read. A slot that is taken
-//   out and put again meanwhile may be met twice in one walk: the buffer is freed of that.
-// Why of two threads that add to one key, one at least sees the other: each scans after it has had
-//   the key's lock.
+//              further row of the key 32 to 96 bytes, a few more while rows are removed.
+// Why a scan finds all rows: a position changes from empty to a slot, and then between slots and
+//   gaps; never back to empty. So a walk from a slot's first position to the first empty one meets
+//   the slot, if it was put there before the walk, or before the array's address was read. A slot
+//   that is removed and added again meanwhile may be met twice in one walk: the second is dropped
+//   from the buffer.
+// Why at least one of two threads that add to the same key sees the other's row: each scans after
+//   it has had the key's lock.
 #pragma once
 
 #include <algorithm>
@@ -56,8 +57,8 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// `Table` is what finds the rows of a key: hash_index or cuckoo_index. `Graves` is the domain of
-/// the graveyard's nodes.
+/// `Table` finds the set of a key's rows: hash_index or cuckoo_index. `Graves` is the domain of the
+/// graveyard's nodes.
 template <class Domain = region_domain, template <class, class> class Table = hash_index,
           class Graves = domain<>>
 class hash_secondary final : public secondary_index {
@@ -162,7 +163,7 @@ class hash_secondary final : public secondary_index {
   static constexpr std::uint64_t empty = 0;
   static constexpr std::uint64_t gap = ~std::uint64_t{0};
   static constexpr std::size_t first_places = 2;
-  static constexpr std::size_t per_block = 16;  // what allocators add, about: there are many
+  static constexpr std::size_t per_block = 16;  // about what an allocator adds; blocks are many
 #if defined(SPOLIA_MODEL)
   static constexpr std::size_t homes_at_once = 2;
   static constexpr std::size_t locks = 1;
@@ -174,7 +175,7 @@ class hash_secondary final : public secondary_index {
 
   struct place {
     atomic<std::uint64_t> slot{empty};  // one more than the slot
-    plain<std::uint64_t> claim{0};      // under the lock, as the next one
+    plain<std::uint64_t> claim{0};      // under the lock, as is `birth`
     plain<std::uint64_t> birth{0};
   };
 
@@ -182,18 +183,18 @@ class hash_secondary final : public secondary_index {
   static constexpr std::uint64_t spread_back = 0xF1DE83E19937733DU;
   static_assert(spread * spread_back == 1);
 
-  /// No two slots have the same.
+  /// The hash of a slot, which no other slot has.
   static std::uint64_t hash_of(std::uint64_t slot) noexcept { return slot * spread; }
   static std::uint64_t slot_of(std::uint64_t hash) noexcept { return hash * spread_back; }
 
-  /// The places follow it.
+  /// The header of an array, whose positions follow.
   struct places : Domain::header {
     unsigned bits;  // there are 2^bits, two at least
     explicit places(unsigned b) noexcept : bits(b) {
       for (std::uint64_t i = 0; i < size(); ++i) ::new (&at(i)) place;
     }
     [[nodiscard]] std::uint64_t size() const noexcept { return std::uint64_t{1} << bits; }
-    /// That may be used before there must be more of them.
+    /// How many positions may be used before the array must grow.
     [[nodiscard]] std::uint64_t most() const noexcept { return size() - size() / 4; }
     place& at(std::uint64_t i) noexcept { return reinterpret_cast<place*>(this + 1)[i]; }
     const place& at(std::uint64_t i) const noexcept {
@@ -212,7 +213,7 @@ class hash_secondary final : public secondary_index {
       }
       return nullptr;
     }
-    /// Where it can be put; null: everything is taken.
+    /// The position where the slot can be put; null: the array is full.
     place* free_for(std::uint64_t slot) noexcept {
       for (std::uint64_t i = home(hash_of(slot)), end = i + size(); i != end; ++i) {
         place& p = at(i & (size() - 1));
@@ -235,11 +236,11 @@ class hash_secondary final : public secondary_index {
     }
   };
 
-  /// The rows of one key. The key's words follow it, and then its first places.
+  /// The rows of one key. The key's words follow, and then the first array.
   struct row_set : Domain::header {
     atomic<places*> now{nullptr};
-    plain<std::uint64_t> live{0};  // slots in it; under the lock, as the next one
-    plain<std::uint64_t> used{0};  // places that are not empty
+    plain<std::uint64_t> live{0};  // how many slots it has; under the lock, as is `used`
+    plain<std::uint64_t> used{0};  // how many positions are not empty
     const std::uint32_t words;
 
     row_set(const key_words& k, std::uint32_t w) : words(w) {
@@ -267,7 +268,7 @@ class hash_secondary final : public secondary_index {
       if (p != &s->first()) places::free(p);
       free(s);
     }
-    // What the table of keys has for a slot.
+    // The table of keys has this number in place of a slot.
     static row_set* of(std::uint64_t number) noexcept {
       return reinterpret_cast<row_set*>(static_cast<std::uintptr_t>(number * alignof(row_set)));
     }
@@ -290,23 +291,24 @@ class hash_secondary final : public secondary_index {
   };
   using domain_guard = typename Domain::guard;
 
-  /// Both included.
+  /// A range of hashes, with both ends.
   struct hash_range {
     std::uint64_t from;
     std::uint64_t last;
   };
 
-  /// What one look at a set has found, and in which range; and how the scan goes on.
+  /// The slots that one look at a set has found, the range of these, and how the scan goes on.
   class buffer {
    public:
-    /// From the range with this number on, which goes round.
+    /// Begins with the range of this number. After the last range comes the first.
     explicit buffer(std::uint64_t first) noexcept : number_(first) {}
 
     std::array<std::uint64_t, at_once> row_slots;
     std::size_t count = 0;
     hash_range in{};
 
-    /// As the first look finds the set, it has so many places: ranges are of homes_at_once homes.
+    /// To be called by the first look: the set has 2^bits positions. Makes ranges of homes_at_once
+    /// first positions each.
     void has_places(unsigned bits) noexcept {
       if (is_begun_) return;
       is_begun_ = true;
@@ -315,7 +317,7 @@ class hash_secondary final : public secondary_index {
       left_ = std::uint64_t{1} << bits_;
       take_next_range();
     }
-    /// With the rest of the range, or with another one. False: that was all.
+    /// Goes on with the rest of the range, or with the next one. False: there is none.
     bool goes_on() noexcept {
       if (in.last != last_) {
         in = {in.last + 1, last_};
@@ -327,7 +329,7 @@ class hash_secondary final : public secondary_index {
     }
 
    private:
-    /// Of 2^bits_ ranges the one with the number, in bit-reversed order.
+    /// Takes the range with the next number, of 2^bits_ ranges in bit-reversed order.
     void take_next_range() noexcept {
       std::uint64_t from = 0;
       for (unsigned i = 0; i < bits_; ++i) from |= (number_ >> i & 1) << (63 - i);
@@ -338,8 +340,8 @@ class hash_secondary final : public secondary_index {
     }
 
     std::uint64_t number_;
-    std::uint64_t left_ = 0;  // ranges after this one
-    std::uint64_t last_ = 0;  // of this one
+    std::uint64_t left_ = 0;  // how many ranges come after this one
+    std::uint64_t last_ = 0;  // the last hash of this one
     unsigned bits_ = 0;
     bool is_begun_ = false;
   };
@@ -361,7 +363,7 @@ class hash_secondary final : public secondary_index {
     const bool unlocked_ = SPOLIA_FAULT("hash_secondary.unlocked");
   };
 
-  /// For a caller that has the key's lock, or a guard.
+  /// The key's set, or null. For a caller that has the key's lock, or a guard.
   [[nodiscard]] row_set* find(const key_words& key) const {
     const std::uint64_t number = keys_.find(key);
     return number == no_slot ? nullptr : row_set::of(number);
@@ -381,7 +383,7 @@ class hash_secondary final : public secondary_index {
   static place* place_in(row_set* s, std::uint64_t slot) noexcept {
     return s == nullptr ? nullptr : s->now.load_relaxed()->find(slot);
   }
-  /// A pair that is not there.
+  /// Adds a pair that is not there.
   void put_new(row_set* s, const key_words& key, std::uint64_t slot, index_entry e,
                domain_guard& guard, tally& mine) {
     if (s == nullptr) return begin(key, slot, e, mine);
@@ -405,7 +407,7 @@ class hash_secondary final : public secondary_index {
     }
     mine.add(row_set::bytes(words_) + per_block);
   }
-  /// Its last row goes.
+  /// Ends a set whose last row is removed.
   void end(const key_words& key, row_set& s, domain_guard& g, tally& mine) noexcept {
     keys_.remove(key, s.number());
     places* const p = s.now.load_relaxed();
@@ -418,7 +420,7 @@ class hash_secondary final : public secondary_index {
     }
   }
 
-  /// With room for as many, and as many again.
+  /// Gives the set another array, with room for twice as many slots.
   places& renew(row_set& s, places& old, std::uint64_t row_slots, domain_guard& g, tally& mine) {
     places* const fresh = places::make(bit_length(2 * row_slots - 1));
     mine.add(places::bytes(fresh->bits));
@@ -450,11 +452,11 @@ class hash_secondary final : public secondary_index {
     try {
       renew(s, p, s.live.read(), g, mine);
     } catch (const std::bad_alloc&) {
-      // Then the next time.
+      // The next removal tries again.
     }
   }
 
-  /// Reads the range, or a first part of it, which it says.
+  /// Reads the slots of the range found.in, or of a first part of it: then it shortens found.in.
   void gather(const key_words& key, buffer& found) const {
     auto guard = nodes_.enter();
     found.count = 0;
@@ -464,10 +466,10 @@ class hash_secondary final : public secondary_index {
     found.has_places(p.bits);
     const std::uint64_t from = found.in.from;
     std::uint64_t& last = found.in.last;
-    if (p.home(last) - p.home(from) >= homes_at_once) {  // it has grown meanwhile
+    if (p.home(last) - p.home(from) >= homes_at_once) {  // the set has grown meanwhile
       last = ((p.home(from) + homes_at_once) << (64U - p.bits)) - 1;
     }
-    // Hashes that are as close as that are seldom; then fewer.
+    // Rarely there are too many slots for the buffer: then a smaller part.
     while (!walk(p, from, last, found) && last != from) last = from + (last - from) / 2;
     std::uint64_t* const begin = found.row_slots.data();
     std::sort(begin, begin + found.count);
@@ -494,9 +496,9 @@ class hash_secondary final : public secondary_index {
     return true;
   }
 
-  /// The graveyard has hash of the key, hash of the slot, end. Keys of one hash are not told apart:
-  /// readers look at the key of the row, and of one slot, one key at most ends at a time as a
-  /// snapshot sees it.
+  /// The graveyard's entries: hash of the key, hash of the slot, end. It does not distinguish keys
+  /// with the same hash. Readers check the key of the row; and of one slot, at most one key ends at
+  /// one time.
   using buried = graveyard<3, 2, Graves>;
   using grave = typename buried::place;
 
@@ -504,8 +506,8 @@ class hash_secondary final : public secondary_index {
                                std::uint64_t until) const noexcept {
     return {{keys_.hash_of(key), hash, until}};
   }
-  /// Shows what is buried with hashes that `found` has looked at, but for the slots that it has
-  /// found. False: it was told to stop.
+  /// Shows the buried slots with hashes in the range of `found`, except those that it has found.
+  /// False: the visitor has stopped.
   bool show_dead(const key_words& key, const buffer& found, std::uint64_t time,
                  slot_visitor f) const {
     const std::uint64_t* const begin = found.row_slots.data();
@@ -514,7 +516,7 @@ class hash_secondary final : public secondary_index {
     dead_.up(grave_of(key, found.in.from, 0), grave_of(key, found.in.last, no_slot), time,
              [&](const grave& g) {
                const std::uint64_t slot = slot_of(g.words[1]);
-               // Of one slot there may be several lives: the row says which the snapshot sees.
+               // A slot may have several lives here: the row tells which one the snapshot sees.
                if (std::exchange(before, slot) == slot) return true;
                if (std::binary_search(begin, begin + found.count, slot)) return true;
                return more = f(slot, key.data());
@@ -526,7 +528,7 @@ class hash_secondary final : public secondary_index {
   const std::uint32_t words_;
   Table<same_key, Domain> keys_;
   buried dead_;
-  // Of the sets of rows: what each thread has made, less what it has ended.
+  // For each thread, the bytes of sets that it has made, less those that it has ended.
   cells<tally> bytes_;
   mutable std::array<spolia::detail::short_lock, locks> locks_;
 };

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// delta_between.hpp: what one-shot storages share that drop partitions also between two snapshots
-// that are held: links that may be dead, drops over which readers may be walking, and the times of
-// all snapshots. Which partitions may go so, and how a reader gets over the gap, the storages say:
-// delta_consolidated.hpp, delta_evacuated.hpp.
+// delta_between.hpp: the common part of the one-shot storages that also drop partitions between two
+// held snapshots: links that may be dead, drops over which readers may be walking, and the times of
+// all snapshots. Which partitions may be dropped so, and how a reader gets over the gap, is for the
+// storages: delta_consolidated.hpp, delta_evacuated.hpp.
 //
-// Why what a reader reads is whole: memory of versions that ended after its T is given away only
-//   through the domain, under whose guard it walks. It takes the address of a chunk first and looks
-//   at the tag afterwards: a drop takes the chunks out, and changes the tag before a new chunk
-//   comes.
-// Why a tag does not come back while a reader has it (tags wrap round). A link into one life of a
-//   partition is followed only by snapshots older than the last commit of that life. Each quarter
-//   of all tags a partition notes the time, and does not go on before the snapshots of before the
-//   last note are gone. So none of them meets the same tag again.
+// Why a version that a reader reads is whole: memory of versions that ended after the reader's T is
+//   given away only through the domain, under whose guard it walks. The reader takes the address of
+//   a chunk first, and checks the tag afterwards; a drop takes the chunks out, and changes the tag
+//   before a new chunk comes.
+// Why a tag does not come back while a reader has it (tags wrap round). Only snapshots older than
+//   the last commit of one life of a partition follow a link into that life. After each quarter of
+//   all tags a partition notes the time, and is not dropped again before the snapshots from before
+//   the last note have ended. So none of them meets the same tag again.
 #pragma once
 
 #include <algorithm>
@@ -41,9 +41,9 @@ class delta_between : public delta_one_shot {
   delta_between(commit_board& board, const options& o, unsigned lanes, bool walked = false)
       : delta_one_shot(board, o, lanes, walked), nodes_(impatient()) {}
 
-  /// So much of all partitions, and of the budget, may be in use without hurry.
+  /// Up to one part in so many of all partitions, and of the budget, may be in use without hurry.
   static constexpr unsigned share = 2;
-  /// So many bytes of what was dropped may wait for readers before the domain is asked to go on.
+  /// How many bytes of dropped partitions may wait for readers before the domain is drained.
   [[nodiscard]] std::uint64_t most_waiting() const noexcept {
     constexpr std::uint64_t most = std::uint64_t{4} << 20U;
     return options_.budget == 0 ? most : (std::min)(most, options_.budget / 16);
@@ -56,7 +56,7 @@ class delta_between : public delta_one_shot {
       of.end_wait(memory_of.size() * delta_chunks::bytes);
       for (std::byte* const c : memory_of) of.give(c);
     }
-    /// A piece of it.
+    /// Takes one chunk of it; the other function takes all.
     void take(delta_partition& p, std::uint64_t chunk) noexcept {
       memory_of.push_back(p.take_piece(chunk));
       of.begin_wait(delta_chunks::bytes);
@@ -75,13 +75,13 @@ class delta_between : public delta_one_shot {
     return all;
   }
 
-  /// The version, if its partition was not dropped since. Under a guard, or by a writer that is
+  /// The version, or null if its partition was dropped since. Under a guard, or by a writer that is
   /// registered there.
   const version* alive(std::uint64_t handle) const noexcept {
     const delta_partition& p = ring_.at(tagged::partition_of(handle));
     const std::uint64_t position = tagged::position_of(handle);
     const bool early = SPOLIA_FAULT("between.tag_before_address") && tag_is_right(p, handle);
-    // The address before the tag: see "Why what a reader reads is whole".
+    // The address before the tag: see "Why a version that a reader reads is whole".
     const std::byte* const place = p.address_or_null(position);
     const bool alive = early || SPOLIA_FAULT("between.tag_not_asked") || tag_is_right(p, handle);
     return alive ? reinterpret_cast<const version*>(place) : nullptr;
@@ -90,8 +90,9 @@ class delta_between : public delta_one_shot {
     return tagged::tag_of(handle) == tagged::tag(p.generation());
   }
 
-  /// The version, or null: `handle` is 0 then at the end of the chain, or a dead link, or `most`
-  /// versions were looked at. Counts what it looks at.
+  /// Walks down from `handle` to the version for `time`. Null: then `handle` is 0 (the end of the
+  /// chain), or a dead link, or `most` versions were looked at. Adds the number of these to
+  /// `length`.
   const version* descend(std::uint64_t& handle, std::uint64_t time, std::uint64_t& length,
                          std::uint64_t most = ~std::uint64_t{0}) const noexcept {
     for (; handle != 0 && most != 0; --most) {
@@ -110,7 +111,7 @@ class delta_between : public delta_one_shot {
 
   void look() noexcept override {
     try {
-      // Not under the lock: a look takes long enough for its thread to be interrupted.
+      // Not under the lock: a scan takes so long that its thread may be interrupted.
       std::vector<std::uint64_t> times;
       times.reserve(64);
       const std::uint64_t known = board_.living.scan(board_.clock, times);
@@ -125,7 +126,7 @@ class delta_between : public delta_one_shot {
       delta_one_shot::look();
     }
   }
-  /// Nothing is found between snapshots until the next look.
+  /// Forgets the snapshots: no partition between two of them is dropped until the next look.
   void forget_times() noexcept {
     const std::lock_guard hold(times_lock_);
     known_ = 0;
@@ -134,23 +135,24 @@ class delta_between : public delta_one_shot {
   [[nodiscard]] bool any_snapshot(std::uint64_t from, std::uint64_t end) const noexcept {
     return any_in(times_, from, end);
   }
-  /// The same of any times, which ascend.
+  /// The same for any ascending times.
   static bool any_in(const std::vector<std::uint64_t>& times, std::uint64_t from,
                      std::uint64_t end) noexcept {
     const auto first = std::lower_bound(times.begin(), times.end(), from);
     return first != times.end() && *first < end;
   }
 
-  /// Drops are seldom, and so are guards while no reader goes over gaps: of itself the domain would
-  /// free what they leave only after many turns.
+  /// Drains the domain. Drops are rare, and so are guards while no reader goes over gaps: without
+  /// this the domain would free the memory only after many periods.
   void drain() noexcept {
     try {
       nodes_.drain();
     } catch (const std::bad_alloc&) {
-      return;  // the next turn, then
+      return;  // the next period does it
     }
   }
-  /// `others`: bytes that count in the budget, too.
+  /// Whether so much is in use that partitions are to be dropped in a hurry. `others`: other bytes
+  /// that count in the budget.
   bool much_in_use(std::uint64_t others = 0) const noexcept {
     if (options_.budget != 0 && memory_.held() + others > options_.budget / share) return true;
     std::uint32_t used = 0;
@@ -161,14 +163,14 @@ class delta_between : public delta_one_shot {
   }
 
   mutable nodes nodes_;
-  // Taken by commits and readers, which a fork's child has none of, and by no destructor.
+  // Taken by commits and readers, of which a fork's child has none, and by no destructor.
   spolia::detail::short_lock times_lock_;
   std::vector<std::uint64_t> times_;
   std::uint64_t known_ = 0;
   shared_tally dropped_between_;  // versions
 
  private:
-  /// What is retired here is megabytes a block, and seldom: a thousand of them must not wait.
+  /// Blocks that are retired here have megabytes each, and are rare: a thousand must not wait.
   static nodes::options impatient() {
     nodes::options o;
     o.scheme.patience = 2;

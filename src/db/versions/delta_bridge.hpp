@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// delta_bridge.hpp: where rows' chains went on when they left a partition, for readers who meet a
-// dead link. delta_consolidated.hpp says what it is for.
+// delta_bridge.hpp: the forwarding entries of a partition: where rows' chains went on when they
+// left it, for readers that meet a dead link. delta_consolidated.hpp says what they are for.
 //
-// Idea:        a block of entries and as many buckets, which many threads add to at once; when it
-//              is full, one twice as large comes before it. All go with their partition. Most rows
-//              that are looked for in a block have no entry there. So each bucket has a few bits,
-//              of which each row of its entries sets one. Without its bit a row has no entry.
+// Idea:        a block has entries and as many buckets. Many threads add entries at the same time.
+//              When it is full, one twice as large comes before it. All blocks are freed with their
+//              partition. Most rows that are looked for in a block have no entry there. So each
+//              bucket has a few bits, of which each row of its entries sets one: a row whose bit is
+//              not set has no entry.
 // Protects:    a domain: entries are made and looked for inside its guards.
 #pragma once
 
@@ -29,20 +30,20 @@ struct delta_bridge : region_domain::header {
   struct entry {
     plain<std::uint64_t> row{};
     atomic<std::uint64_t> head{0};  // handle of the newest version of the piece; 0: not filled yet
-    plain<std::uint64_t> until{};   // when that ended
+    plain<std::uint64_t> until{};   // when that version ended
     plain<std::uint32_t> next{};    // one more than the next entry of the bucket
   };
 
   delta_bridge* older = nullptr;
-  delta_chunks* of = nullptr;  // where its bytes count
+  delta_chunks* of = nullptr;  // in which its bytes count
   std::uint32_t size = 0;      // a power of two
   atomic<std::uint32_t> used{0};
 
-  /// The version that `a` is for is about to go elsewhere than the one before it, of whose
-  /// partition this is the bridge. Throws std::bad_alloc.
+  /// Makes an entry for the row of `a`, whose next version will be in another partition. `bridges`
+  /// are those of the partition that the chain leaves. Throws std::bad_alloc.
   static void enter_into(atomic<delta_bridge*>& bridges, delta_chunks& memory, const ask& a) {
     for (;;) {
-      // acquire ← the release below.
+      // acquire ← the release below: the block is made.
       delta_bridge* const b = bridges.load_acquire();
       if (b != nullptr && b->used.load_relaxed() < b->size) {
         const std::uint32_t i = b->used.fetch_add_relaxed(1);
@@ -60,9 +61,9 @@ struct delta_bridge : region_domain::header {
   static const delta_bridge* newest(const atomic<delta_bridge*>& bridges) noexcept {
     return bridges.load_acquire();  // ← the release in enter_into(): the block is made
   }
-  /// Where this block has what leads to the row's entries.
+  /// Prefetches the bucket of the row.
   void fetch_bucket(std::uint64_t row) const noexcept { __builtin_prefetch(&bucket(row)); }
-  /// The first entry of those among which the row's are; null: none. On its way to this processor.
+  /// The first entry of the row's bucket, which is prefetched; null: the row has no entry.
   [[nodiscard]] const entry* first_for(std::uint64_t row) const noexcept {
     // acquire ← the release in fill(): the entry is filled.
     const std::uint32_t word = bucket(row).load_acquire();
@@ -74,7 +75,7 @@ struct delta_bridge : region_domain::header {
     const bool late = e.until.read() > time || SPOLIA_FAULT("consolidated.first_readable");
     return e.row.read() == row && late;
   }
-  /// Of the row's pieces that ended after some time, the one that did so first.
+  /// The piece of a row that ended first, of those that ended after some time.
   struct nearest {
     std::uint64_t until = ~std::uint64_t{0};
     std::uint64_t head = 0;  // 0: there is none
@@ -96,7 +97,7 @@ struct delta_bridge : region_domain::header {
   [[nodiscard]] std::uint32_t entries_used() const noexcept {
     return (std::min)(used.load_relaxed(), size);
   }
-  /// Calls f(entry) for all that are filled, as they lie.
+  /// Calls f(entry) for all filled entries, in the order of memory.
   template <class F>
   static void each_entry(const atomic<delta_bridge*>& bridges, F&& f) {
     for (const delta_bridge* b = newest(bridges); b != nullptr; b = b->older) {
@@ -117,7 +118,7 @@ struct delta_bridge : region_domain::header {
     b->~delta_bridge();
     memory::deallocate(b, all, alignof(delta_bridge));
   }
-  /// For a domain; the bytes were said to wait.
+  /// The deleter for a domain. The bytes were counted as waiting.
   struct ending {
     void operator()(delta_bridge* b) const noexcept {
       b->of->end_wait(b->bytes());
@@ -133,7 +134,8 @@ struct delta_bridge : region_domain::header {
   static constexpr std::uint32_t first = 512;
   static constexpr std::uint32_t longest = 1U << 18U;
 #endif
-  // The lower bits of a bucket's word: one more than its first entry. The others: marks.
+  // The lower bits of a bucket's word are one more than its first entry. The others are the rows'
+  // bits.
   static constexpr std::uint32_t entry_bits = 19;
   static constexpr std::uint32_t all_entries = (1U << entry_bits) - 1;
   static_assert(longest <= all_entries);
@@ -181,7 +183,7 @@ struct delta_bridge : region_domain::header {
     entry& e = entries()[i];
     e.row.write(a.row);
     e.until.write(a.since);
-    // release → the acquire in each_entry(): the rest.
+    // release → the acquire in each_entry(): the entry's other fields.
     e.head.store_release(a.older);
     atomic<std::uint32_t>& begin = bucket(a.row);
     std::uint32_t was = begin.load_relaxed();
@@ -189,8 +191,8 @@ struct delta_bridge : region_domain::header {
     do {
       e.next.write(was & all_entries);
       word = (was & ~all_entries) | mark_of(a.row) | (i + 1);
-      // release → the acquire in first_for(). (Its own order, and that of the entries before, which
-      // this continues.)
+      // release → the acquire in first_for(): this entry, and those before it in the bucket, whose
+      // release sequences this continues.
     } while (!begin.cas_weak_release(was, word));
   }
 };

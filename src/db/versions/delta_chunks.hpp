@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // delta_chunks.hpp: the memory of one-shot partitions: chunks of one size, used again and again.
 //
-// Idea:        a partition that is dropped gives its chunks to the next one that grows. Only what
-//              lies unused beyond `most_free` goes back to the system: fresh memory costs a page
-//              fault for every 4 KiB, which is more than all the rest of collecting. That takes
-//              10 ms for what a transaction of a million rows has left, so it is done in parts.
+// Idea:        a partition that is dropped gives its chunks to the next one that grows. Only unused
+//              chunks beyond `most_free` are given back to the system: new memory costs a page
+//              fault for every 4 KiB, which is more than all the rest of collecting. To give back
+//              what a transaction of a million rows has left takes 10 ms, so it is done in parts.
 // Cost:        a short lock for each chunk, that is, for hundreds of versions.
-// Fork:        in the child, free chunks are lost if a thread that is not there was taking one.
-// Memory:      `held()` is all that was taken from the system; `waiting()` the part of it that will
-//              be free when readers who may be walking over it have gone on.
+// Fork:        in the child, free chunks are lost if a lost thread was just taking one.
+// Memory:      `held()` is all that was taken from the system; `waiting()` is the part of it that
+//              will be free when readers that may be walking over it have gone on.
 #pragma once
 
 #include <algorithm>
@@ -54,14 +54,14 @@ class delta_chunks : private threads::listener {
   }
   void give(std::byte* chunk) noexcept {
 #if defined(SPOLIA_MODEL)
-    release(chunk);  // so that who uses it too late is found
+    release(chunk);  // so that a use after this is found
 #else
     const std::lock_guard hold(lock_);
     first_ = ::new (chunk) free_chunk{first_};
     free_.store_relaxed(free_.load_relaxed() + 1);
 #endif
   }
-  /// Some of what is to go back to the system does, in a millisecond at most.
+  /// Gives some unused chunks back to the system, in a millisecond at most.
   void release_some() noexcept {
     for (std::uint64_t n = 0; n < most_at_once && free_.load_relaxed() > most_free; ++n) {
       std::byte* const c = take_free();
@@ -69,11 +69,11 @@ class delta_chunks : private threads::listener {
       release(c);
     }
   }
-  /// Gives what is free back to the system.
+  /// Gives all free chunks back to the system.
   void trim() noexcept {
     while (std::byte* const c = take_free()) release(c);
   }
-  /// The same, while there is more than `most` bytes; 0: nothing is.
+  /// The same while there are more than `most` bytes; 0: gives nothing back.
   void shrink_to(std::uint64_t most) noexcept {
     while (over(most)) {
       std::byte* const c = take_free();
@@ -82,22 +82,22 @@ class delta_chunks : private threads::listener {
     }
   }
 
-  /// Something else was taken that belongs to the partitions, or given back.
+  /// Count other memory of the partitions that was taken, or given back.
   void count(std::uint64_t more) noexcept { held_.fetch_add_relaxed(more); }
   void uncount(std::uint64_t less) noexcept { held_.fetch_sub_relaxed(less); }
-  /// Something begins to wait for readers, or has waited long enough.
+  /// Count memory that begins to wait for readers, or has ended to wait.
   void begin_wait(std::uint64_t of) noexcept { waiting_.fetch_add_relaxed(of); }
   void end_wait(std::uint64_t of) noexcept { waiting_.fetch_sub_relaxed(of); }
 
   [[nodiscard]] std::uint64_t held() const noexcept { return held_.load_relaxed(); }
   [[nodiscard]] std::uint64_t waiting() const noexcept { return waiting_.load_relaxed(); }
-  /// Without what waits.
+  /// The bytes held, without those that wait.
   [[nodiscard]] std::uint64_t in_use() const noexcept {
     const std::uint64_t all = held_.load_relaxed();
     const std::uint64_t waiting = waiting_.load_relaxed();
     return all - (std::min)(all, waiting);
   }
-  /// Whether another chunk would pass `most` bytes; what waits does not count. 0: no limit.
+  /// Whether another chunk would exceed `most` bytes, without those that wait. 0: no limit.
   [[nodiscard]] bool too_dear(std::uint64_t most) const noexcept {
     return free_.load_relaxed() == 0 && passes(most, bytes);
   }
@@ -111,7 +111,7 @@ class delta_chunks : private threads::listener {
     free_chunk* next;
   };
 
-  /// Null: there is none.
+  /// Takes a free chunk; null: there is none.
   std::byte* take_free() noexcept {
     const std::lock_guard hold(lock_);
     free_chunk* const c = first_;
@@ -125,15 +125,15 @@ class delta_chunks : private threads::listener {
   }
   void thread_left(std::uint32_t /*number*/) noexcept override {}
   void thread_lost(std::uint32_t /*number*/) noexcept override {}
-  /// A child may end by exit(), which destroys the store. A list that a lost thread was changing is
-  /// forgotten there.
+  /// In the child of a fork, forgets a list that a lost thread was just changing: the child may end
+  /// by exit(), which destroys the store.
   void forked() noexcept override {
     if (!lock_.reset()) return;
     first_ = nullptr;
     free_.store_relaxed(0);
   }
-  /// An allocator that keeps it must not keep its pages: copies of versions, which are small, would
-  /// come on top of them.
+  /// Frees a chunk. Gives its pages back first: an allocator may keep the chunk, and the memory of
+  /// copies of versions, which are small, would come on top of it.
   void release(std::byte* chunk) noexcept {
     give_pages_back(chunk, bytes);
     memory::deallocate(chunk, bytes, align);

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// delta_shortcuts.hpp: what one snapshot's readers have found out about dead links: where the chain
-// of each row goes on for them. delta_consolidated.hpp says when they are made.
+// delta_shortcuts.hpp: for the readers of one snapshot, the forwarding entries by row: where the
+// chain of each row goes on for them. delta_consolidated.hpp says when they are made.
 //
 // Idea:        a reader that meets a dead link looks the row up in one block of entries after the
-//              other, and there may be a hundred of them. So when readers of a snapshot have looked
-//              into as many as there are entries, all entries that may lead to what the snapshot
-//              sees are gone over once, and each row gets a place for the one that does. Rows of
-//              one table are numbered one after the other, so 64 of them have their places in one
-//              page. Pages stand in the order of rows, and so does what a scan asks for.
-// Cost:        9 bytes for each row where most rows of a page have an entry; half a kilobyte where
-//              one has. While it is made, a place has the entry itself, and nothing else is needed
-//              that is as large: memory that is new to a process takes longer than all the rest.
-// Threads:     it does not change. Protected by the domain that bridges are protected by.
-// Right or wrong: a row that is not there, or whose handle leads to what was dropped meanwhile, is
-//              looked for as if there were no shortcuts.
+//              other, and there may be a hundred blocks. So when readers of a snapshot have looked
+//              into as many blocks as there are entries, one thread goes over all entries that may
+//              lead to what the snapshot sees, and notes for each row the one that does. Rows of
+//              one table have consecutive numbers, so 64 of them are in one page. Pages are in the
+//              order of rows, as are the lookups of a scan.
+// Cost:        9 bytes for each row if most rows of a page have an entry; half a kilobyte for a row
+//              that is the only one of its page. While they are made, each row's word has the
+//              entry's address, so that no other memory of that size is needed: memory that is new
+//              to a process costs more time than all the rest.
+// Threads:     an object never changes. The domain that protects entries protects it, too.
+// Missing rows: a row that is not there, or whose handle leads to a version that was dropped
+//              meanwhile, is looked for as if there were no shortcuts.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +40,7 @@ class delta_shortcuts : public region_domain::header {
 #if defined(SPOLIA_MODEL)
   static constexpr unsigned row_bits = 1;
 #else
-  static constexpr unsigned row_bits = 6;  // of a row's number, which say where in its page
+  static constexpr unsigned row_bits = 6;  // bits of a row's number: its position in a page
 #endif
   static constexpr std::size_t rows_a_page = std::size_t{1} << row_bits;
   static constexpr std::size_t align = alignof(std::max_align_t);
@@ -58,15 +59,15 @@ class delta_shortcuts : public region_domain::header {
  public:
   using entry = delta_bridge::entry;
 
-  /// Makes one, for snapshots of this time only.
+  /// Makes shortcuts for snapshots of one time.
   class builder {
    public:
     builder(delta_chunks& of, std::uint64_t time)
         : made_(::new(memory::allocate(sizeof(delta_shortcuts), align)) delta_shortcuts(of, time)) {
     }
-    /// An entry that ended after that time, and stays until finish(). Of a row's, the one that
-    /// ended first counts: what the snapshot sees is in that piece, or before it. Throws
-    /// std::bad_alloc.
+    /// Adds an entry whose version ended after that time, and that stays until finish(). Of a row's
+    /// entries, the one that ended first counts: what the snapshot sees is in its piece, or in an
+    /// older one. Throws std::bad_alloc.
     void add(const entry& e) {
       const std::uint64_t row = e.row.read();
       plain<std::uint64_t>& is = find(page_of(row)).heads[place_of(row)];
@@ -118,15 +119,15 @@ class delta_shortcuts : public region_domain::header {
     std::vector<numbered> index_;  // a hash table; its size is a power of two
   };
 
-  /// What those of so many entries take where most rows of a page have one.
+  /// How many bytes shortcuts for so many entries take, if most rows of a page have one.
   static constexpr std::size_t usual_bytes(std::size_t entries) noexcept { return 9 * entries; }
   [[nodiscard]] std::uint64_t time() const noexcept { return time_; }
   [[nodiscard]] std::size_t bytes() const noexcept {
     return sizeof(delta_shortcuts) + pages_.size() * (sizeof(page) + sizeof(numbered));
   }
 
-  /// Where the row's chain goes on; 0: it is not known. `near` is which page the row before it was
-  /// looked for in, or 0.
+  /// The handle at which the row's chain goes on; 0: it is not known. `near`: the page in which the
+  /// last row was looked for, or 0.
   [[nodiscard]] std::uint64_t head_of(std::uint64_t row, std::size_t& near) const noexcept {
     const std::uint64_t number = page_of(row);
     if (!is_at(near, number) && !is_at(++near, number)) near = position_of(number);
@@ -137,7 +138,7 @@ class delta_shortcuts : public region_domain::header {
     s->of_.uncount(s->bytes());
     destroy(s);
   }
-  /// For a domain; the bytes were said to wait.
+  /// The deleter for a domain. The bytes were counted as waiting.
   struct ending {
     void operator()(delta_shortcuts* s) const noexcept {
       s->of_.end_wait(s->bytes());
@@ -165,7 +166,7 @@ class delta_shortcuts : public region_domain::header {
   [[nodiscard]] bool is_at(std::size_t n, std::uint64_t number) const noexcept {
     return n < pages_.size() && pages_[n].number == number;
   }
-  /// Of the first page that is not below this one.
+  /// The position of the first page that is not below this one.
   [[nodiscard]] std::size_t position_of(std::uint64_t number) const noexcept {
     const auto found =
         std::lower_bound(pages_.begin(), pages_.end(), number,

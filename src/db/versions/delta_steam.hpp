@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// delta_steam.hpp: each version is a block of its own, found, and freed, one by one.
+// delta_steam.hpp: Steam: each version is a block of its own, and is freed by itself.
 //
 // Source:      Böttcher et al.: Scalable Garbage Collection for In-Memory MVCC Systems, VLDB 2020
 //              (Steam), as the baseline of Raza et al., SIGMOD 2023, section 7.1.
-// Idea:        each writer keeps its ended versions in the order in which they ended. After a
-//              commit it frees those at the front that ended no later than the oldest snapshot
-//              began.
-// Cost:        an allocation and a free for each version, and a look at it when it goes; one look
-//              at the census in `look_every` commits. A commit frees twice as many as it has made,
-//              and `freed_at_once`.
+// Idea:        each writer has its ended versions on a list, in the order in which they ended.
+//              After a commit it frees those at the front that ended no later than the oldest
+//              snapshot began.
+// Cost:        an allocation and a free for each version, which reads the version; one scan of the
+//              census in `look_every` commits. A commit frees at most twice as many versions as it
+//              has made, and `freed_at_once`.
 // Progress:    a lock for each writer, which only collect() contends for.
-// Bound:       what ended after the oldest snapshot began, and what ended in the last `look_every`
-//              commits of each writer. Unbounded while a snapshot is held; when it has ended,
-//              commits free what it held, some by each. Writers that stop leave theirs to
-//              collect().
+// Bound:       the versions that ended after the oldest snapshot began, and those that ended in the
+//              last `look_every` commits of each writer. Unbounded while a snapshot is held; when
+//              it has ended, each commit frees some of the versions that it held. Writers that stop
+//              leave theirs to collect().
 // Handles:     addresses.
 //
 // Departures from the paper:
 //   D1  Chains are not cut: readers do not go where versions are freed (delta.hpp), so freeing one
 //       needs neither the row nor its lock. That makes this Steam faster than the published one.
-//   D2  The oldest snapshot is the true one, of all threads, and is asked for once in `look_every`
-//       commits instead of after each: asking takes a barrier in all threads.
+//   D2  The oldest snapshot is the true one, of all threads. The census is scanned once in
+//       `look_every` commits instead of after each: a scan needs a barrier in all threads.
 //   D3  No eager pruning: versions between two snapshots stay. delta_steam_eager.hpp has it.
 #pragma once
 
@@ -44,7 +44,7 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
 class delta_steam final : public delta {
-  /// What stands in front of a version.
+  /// The header of a version.
   struct block {
     block* next = nullptr;
     std::uint64_t until = 0;
@@ -56,7 +56,7 @@ class delta_steam final : public delta {
   static constexpr version_storage_info info{.storage = version_storage::steam, .name = "steam"};
 
   struct options {
-    std::uint32_t look_every = 64;  ///< commits of a writer between two looks at the census
+    std::uint32_t look_every = 64;  ///< commits of a writer between two scans of the census
   };
 
   delta_steam(commit_board& board, const options& o) : board_(board), options_(o) {}

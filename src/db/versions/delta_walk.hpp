@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // delta_walk.hpp: walks down the chains of several rows, all in step.
 //
-// Idea:        what is on the way to an old version was not read for long, so each step of a walk
+// Idea:        the versions on the way to an old one are mostly in no cache, so each step of a walk
 //              waits for memory. Walks do not depend on each other: so each of them takes one step,
-//              the next version of each is fetched, and then each takes the next step.
+//              the next version of each is prefetched, and then each takes the next step.
 // Cost:        as the walks one by one, and 24 bytes on the stack for each.
 // Threads:     as for a walk alone: the caller has a guard where the storage needs one.
 #pragma once
@@ -21,15 +21,15 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// So many walks are in step: the caches have room for what they fetch.
+/// How many walks are in step: the caches have room for what so many prefetch.
 #if defined(SPOLIA_MODEL)
 inline constexpr std::size_t walks_together = 2;
 #else
 inline constexpr std::size_t walks_together = 128;
 #endif
 
-/// Has the version's head fetched, and the first lines of these words; each line once, since each
-/// fetch may have to go through the page tables.
+/// Prefetches the version's head, and the first lines of these words; each line once, since each
+/// prefetch may need a page walk.
 inline void fetch_version(const version* v, version_words reads) noexcept {
   constexpr std::uintptr_t line = 64;  // of most processors
   constexpr std::uintptr_t most = 8;
@@ -42,14 +42,14 @@ inline void fetch_version(const version* v, version_words reads) noexcept {
   }
 }
 
-/// Where a walk is, or has ended. Trivial: there are arrays of them, of which few may be used.
+/// The position of a walk, or where it has ended. Trivial: in arrays of them, few may be used.
 struct walk_place {
   const version* at;     ///< the version that was looked for; null: the walk did not get there
-  std::uint64_t handle;  ///< what leads to `at`; or to what was not looked at, as a dead link; or 0
+  std::uint64_t handle;  ///< the handle of `at`; or of a version that was not read (a dead link); 0
   std::uint64_t length;  ///< versions looked at
 };
 
-/// Some rows of those that are looked for together, whose chains are to be walked down.
+/// Those rows, of some that are looked for together, whose chains are to be walked down.
 struct walks_left {
   void add(const old_row& row, std::size_t i) noexcept {
     rows[count] = row;
@@ -60,14 +60,14 @@ struct walks_left {
   }
   std::size_t count = 0;
   std::array<old_row, walks_together> rows;
-  std::array<std::size_t, walks_together> which;  // number among all that are looked for
+  std::array<std::size_t, walks_together> which;  // their numbers among all
   std::array<walk_place, walks_together> places;
 };
 
-/// Ends each walk at the newest version of its row that is not after `time`. `at(handle)` is the
-/// version that a handle leads to; null: the link is dead. Versions that were found are on their
-/// way to this processor, with the words that will be read. None looks at more than `most`
-/// versions. Precondition: walks_together rows at most, and as many places.
+/// Walks down the chains of these rows. Each walk ends at the newest version of its row that is not
+/// after `time`, or when it has looked at `most` versions. `at(handle)` is the version that a
+/// handle leads to; null: the link is dead. The versions that were found are prefetched, with the
+/// words that will be read. Precondition: walks_together rows at most, and as many places.
 template <class At>
 void walk_together(std::span<const old_row> rows, std::uint64_t time, version_words reads,
                    std::span<walk_place> places, At&& at,
@@ -96,7 +96,7 @@ void walk_together(std::span<const old_row> rows, std::uint64_t time, version_wo
       if (places[i].at->since.read() <= time) {
         fetch_version(places[i].at, reads);
       } else {
-        // relaxed: what it leads to was there before this version was.
+        // relaxed: the version that it leads to was there before this version was.
         go(i, places[i].at->older.load_relaxed());
       }
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// large_memory.hpp: memory for what is large and met at random: rows, arrays of indexes; and what
-// becomes of small blocks that are freed in great number.
+// large_memory.hpp: memory for large objects with random access, such as rows and arrays of
+// indexes; and what is done about small blocks that are freed in great number.
 //
-// Idea:        a miss of the page tables costs as much as one of the cache. So what has a huge page
-//              or more begins with one, and the system is asked for huge pages. If it has none,
-//              nothing is lost.
+// Idea:        a TLB miss costs as much as a cache miss. So memory of a huge page or more is
+//              aligned to one, and the system is asked for huge pages. If it has none, nothing is
+//              lost.
 #pragma once
 
 #include <cstddef>
@@ -19,14 +19,15 @@ namespace db {
 
 inline constexpr std::size_t huge_page = std::size_t{2} << 20U;
 
-/// What large_memory() is aligned to.
+/// The alignment of large_memory().
 constexpr std::size_t large_align(std::size_t bytes) noexcept {
   return bytes >= huge_page ? huge_page : std::size_t{64};
 }
 
-/// Tells the system that this will be met at random.
+/// Asks the system for huge pages, since the memory will be accessed at random.
 SPOLIA_EXPORT void ask_for_huge_pages(void* memory, std::size_t bytes) noexcept;
-/// Tells it that much of this is not in use: else it would make huge pages of the rest.
+/// Asks the system for no huge pages, since much of the memory is not in use: those would take up
+/// the unused parts, too.
 SPOLIA_EXPORT void ask_for_small_pages(void* memory, std::size_t bytes) noexcept;
 
 /// The size of a page of memory; a power of two.
@@ -34,30 +35,30 @@ SPOLIA_EXPORT std::size_t page_bytes() noexcept;
 #if defined(__linux__)
 inline constexpr bool gives_pages_back = true;
 #else
-inline constexpr bool gives_pages_back = false;  // the call may leave what was there
+inline constexpr bool gives_pages_back = false;  // the call may leave the old contents
 #endif
-/// Gives what lies unused in the allocator back to the system, where that is glibc's, jemalloc,
-/// gperftools' tcmalloc or mimalloc, in a library that is shared.
+/// Makes the allocator give unused memory back to the system, if it is glibc's, jemalloc,
+/// gperftools' tcmalloc or mimalloc, in a shared library.
 SPOLIA_EXPORT void give_free_memory_back() noexcept;
 
-/// Has glibc's allocator go over the small blocks that were freed in the calling thread's arena.
+/// Makes glibc's allocator join the small blocks that were freed in the calling thread's arena.
 SPOLIA_EXPORT void go_over_freed_blocks() noexcept;
 
-/// Gives the whole pages in there back to the system. Their addresses stay the caller's, and read
-/// as zeros from then on, unless they are kept as they are: then it returns false.
+/// Gives the whole pages in this memory back to the system. Their addresses stay the caller's, and
+/// read as zeros from then on. False: the pages are unchanged.
 #if defined(SPOLIA_MODEL)
 inline bool give_pages_back(std::byte*, std::size_t) noexcept { return false; }
 #else
 SPOLIA_EXPORT bool give_pages_back(std::byte* memory, std::size_t bytes) noexcept;
 #endif
 
-/// What the calling thread frees of small blocks, and allocates again.
+/// Counts the small blocks that the calling thread frees, less those that it allocates again.
 ///
-/// glibc's allocator only puts them aside. The next call that wants a kilobyte or more, of any
-/// part of the program, goes over all of them, and joins each with its neighbours: for what 1024
-/// commits have freed after a reader's end that took 13 ms. So a thread that has freed many has
-/// that done, for a fraction of a millisecond at a time.
-/// Only where they came from the thread's own arena: glibc has no call for those of others.
+/// glibc's allocator only puts freed small blocks aside. The next request for a kilobyte or more,
+/// by any part of the program, goes over all of them, and joins each with its neighbours. For the
+/// blocks that 1024 commits had freed after a reader's end, that took 13 ms. So a thread that has
+/// freed many makes the allocator do it, for a fraction of a millisecond at a time. This helps only
+/// for blocks of the thread's own arena: glibc has no call for those of others.
 class small_blocks {
  public:
   static void taken() noexcept {
@@ -81,7 +82,7 @@ class small_blocks {
   static inline constinit thread_local std::uint32_t aside_ = 0;
 };
 
-/// So many bytes, which no thread has touched yet if they are many. Goes back by
+/// Allocates so many bytes; if they are many, no page of them was touched yet. To be freed by
 /// memory::deallocate() with `align`. Throws std::bad_alloc.
 inline void* large_memory(std::size_t bytes, std::size_t align) {
   void* const made = memory::allocate(bytes, align);

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// range_looks.hpp: whether a look at all that range tracking keeps may find something that can go,
-// for commits that find no room for their versions.
+// range_looks.hpp: for a commit that finds no room for its versions: how many of the versions that
+// range tracking keeps it is to look at, by how many may go at most.
 //
-// Idea:        a version that was looked at and stays can go only when the snapshot has ended that
-//              it was counted at, or when a version came in front of it. So after a look at all it
-//              is known, by the snapshots that are there now and by how much has ended since, how
-//              many there may be at most. None: no look is worth it. Many: one goes on until there
-//              is room. A few: a part is looked at, now and then.
-// Cost:        of a commit that finds no room: a scan of the census, which is compared with what
-//              was counted; a look at all only if one version in `worth` may go; else `at_once`
-//              versions in `seldom` calls, and what has ended since the last one. To count: two
-//              binary searches among the snapshots for each version that stays.
+// Idea:        each version that was looked at and has to stay is counted at a snapshot. It can go
+//              only when that snapshot has ended, or when its row has got a newer version. So after
+//              a look at all versions, an upper bound of how many can go is known, by the snapshots
+//              that are live now and by how many versions have ended since. If it is 0, no look is
+//              worthwhile. If it is high, the commit looks until there is room. If it is low, it
+//              looks at a part, now and then.
+// Cost:        for a commit that finds no room: a scan of the census, which is compared with the
+//              counts; a look at all versions only if one in `worth` may go; else a look at
+//              `at_once` versions in `seldom` calls, and at those that have ended since the last
+//              call. To count: two binary searches among the snapshots for each version that stays.
 // Threads:     one at a time.
 #pragma once
 
@@ -26,7 +27,8 @@
 namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 
-/// Versions that were looked at and stay, each counted at a snapshot that must end before it goes.
+/// Counts the versions that were looked at and stay, each at a snapshot that must end before the
+/// version can go.
 class waiting_versions {
  public:
   void forget() noexcept {
@@ -34,7 +36,8 @@ class waiting_versions {
     others_ = 0;
     all_ = 0;
   }
-  /// What is counted next was looked at with this scan. Throws std::bad_alloc.
+  /// Sets the scan by which the versions that are counted next were looked at. Throws
+  /// std::bad_alloc.
   void looks_with(const scan_times& scan) {
     std::vector<place> both;
     both.reserve(places_.size() + scan.times.size());
@@ -52,9 +55,9 @@ class waiting_versions {
     places_.swap(both);
     scan_ = scan;
   }
-  /// As of that scan. What a snapshot needs stays as long as the one in the middle of those that
-  /// need it. What none needs is the first of its chain, or has columns for an older one: it stays
-  /// as long as the last snapshot from before its end.
+  /// Counts a version that stays, as of that scan. If snapshots need it, at the middle one of them.
+  /// If none needs it, it is the first of its chain, or has columns for an older version: then at
+  /// the last snapshot from before its end.
   void add(const tracked& t) noexcept {
     ++all_;
     const std::uint64_t until = t.until.read();
@@ -72,7 +75,7 @@ class waiting_versions {
       })->count;
   }
   [[nodiscard]] std::uint64_t all() const noexcept { return all_; }
-  /// How many may go, at most, since snapshots are there no more.
+  /// How many may go at most because their snapshots have ended.
   [[nodiscard]] std::uint64_t may_go(const scan_times& now) const noexcept {
     std::uint64_t sum = others_;
     auto listed = now.times.begin();
@@ -97,25 +100,26 @@ class waiting_versions {
 /// How far a call is to look.
 enum class range_look : std::uint8_t {
   none,
-  own,   ///< at what threads have not given to others yet
-  some,  ///< and at range_looks::at_once of the rest
-  all    ///< until there is room
+  own,   ///< at the lists that threads still have to themselves
+  some,  ///< and at range_looks::at_once of the others
+  all    ///< at all, until there is room
 };
 
-/// A round goes over all versions, in one call or in several.
+/// Decides how far calls look for room. A round of looks goes over all versions, in one call or in
+/// several.
 class range_looks {
  public:
   static constexpr std::uint64_t at_once = 4096;
 
-  /// How far to look, for room. `ended`: so many versions have, and can be found; `threads`: so
-  /// many threads have left theirs to others. `lists()` tells how many lists a round goes over.
+  /// How far to look for room. `ended`: how many versions have ended and can be found; `threads`:
+  /// how many threads have ended and left versions. `lists()`: how many lists a round goes over.
   template <class Lists>
   range_look next(const scan_times& now, std::uint64_t ended, std::uint64_t threads,
                   Lists&& lists) noexcept {
     const bool any_ended = std::exchange(last_ended_, ended) != ended;
     const range_look least = any_ended ? range_look::own : range_look::none;
     if (!under_way_) {
-      // One that has ended, and the one that it has come in front of.
+      // Each version that has ended may go, and so may the one after it in its chain.
       const std::uint64_t may_go = waits_.may_go(now) + 2 * (ended - ended_);
       if (may_go == 0 && threads == threads_) return range_look::none;
       to_room_ = waits_.all() <= few + worth * may_go;
@@ -133,17 +137,17 @@ class range_looks {
     return range_look::some;
   }
   [[nodiscard]] bool under_way() const noexcept { return under_way_; }
-  /// Of the round, what is left: to be counted down.
+  /// How many lists of the round are left: to be counted down.
   [[nodiscard]] std::uint64_t& lists() noexcept { return lists_; }
   void end_round() noexcept { under_way_ = false; }
-  /// What the round has found.
+  /// The versions that the round has found and that stay.
   [[nodiscard]] waiting_versions& waits() noexcept { return waits_; }
 
  private:
-  // So many are looked at where one may go; and where any may go, if there are no more.
+  // All are looked at if one in `worth` may go; or if any may go, and there are at most `few`.
   static constexpr std::uint64_t worth = 32;
   static constexpr std::uint64_t few = 16384;
-  // A part of a round comes when so many have ended; and in so many calls once.
+  // A part of a round comes when `many_ended` versions have ended; and once in `seldom` calls.
   static constexpr std::uint64_t many_ended = 64;
   static constexpr std::uint64_t seldom = 32;
 
@@ -153,12 +157,12 @@ class range_looks {
 
   waiting_versions waits_;
   bool under_way_ = false;
-  bool to_room_ = false;  // it does not end before there is some
+  bool to_room_ = false;  // the round goes on until there is room
   std::uint64_t lists_ = 0;
-  std::uint64_t ended_ = 0;  // when it began
+  std::uint64_t ended_ = 0;  // `ended` and `threads` when the round began
   std::uint64_t threads_ = 0;
-  std::uint64_t last_ended_ = 0;      // at the last call
-  std::uint64_t ended_at_round_ = 0;  // at the last part of a round
+  std::uint64_t last_ended_ = 0;      // `ended` at the last call
+  std::uint64_t ended_at_round_ = 0;  // `ended` at the last part of a round
   std::uint64_t calls_ = 0;
 };
 
