@@ -60,7 +60,7 @@ transaction::transaction(engine& of, const transaction_options& o, std::string_v
   }
 }
 
-/// Its snapshot has begun.
+/// To be called when its snapshot has begun.
 void transaction::note_seen() noexcept {
   if (durable_reads_ && engine_.log != nullptr) seen_ = engine_.log->visible();
 }
@@ -83,7 +83,7 @@ transaction& transaction::operator=(transaction&& from) noexcept {
 
 transaction::~transaction() { roll_back(); }
 
-/// Ends it; all later calls return the same.
+/// Ends the transaction with this status, which all later calls return.
 status transaction::fail(status why) noexcept {
   if (why == outcome::conflict) session_->conflicts.add(1);
   if (why == outcome::limit) session_->limits.add(1);
@@ -108,13 +108,13 @@ constexpr const char* is_another =
 
 SPOLIA_NOINLINE status transaction::fail_by_others() noexcept { return fail(session_->way.why()); }
 
-/// Gives up for a row that another transaction has, or has changed.
+/// Ends the transaction because another one has locked a row, or has changed it.
 outcome transaction::lose_row(const table& t, const char* how) noexcept {
   return fail(session_->say(outcome::conflict, "a row of table ", t, how)).code();
 }
 
-/// Runs one change. Without memory for it, nothing of the transaction remains. Where f throws
-/// row_budget::exceeded it leaves nothing, and is run once more, if there may be room then.
+/// Runs one change. If there is no memory for it, the transaction is rolled back. If f throws
+/// row_budget::exceeded it has changed nothing, and is run once more, if there may be room then.
 template <class F>
 auto transaction::change(F&& f) -> decltype(f()) {
   if (!goes_on()) [[unlikely]]
@@ -125,11 +125,11 @@ auto transaction::change(F&& f) -> decltype(f()) {
   if (!here) [[unlikely]]
     return fail_by_others();
   try {
-    // f has one place here, where it is inlined.
+    // f is called at one place, so that it is inlined.
     for (bool again = false; !again || look_for_memory(); again = true) {
       try {
         return f();
-      } catch (const row_budget::exceeded&) {  // NOLINT: what follows is done without it
+      } catch (const row_budget::exceeded&) {  // NOLINT: f runs once more, or the loop ends
         if (again) break;
       }
     }
@@ -144,7 +144,7 @@ auto transaction::change(F&& f) -> decltype(f()) {
   return engine_.budget_is_used_up();
 }
 
-/// What a change of the table has come to, with its reason.
+/// The status of a change of the table, with its reason.
 inline status transaction::told(const table& t, outcome s) noexcept {
   if (s == outcome::ok) [[likely]]
     return s;
@@ -152,9 +152,9 @@ inline status transaction::told(const table& t, outcome s) noexcept {
 }
 
 SPOLIA_NOINLINE status transaction::told_why(const table& t, outcome s) noexcept {
-  if (!goes_on()) return state_;  // it has ended by this
+  if (!goes_on()) return state_;  // the change has ended the transaction
   if (s != outcome::duplicate_key) return said_of(t, s);
-  // First, and then the name: a name that is newer is only said earlier.
+  // Before the name: if that is newer, the status only shows it too early.
   const std::uint32_t renames = t.renames_.load_relaxed();
   if (const secondary* const i = std::exchange(session_->taken, nullptr)) {
     return i->parts_->taken.get(s, [&] { return t.in_words(i->parts_->name); }, renames);
@@ -162,8 +162,8 @@ SPOLIA_NOINLINE status transaction::told_why(const table& t, outcome s) noexcept
   return t.parts_->taken.get(s, [&] { return "primary key of table " + t.name(); }, renames);
 }
 
-/// Out-of-line values that are made while it lives go with it where they are not kept: unless the
-/// transaction has ended, and they have gone.
+/// Frees out-of-line values that were made during its life, unless they are kept, or the
+/// transaction has ended and has freed them.
 class transaction::new_values {
  public:
   explicit new_values(transaction& of) noexcept : of_(of), before_(of.session_->made.first) {}
@@ -180,8 +180,8 @@ class transaction::new_values {
   bool kept_ = false;
 };
 
-/// A row image that goes back where it is not kept: unless the transaction has ended, and all that
-/// it had has gone.
+/// A row image that is given back unless it is kept, or the transaction has ended and has freed all
+/// its images.
 class transaction::new_image {
  public:
   /// Throws std::bad_alloc.
@@ -194,7 +194,7 @@ class transaction::new_image {
   }
   [[nodiscard]] std::uint64_t* get() const noexcept { return image_; }
   void keep() noexcept { image_ = nullptr; }
-  /// Keeps this one, and gives the other one back, which it replaces.
+  /// Keeps its own image, which replaces the other, and gives that back instead.
   void replace(std::uint64_t* other) noexcept { image_ = other; }
 
  private:
@@ -203,8 +203,8 @@ class transaction::new_image {
   std::uint64_t* image_;
 };
 
-/// Values for all columns, as a row of the table has them. Throws std::invalid_argument and
-/// too_long where it cannot have them, and std::bad_alloc.
+/// Values for all columns, encoded as in a row of the table. Throws std::invalid_argument and
+/// too_long if the table cannot have them, and std::bad_alloc.
 class transaction::new_row {
  public:
   new_row(transaction& of, const table& t, values v)
@@ -241,8 +241,8 @@ inline outcome transaction::may_change(const table& t) {
   return fail(session_->say(outcome::schema_changed, "table ", t, is_another)).code();
 }
 
-/// That changes of the table go to; it may be changed. With an index that is younger than this
-/// transaction, and not kept for it, there is none: then it does not commit.
+/// The indexes for changes of a table that may be changed. None, if one is younger than this
+/// transaction, and not kept for it: then it does not commit.
 inline const index_set& transaction::indexes_of(const table& t) const noexcept {
   const index_set& now = t.indexes();
   if (timestamp() >= now.birth) [[likely]]
@@ -250,7 +250,7 @@ inline const index_set& transaction::indexes_of(const table& t) const noexcept {
   return is_elder_in(t) ? now : engine_.no_changes;
 }
 
-/// The table may be changed.
+/// Precondition: the table may be changed.
 outcome transaction::insert_row(table& t, new_row& row) {
   new_image& made = row.image;
   std::uint64_t* const image = made.get();
@@ -265,7 +265,7 @@ outcome transaction::insert_row(table& t, new_row& row) {
     try {
       slot = claim_slot(t, key, image, shape);
     } catch (const row_budget::exceeded&) {
-      slot = t.primary_->find(key);  // if it has a slot, that will do
+      slot = t.primary_->find(key);  // if the key has a slot, no room is needed
       if (slot == no_slot) {
         note_key(t, key);
         throw;
@@ -283,7 +283,7 @@ outcome transaction::insert_row(table& t, new_row& row) {
   };
   try {
     outcome s = outcome::duplicate_key;
-    // Once more: a row that was there then may have been buried before the key was free.
+    // Again: a row that was there at the first check may have been buried before the key was free.
     if (!sees_buried(t, key)) s = index_row(number, every_column);
     if (s == outcome::duplicate_key) take_back();
     return s;
@@ -293,7 +293,7 @@ outcome transaction::insert_row(table& t, new_row& row) {
   }
 }
 
-/// Whether this snapshot sees a row with the key that is buried; notes that it has read it then.
+/// Whether this snapshot sees a buried row with the key. If so, notes that it was read.
 bool transaction::sees_buried(const table& t, const key_words& key) const {
   const std::uint64_t slot = t.primary_->find_buried(key, timestamp());
   if (slot == no_slot) return false;
@@ -303,7 +303,7 @@ bool transaction::sees_buried(const table& t, const key_words& key) const {
   return true;
 }
 
-/// Gives the key a new slot, locked, as the last of the writes; no_slot. Or the slot that it has.
+/// Gives the key a new slot, locked, as the last write: no_slot. Else the slot that the key has.
 std::uint64_t transaction::claim_slot(table& t, const key_words& key, std::uint64_t* image,
                                       std::uint64_t shape) {
   session_->writes.emplace_back(t, image, session_->level);
@@ -314,7 +314,7 @@ std::uint64_t transaction::claim_slot(table& t, const key_words& key, std::uint6
     slot = t.take_slot(session_->lock_word(session_->writes.size() - 1));
     place = t.at(slot);
     // The key, for readers that check whether an index has led them to the right row. A reader that
-    // has come by an older entry may see the key change; it sees no row here.
+    // has followed an older entry may see the key change, but it sees no row here.
     const schema& form = t.form();
     for (const std::uint32_t n : form.key()) {
       const column_span c = form.span_of(n);
@@ -341,8 +341,8 @@ std::uint64_t transaction::claim_slot(table& t, const key_words& key, std::uint6
   return no_slot;
 }
 
-/// Inserts where the key has a slot already: that of a deleted row, or of one that is being made.
-/// Nothing: the key has the slot no more.
+/// Inserts in the slot that the key has already: that of a deleted row, or of one being inserted.
+/// Nothing is returned if the key does not have the slot any more.
 std::optional<outcome> transaction::take_over(table& t, std::uint64_t slot, const key_words& key,
                                               new_image& image, std::uint64_t shape) {
   const row_place place = t.at(slot);
@@ -418,7 +418,7 @@ status transaction::update(table& t, values key, std::span<const assignment> cha
   });
 }
 
-/// `to` has room for as many as a table may have.
+/// `to` has room for as many columns as a table may have.
 std::span<const transaction::column_value> transaction::in_columns(
     const table& t, std::span<const assignment> changes, column_value* to) {
   if (changes.size() > most_columns) {
@@ -442,8 +442,8 @@ std::span<const transaction::column_value> transaction::in_columns(
   return {to, count};
 }
 
-/// The values are encoded once, before it is known whether the row is there: what may not be stored
-/// is refused, row or no row.
+/// The values are encoded once, before it is known whether the row is there: so a value that may
+/// not be stored is refused in any case.
 put_status transaction::put(table& t, values v) {
   return change([&]() -> put_status {
     if (const outcome s = may_change(t); s != outcome::ok) return told_why(t, s);
@@ -485,7 +485,7 @@ status transaction::set(std::uint32_t number, const column_value& to) {
   });
 }
 
-/// The same of several columns, as one change.
+/// The same for several columns, as one change.
 status transaction::set(std::uint32_t number, std::span<const assignment> changes) {
   const table& t = *session_->writes[number].of;
   std::array<column_value, most_columns> to;
@@ -494,9 +494,9 @@ status transaction::set(std::uint32_t number, std::span<const assignment> change
   return change([&]() -> status { return told(t, assign(number, all)); });
 }
 
-/// Writes the values' words to `to`, one after the other, which a row's image has already unless
-/// that is null; out-of-line values get their blocks. Throws std::invalid_argument: one does not
-/// fit; then there are no new blocks.
+/// Writes the values' words to `to`, one after the other, or takes them from a row's image that has
+/// them, if that is not null. Makes blocks for out-of-line values. Throws std::invalid_argument if
+/// a value does not fit; then there are no new blocks.
 void transaction::encode_changes(std::span<const column_value> changes, const std::uint64_t* image,
                                  std::uint64_t* to) {
   std::uint64_t* at = to;
@@ -516,7 +516,7 @@ void transaction::encode_changes(std::span<const column_value> changes, const st
   }
 }
 
-/// Images that are taken while it lives go with it.
+/// Frees the images that were taken during its life.
 class transaction::short_images {
  public:
   explicit short_images(const transaction& of) noexcept
@@ -524,7 +524,7 @@ class transaction::short_images {
   short_images(const short_images&) = delete;
   short_images& operator=(const short_images&) = delete;
   ~short_images() {
-    // Else the transaction has ended, and they have gone.
+    // If null, the transaction has ended, and has freed them.
     if (of_.session_ != nullptr) of_.session_->images.rewind(before_);
   }
 
@@ -533,8 +533,8 @@ class transaction::short_images {
   const arena::mark before_;
 };
 
-/// Makes all of the changes, or none: unique indexes are checked for the row as it is after the
-/// last one. The image, unless it is null, has the values.
+/// Makes all of the changes, or none: unique indexes are checked for the row after the last change.
+/// The image has the values, unless it is null.
 outcome transaction::assign(std::uint32_t number, std::span<const column_value> changes,
                             const std::uint64_t* image) {
   std::uint64_t bits = 0;
@@ -543,7 +543,7 @@ outcome transaction::assign(std::uint32_t number, std::span<const column_value> 
   for (const auto& [c, v] : changes) {
     const std::uint64_t bit = std::uint64_t{1} << c->number;
     bits |= bit;
-    // Of a column that comes twice, the last counts.
+    // If a column comes twice, the last value counts.
     nulls = v->null() ? nulls | bit : nulls & ~bit;
     words += c->words;
   }
@@ -580,7 +580,7 @@ outcome transaction::assign(std::uint32_t number, std::span<const column_value> 
   try {
     const outcome s = indexed ? index_row(number, bits) : outcome::ok;
     if (s == outcome::ok) made.keep();
-    // Of an index over several columns, another one may have been set before.
+    // Another column of the same index may have been set before.
     if (s == outcome::ok && indexed && (before.sets & w.indexes->columns) != 0) {
       take_back_former(w, old, bits);
     }
@@ -594,8 +594,8 @@ outcome transaction::assign(std::uint32_t number, std::span<const column_value> 
 
 // --- locks on rows: taken by the first change, held to the end -----------------------------------
 
-/// Locks the row that the key's entry has led to, if it was not committed after this snapshot. The
-/// write's number; or slot_is_gone: the key has this slot no more, and is to be looked up again.
+/// Locks the row to which the key's entry has led, if it was not committed after this snapshot. The
+/// write's number; or slot_is_gone: the key has another slot now, and is to be looked up again.
 transaction::write_number transaction::lock_row(table& t, std::uint64_t slot,
                                                 const row_place& place, const key_words& key) {
   auto& writes = session_->writes;
@@ -610,7 +610,7 @@ transaction::write_number transaction::lock_row(table& t, std::uint64_t slot,
     try {
       return t.primary_->find(key) == slot;
     } catch (const std::bad_alloc&) {
-      return true;  // it is not known
+      return true;  // not known: as if it had the slot
     }
   };
   const bool locked = wait_for_lock(*place.head, number, has_slot);
@@ -622,9 +622,9 @@ transaction::write_number transaction::lock_row(table& t, std::uint64_t slot,
     return locked ? lose_row(t, was_changed) : lose_lock(t, *place.head);
   }
   const std::uint64_t shape = place.head->shape.load_relaxed();
-  // The entry was there after our snapshot: a row of another key would be committed later than it.
-  // Without a row another key may have the slot all the same: that of an insertion which was
-  // undone, and for which there was no memory to give the slot back.
+  // The entry was there after our snapshot, so a row of another key would be committed later than
+  // that. If there is no row, another key may have the slot: the key of an insertion that was
+  // undone, when there was no memory to give the slot back.
   const bool known = snapshot == timestamp() && (shape & row_exists) != 0;
   if (!known && !t.key_is(slot, key)) {
     unlock(*place.head, writes.back().birth);
@@ -640,9 +640,9 @@ transaction::write_number transaction::lock_row(table& t, std::uint64_t slot,
   return number;
 }
 
-/// Takes the row's lock for a write of that number, as far as the transaction's options go. Gives
-/// up where the key has the slot no more, as its insertion was undone: the lock is that of another
-/// key then.
+/// Takes the row's lock for a write of that number; waits as long as the transaction's options
+/// allow. Gives up if the key's insertion was undone, so that the slot and its lock are another
+/// key's.
 template <class HasSlot>
 bool transaction::wait_for_lock(row_head& row, std::uint32_t number, HasSlot&& has_slot) {
   const auto age_of = [this](std::uint32_t record) {
@@ -657,8 +657,8 @@ bool transaction::wait_for_lock(row_head& row, std::uint32_t number, HasSlot&& h
       if (is_locked_by_caller(row)) return false;
       start = now;
     }
-    // What it has slept counts where the clock stands. In its own unit: the longest of all is too
-    // long in a shorter one.
+    // Sleeps count, too, in case the clock stands still. In microseconds, as longest_wait_: its
+    // highest value has no number in a shorter unit.
     const auto waited = std::chrono::duration_cast<std::chrono::microseconds>(
         std::max<std::chrono::nanoseconds>(now - start, waiting.slept()));
     if (waited >= longest_wait_ || !has_slot()) return false;
@@ -669,16 +669,16 @@ bool transaction::wait_for_lock(row_head& row, std::uint32_t number, HasSlot&& h
                    session_->writes[number].birth);
 }
 
-/// The row that we have locked was committed after our snapshot. If we have seen nothing of that
-/// yet, we may as well begin now. Throws std::bad_alloc; the row is unlocked then.
+/// Begins a new snapshot, if the row that we have locked was committed after ours, and we have read
+/// nothing at ours yet. Throws std::bad_alloc; the row is unlocked then.
 bool transaction::begins_late(const table& t, row_head& row) {
   if (age_ == never_waits || session_->looked || session_->writes.size() > 1) return false;
-  // The thread whose transact() runs this is the one that has announced it.
+  // Under transact() only the thread that has announced the snapshot may replace it.
   if (session_->by_transact.load_relaxed() && !session_->is_begun_here()) return false;
   try {
     census::ticket late =
         engine_.board.living.announce(engine_.board.clock, session_->label.mark());
-    // The old one keeps the row until it is unlocked.
+    // The old announcement keeps the row until it is unlocked.
     if (t.when_.ended(late.timestamp())) return false;
     ticket_ = std::move(late);
     session_->snapshot.store_release(ticket_.id());  // → the acquire in is_begun_here()
@@ -698,7 +698,7 @@ transaction::write_number transaction::lock_key(table& t, values key) {
   return lock_key(t, t.form().whole_key(key));
 }
 
-/// The table may be changed.
+/// Precondition: the table may be changed.
 inline transaction::write_number transaction::lock_key(table& t, const key_words& wanted) {
   for (;;) {
     const std::uint64_t slot = t.primary_->find(wanted);
@@ -714,7 +714,7 @@ inline transaction::write_number transaction::lock_key(table& t, const key_words
     if (*number == slot_is_gone) continue;
     const pending_write& w = session_->writes[*number];
     if ((w.shape & row_exists) != 0) return number;
-    // A slot of ours that never had a row, of an insertion that was refused, hides no row.
+    // A slot of our own insertion that was refused never had a row, and so hides no buried one.
     const bool own_end = held && !w.fresh;
     if (!held) {
       unlock(*w.place.head, w.birth);
@@ -729,9 +729,9 @@ inline transaction::write_number transaction::lock_key(table& t, const key_words
 
 // --- out-of-line values --------------------------------------------------------------------------
 //
-// A value gets its block when it is set, and the transaction keeps all its blocks to the end: what
-// it has shown stays, and savepoints lead back to them. A commit leaves those in the rows that
-// these refer to then, and gives those that they have referred to before to value_blocks.
+// A value gets its block when it is set, and the transaction keeps all its blocks to the end:
+// values that it has shown stay, and a rollback to a savepoint needs them. At a commit the blocks
+// to which the rows refer now stay; those to which they referred before go to value_blocks.
 
 /// Puts the value that the words refer to into a block. Throws std::bad_alloc and
 /// row_budget::exceeded; the words are as before then.
@@ -743,7 +743,7 @@ void transaction::make_apart(std::uint64_t* words) {
   session_->made.add(b);
 }
 
-/// The commit takes the row's values of these columns away.
+/// Notes the row's values of these columns, which the commit replaces.
 void transaction::replace_apart(const pending_write& w, std::uint64_t columns) noexcept {
   each_column(columns & w.of->form().apart(), [&](std::uint32_t c) {
     std::array<std::uint64_t, apart_words> words;
@@ -752,8 +752,8 @@ void transaction::replace_apart(const pending_write& w, std::uint64_t columns) n
   });
 }
 
-/// The transaction has ended, at this time, or 0: with nothing. Its rows are locked yet. Those that
-/// it has replaced go later, when they are not.
+/// Resolves the transaction's values at its end: `commit` is its time, or 0 for a rollback. Its
+/// rows are still locked. The values that it has replaced are retired later, when they are not.
 void transaction::settle_apart(std::uint64_t commit) noexcept {
   session& s = *session_;
   for (const pending_write& w : s.writes) {
@@ -769,7 +769,7 @@ void transaction::settle_apart(std::uint64_t commit) noexcept {
   }
 }
 
-/// Frees the blocks that came after this one.
+/// Frees the blocks that were made after this one.
 void transaction::drop_apart(const value_block* down_to) noexcept {
   while (session_->made.first != down_to) engine_.values.free(session_->made.take());
 }
@@ -794,8 +794,8 @@ note& session::add_once(note* n) noexcept {
   return add(n);
 }
 
-/// Adds entries to the secondary indexes over these columns. Throws std::bad_alloc, and
-/// row_budget::exceeded: as after duplicate_key, there are none then which lead nowhere.
+/// Adds entries to the secondary indexes over these columns. Throws std::bad_alloc and
+/// row_budget::exceeded: then, as after duplicate_key, no entry is left that leads nowhere.
 outcome transaction::index_row(std::uint32_t number, std::uint64_t changed) {
   const std::uint64_t before = session_->notes_made;
   try {
@@ -816,7 +816,7 @@ outcome transaction::add_entries(std::uint32_t number, std::uint64_t changed) {
     w.fetch(its.mask);
     const key_words key = w.form().key_of(its.columns, w.image);
     if (!session_->passed.empty()) session_->passed.show_at(i, {key, w.slot});
-    // So that what the entries take is known when the next ones want room.
+    // So that the bytes of these entries count when the next ones need room.
     if (session_->count_notes() && engine_.rows.limited()) w.of->count_indexes();
     const std::uint64_t before = session_->notes_made;
     note& n = session_->add_once(i->note_of(w.slot, key));
@@ -837,15 +837,15 @@ outcome transaction::add_entries(std::uint32_t number, std::uint64_t changed) {
   return outcome::ok;
 }
 
-/// Whether no other row has the key, at this snapshot or since, and no other transaction wants it
-/// for one. Our own entry is there, and open (engine::is_open) until this transaction is over.
+/// Whether no other row has the key, at this snapshot or since, and no other transaction is giving
+/// it to one. Our own entry is there, and open (engine::is_open) until this transaction is over.
 ///
-/// Why of two transactions that want a key for two rows, one at least gives up: if their entries
-/// are new, one sees the other's. If one of the entries was there, of a former key of its row, we
-/// read its claim, under the lock of the entry. If the other transaction adds the entry again after
-/// that, it takes that lock later than we did, and so sees our entry when it checks. If it had the
-/// lock before, its claim is there. Then it is open, or it is over and the row shows what it has
-/// left.
+/// Why at least one of two transactions that give a key to two rows is refused: if both entries are
+/// new, one transaction sees the other's. If one of the entries was there, of a former key of its
+/// row, we read its claim under the entry's lock. If the other transaction adds the entry again
+/// after that, it takes the lock later than we did, and so sees our entry when it checks. If it had
+/// the lock before, its claim is there: it is open, or it is over and the row shows what it has
+/// changed.
 outcome transaction::unique_in(const pending_write& w, const secondary& i, const key_words& key) {
   outcome found = outcome::ok;
   const session* caller = nullptr;
@@ -882,7 +882,7 @@ outcome transaction::unique_in(const pending_write& w, const secondary& i, const
       .code();
 }
 
-/// Whether the row in the slot, which has not the key at our snapshot, has it now.
+/// Whether the row in the slot, which does not have the key at our snapshot, has it now.
 bool transaction::has_now(const secondary& i, std::uint64_t slot, const key_words& key) const {
   const table& t = *i.of_;
   const row_place place = t.at(slot);

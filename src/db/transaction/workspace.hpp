@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// workspace.hpp: the memory that sessions work with: how much it is, what a budget refuses of it,
-// and how much they keep from transaction to transaction. Internal.
+// workspace.hpp: the working memory of sessions: how much it is, how much of it a budget refuses,
+// and how much a session keeps from transaction to transaction. Internal.
 //
-// Counted:     blocks, not what is put into them: what a vector or an arena has room for. So a call
-//              of a transaction counts nothing, unless it needs another block.
-// Refused:     by options::budget, when a block would be taken. Then the call that needs it has
-//              changed nothing, and the transaction goes on: row_budget::exceeded.
-// Kept:        by each of the first 64 sessions, what a usual transaction needs: a thread takes the
-//              one of its own number first. By the others, nothing: there are as many as were open
-//              at one time, which may have been once.
-// Given back:  blocks that are large leave their pages to the system. An allocator that keeps such
-//              a block for the next one would have it between others, as a hole that nothing else
-//              fills: and the next transaction may be a small one.
+// Counted:     the blocks that a vector or an arena has, not what is put into them. So a call of a
+//              transaction counts nothing, unless it needs another block.
+// Refused:     a block that would exceed options::budget. Then the call that needs it throws
+//              row_budget::exceeded and has changed nothing, and the transaction goes on.
+// Kept:        by each of the first 64 sessions, what a usual transaction needs; a thread takes the
+//              session of its own number first. By the others, nothing: there are as many sessions
+//              as were ever open at one time, and that may have been once.
+// Given back:  large blocks give their pages back to the system when they are freed. An allocator
+//              may keep such a block between others for the next request of that size: it would be
+//              a hole that nothing else fills, and the next transactions may be small.
 #pragma once
 
 #include <algorithm>
@@ -33,29 +33,29 @@ namespace db {
 
 class engine;
 
-/// What a session has of memory. Changed by its holder alone.
+/// Counts the memory of a session. Only the session's holder changes it.
 class work_account {
  public:
-  /// Before all else.
+  /// To be called before all else.
   void belongs_to(engine& of) noexcept { of_ = &of; }
   /// Throws row_budget::exceeded.
   void take(std::uint64_t bytes) {
     if (!unrefused_) must_fit(bytes);
     add(bytes);
   }
-  /// Whether there would be room. Throws row_budget::exceeded.
+  /// Throws row_budget::exceeded if there would be no room for `more`.
   void must_fit(std::uint64_t more) const;
-  /// What to say of that.
+  /// The status for that.
   [[nodiscard]] status is_used_up() const noexcept;
-  /// What cannot be refused.
+  /// Counts memory that is not refused.
   void add(std::uint64_t bytes) noexcept;
   void give(std::uint64_t bytes) noexcept { add(~bytes + 1); }
-  /// Its transaction commits: so it takes no more room for that later.
+  /// Notes whether the transaction commits now: then no room is left for a later commit.
   void commits(bool now) noexcept { commits_ = now; }
   /// For any thread.
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_.load_relaxed(); }
 
-  /// While it lives, nothing is refused: for what leads back, and must not stop half-way.
+  /// While such an object lives, nothing is refused; for rollbacks, which must not stop half-way.
   class unrefused {
    public:
     explicit unrefused(work_account& of) noexcept
@@ -82,7 +82,8 @@ class counted {
  public:
   using value_type = T;
 
-  /// Null: on none. Not `refused`: it is only counted.
+  /// `to`: the account; null: none. `refused`: whether a budget may refuse memory, or it is only
+  /// counted.
   explicit counted(work_account* to, bool refused = true) noexcept : to_(to), refused_(refused) {}
   explicit counted(work_account& to, bool refused = true) noexcept : counted(&to, refused) {}
   template <class U>
@@ -100,8 +101,8 @@ class counted {
     }
   }
   void deallocate(T* first, std::size_t count) noexcept {
-    // From here on glibc's allocator takes blocks from the system, one by one, until it has seen
-    // one go.
+    // From this size on glibc's allocator maps each block by itself, until one was freed; then it
+    // keeps blocks of that size.
     constexpr std::size_t large = std::size_t{128} << 10U;
     const std::size_t bytes = count * sizeof(T);
     if (bytes >= large) give_pages_back(reinterpret_cast<std::byte*>(first), bytes);
@@ -126,7 +127,7 @@ enum class kept_memory : std::uint8_t {
 };
 inline constexpr std::uint32_t sessions_that_keep_much = 64;
 
-/// Forgets what is in there. The memory stays for the next transaction, unless it is too much.
+/// Empties the vector. Its memory stays for the next transaction, unless it is too much.
 template <class T>
 void clear_and_shrink(counted_vector<T>& v, kept_memory keeps = kept_memory::much) noexcept {
   const std::size_t most_bytes_kept = keeps == kept_memory::much ? std::size_t{64} << 10U : 0;
@@ -137,8 +138,8 @@ void clear_and_shrink(counted_vector<T>& v, kept_memory keeps = kept_memory::muc
   }
 }
 
-/// Room for row images, which go all together, or from a mark on. Used again from transaction to
-/// transaction.
+/// Memory for row images, which are freed all together, or from a mark on. The blocks are used
+/// again by the next transaction.
 class arena {
  public:
   /// `refused`: as for counted.
@@ -166,14 +167,14 @@ class arena {
   }
   [[nodiscard]] mark here() const noexcept { return at_; }
   void rewind(mark m) noexcept { at_ = m; }
-  /// True: it had become large, and is not any more.
+  /// Frees all images. True: the arena had become large, and is not any more.
   bool clear() noexcept {
     at_ = {};
     if (!large_ && blocks_.size() <= most_blocks) return false;
     shrink();
     return true;
   }
-  /// After that.
+  /// Frees all blocks; to be called after clear().
   void keep_nothing() noexcept {
     for (const block& b : blocks_) memory_.deallocate(b.words, b.size);
     std::vector<block>().swap(blocks_);
@@ -184,7 +185,7 @@ class arena {
     std::uint64_t* words = nullptr;
     std::size_t size = 0;
   };
-  /// In a later block, or in a new one. Not inlined, so that take() is.
+  /// Takes memory in a later block, or in a new one. Not inlined, so that take() is.
   SPOLIA_NOINLINE std::uint64_t* take_elsewhere(std::size_t words) {
     for (; at_.block < blocks_.size(); at_ = {at_.block + 1, 0}) {
       const block& b = blocks_[at_.block];
@@ -204,8 +205,8 @@ class arena {
     at_ = {blocks_.size() - 1, words};
     return blocks_.back().words;
   }
-  /// The first will do for most, and costs each session that is not used. Where there are many,
-  /// they are large, so that their pages can go back when they do.
+  /// The first block is small: it is enough for most, and each unused session has one. If there are
+  /// many blocks, the next ones are large, so that their pages can be given back.
   [[nodiscard]] std::size_t size_of_next() const noexcept {
     if (blocks_.empty()) return first_size;
     return blocks_.size() < 2 * most_blocks ? usual_size : 16 * usual_size;
@@ -215,7 +216,7 @@ class arena {
     std::vector<block> left;
     try {
       left.reserve(most_blocks);
-    } catch (const std::bad_alloc&) {  // then without them
+    } catch (const std::bad_alloc&) {  // then it keeps none
     }
     for (const block& b : blocks_) {
       if (left.size() < left.capacity() && b.size <= most_kept) {
@@ -234,11 +235,11 @@ class arena {
   counted<std::uint64_t> memory_;
   std::vector<block> blocks_;
   mark at_;
-  bool large_ = false;  // one is larger than that
+  bool large_ = false;  // a block is larger than most_kept
 };
 
-/// Row images that go all together, or one by one: then they are used again for rows of their
-/// width.
+/// Memory for row images, which are freed all together, or one by one: then they are used again for
+/// rows of the same width.
 class image_store {
  public:
   explicit image_store(work_account& to) noexcept : room_(to) {}
@@ -254,7 +255,8 @@ class image_store {
     }
     return room_.take(words);
   }
-  /// Each leads to the next one. Without memory to note its width, it goes with all others.
+  /// Gives an image back: it is linked to the others of its width. If there is no memory to note
+  /// the width, it is freed with all others.
   void give(std::uint64_t* image, std::size_t words) noexcept {
     auto same = std::find_if(given_back_.begin(), given_back_.end(),
                              [&](const chain& c) { return c.words == words; });
