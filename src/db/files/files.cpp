@@ -45,14 +45,15 @@ std::string sentence(const std::filesystem::path& file, std::uint64_t offset,
   throw storage_error(file, offset, what, std::error_code(errno, std::system_category()));
 }
 
-/// The same where so many bytes have no place; `what` goes on after "cannot write", say.
+/// The same for so many bytes for which there is no room. `what` is "cannot write ", say, and
+/// `more` comes after the number.
 [[noreturn]] void fail_to_put(const std::filesystem::path& file, const char* what,
                               std::uint64_t bytes, std::uint64_t offset, const char* more = "") {
   const std::error_code reason(errno, std::system_category());
   throw storage_error(file, offset, what + so_many(bytes, "byte") + more, reason);
 }
 
-/// What a system says of a file system that has no locks.
+/// Whether the error number means that the file system has no locks.
 constexpr bool no_locks(int reason) noexcept {
   return reason == ENOLCK || reason == ENOTSUP || reason == EOPNOTSUPP || reason == ENOSYS ||
          reason == EINVAL;
@@ -68,7 +69,8 @@ class posix_file final : public storage_file {
   ~posix_file() override {
     unmap(before_);
     unmap(mapped_);
-    // Children have the lock, too: it would last as long as the last of them. None may end it.
+    // Children share the lock, so without this it would last as long as the last of them. A child
+    // must not end it.
     if (locked_by_ == ::getpid()) unlock();
     ::close(fd_);
   }
@@ -86,7 +88,7 @@ class posix_file final : public storage_file {
     return done;
   }
 #if defined(POSIX_FADV_WILLNEED)
-  /// In parts: the system begins with as much as one request to the disk has, and forgets the rest.
+  /// In parts: of one call, the system only reads as much as one request to the disk has.
   void expect(std::uint64_t offset, std::size_t bytes) noexcept override {
     constexpr std::size_t part = 128U << 10U;
     for (std::size_t done = 0; done < bytes; done += part) {
@@ -106,12 +108,12 @@ class posix_file final : public storage_file {
     }
   }
   void sync() override {
-    // Not again after EINTR or EIO: see the header.
+    // Not tried again after EINTR or EIO: see the header.
     if (::fdatasync(fd_) != 0) fail(name_, "cannot make it durable");
   }
 #if defined(RWF_DSYNC)
-  /// One call of the system, where it knows how. What was interrupted is written anew, and so is
-  /// there to be made durable.
+  /// By one system call, if the system has it. After an interruption the bytes are written again,
+  /// so that the sync makes them durable.
   void write_and_sync(std::uint64_t offset, std::span<const std::byte> from) override {
     while (!from.empty()) {
       const ::iovec part{const_cast<std::byte*>(from.data()), from.size()};
@@ -119,7 +121,7 @@ class posix_file final : public storage_file {
       if (n < 0 && (errno == EOPNOTSUPP || errno == ENOSYS || errno == EINTR)) {
         return storage_file::write_and_sync(offset, from);
       }
-      // As with sync(): not again.
+      // Not tried again, as in sync().
       if (n < 0) fail_to_put(name_, "cannot write ", from.size(), offset, " and make them durable");
       offset += static_cast<std::uint64_t>(n);
       from = from.subspan(static_cast<std::size_t>(n));
@@ -129,7 +131,8 @@ class posix_file final : public storage_file {
   void reserve(std::uint64_t from, std::uint64_t bytes) override {
     if (make_longer(from, bytes)) return;
     const int reason = errno;
-    // What there was room for may be what others need; and nothing was written there.
+    // Gives back the part for which there was room: others may need it, and nothing was written
+    //                                               there.
     while (::ftruncate(fd_, static_cast<off_t>(from)) != 0 && errno == EINTR) {
     }
     errno = reason;
@@ -139,7 +142,7 @@ class posix_file final : public storage_file {
   std::span<std::byte> map(std::uint64_t from, std::size_t bytes) noexcept override {
     unmap(before_);
     before_ = std::exchange(mapped_, {});
-    // On a disk a page may have to be read again, and if that fails the process is killed.
+    // Not on a disk: a page may have to be read again, and if that fails the process is killed.
     if (!in_memory()) return {};
     const std::size_t before = from % static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     void* const at = ::mmap(nullptr, before + bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_,
@@ -147,14 +150,14 @@ class posix_file final : public storage_file {
     if (at == MAP_FAILED) return {};
     mapped_ = {static_cast<std::byte*>(at), before + bytes};
 #if defined(MADV_POPULATE_READ)
-    // Pages that are there are put into the table of pages many at a time, to be written to.
+    // Maps the existing pages many at a time, so that writes to them cause no page faults.
     ::madvise(at, mapped_.size(), MADV_POPULATE_READ);
 #endif
     return mapped_.subspan(before);
   }
 #endif
   void renamed(const std::string& name) override {
-    // Not replace_filename(), which leaves a path that cannot be used where there is no memory.
+    // Not replace_filename(), which leaves an unusable path if there is no memory.
     std::filesystem::path now = name_.parent_path() / name;
     name_.swap(now);
   }
@@ -184,10 +187,11 @@ class posix_file final : public storage_file {
   }
 
  private:
-  /// False: errno says why.
+  /// Extends the file. False: errno says why.
   bool make_longer(std::uint64_t from, std::uint64_t bytes) noexcept {
 #if defined(__linux__)
-    // In memory, a page costs a fifth less than by fallocate() and what the first write does then.
+    // Not in memory: there, to write zeros costs a fifth less than fallocate() and the first
+    //                writes.
     while (!in_memory()) {
       if (::fallocate(fd_, 0, static_cast<off_t>(from), static_cast<off_t>(bytes)) == 0)
         return true;
@@ -208,7 +212,7 @@ class posix_file final : public storage_file {
     return true;
   }
 #if defined(__linux__)
-  /// Whether the file is on tmpfs. By one thread at a time, as reserve() and map() are called.
+  /// Whether the file is on tmpfs. For one thread at a time, as are reserve() and map().
   bool in_memory() noexcept {
     if (kind_ == where::unknown) {
       struct statfs of{};
@@ -226,8 +230,8 @@ class posix_file final : public storage_file {
     }
     return lock_result::locked;
   }
-  /// Where the file system has no flock(). Such a lock belongs to the opening as that of flock()
-  /// does, and not to the process: a second opening by this process is kept out, too.
+  /// For file systems without flock(). Such a lock belongs to the opening, like that of flock(),
+  /// and not to the process: so it excludes a second opening by this process, too.
   lock_result lock_range([[maybe_unused]] short how) {
 #if defined(F_OFD_SETLK)
     struct flock all{};
@@ -270,9 +274,9 @@ class posix_file final : public storage_file {
   std::span<std::byte> before_;  // by the one before
 };
 
-/// The same file by a descriptor that is none of the first three. A process that was started
-/// without one of these has it given to what it opens first, and anything that it prints, or a
-/// library prints for it, would be written into the database. Negative: errno says why.
+/// The same file by a descriptor that is none of the first three. If a process was started without
+/// one of these, the first file that it opens gets that number, and all that the process or a
+/// library prints would be written into the database. Negative: errno says why.
 int beyond_standard(int fd) noexcept {
   if (fd < 0 || fd > STDERR_FILENO) return fd;
   const int other = ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -282,7 +286,7 @@ int beyond_standard(int fd) noexcept {
   return other;
 }
 
-/// Closes itself.
+/// A file descriptor, which is closed with this object.
 class descriptor {
  public:
   explicit descriptor(int fd) noexcept : fd_(beyond_standard(fd)) {}
@@ -304,16 +308,16 @@ class descriptor {
 
 constexpr int open_directory_flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 
-/// False: this file system cannot do so with directories, as some that lie on a network or in user
-/// space.
+/// Makes the names in a directory durable. False: this file system cannot do that, as some on a
+/// network or in user space.
 bool sync_names(int directory, const std::filesystem::path& path) {
   if (::fsync(directory) == 0) return true;
   if (errno == EINVAL || errno == ENOTSUP || errno == EOPNOTSUPP) return false;
   fail(path, "cannot make it durable");
 }
 
-/// The same of the directory above `within`. One that this process may pass through but not read
-/// cannot be opened: then the whole file system is synced.
+/// The same for the directory above `within`. If this process may search but not read it, it cannot
+/// be opened: then the whole file system is synced.
 bool sync_names_above(const descriptor& above, int within, const std::filesystem::path& path) {
   if (above.open()) return sync_names(above.get(), path);
 #if defined(__linux__)
@@ -322,8 +326,7 @@ bool sync_names_above(const descriptor& above, int within, const std::filesystem
   fail(path, "cannot open this directory");
 }
 
-/// Whether the name of one directory is in the other, which is above it: not that of a file
-/// system's highest one.
+/// Whether the name of a directory is in the one above it: not if it is the root of a file system.
 bool has_name_in(int above, int directory) noexcept {
   struct stat a{};
   struct stat d{};
@@ -331,11 +334,11 @@ bool has_name_in(int above, int directory) noexcept {
   return a.st_dev == d.st_dev && a.st_ino != d.st_ino;
 }
 
-/// Directories that were made, the highest first.
+/// The directories that an opening has made, the highest first.
 class made_directories {
  public:
-  /// The path, with those above it. Each is durable in the one above before anything is put into
-  /// it.
+  /// Makes the directory, with those above it. The name of each is durable before anything is put
+  /// into it.
   void make(const std::filesystem::path& path) {
     std::error_code why;
     if (std::filesystem::is_directory(path, why)) return;
@@ -354,7 +357,7 @@ class made_directories {
     const descriptor fd(::open(above.c_str(), open_directory_flags));
     sync_names_above(fd, here.get(), above);
   }
-  /// As long as they are empty.
+  /// Removes them, as long as they are empty.
   void remove() noexcept {
     for (; !all_.empty() && ::rmdir(all_.back().c_str()) == 0; all_.pop_back()) {
     }
@@ -383,8 +386,9 @@ class posix_directory final : public storage_directory {
   }
   std::vector<std::string> list() override {
     std::vector<std::string> names;
-    // Opened anew, since a duplicate of the descriptor would share its place in the list with
-    // others that list. Not std::filesystem's, which ends the program if there is no memory.
+    // Opened anew, since a duplicate of the descriptor would share its position in the list with
+    // other threads that list. Not by std::filesystem, which ends the program if there is no
+    // memory.
     descriptor again(::openat(fd_.get(), ".", open_directory_flags));
     if (!again.open()) fail(path(), "cannot list");
     const std::unique_ptr<DIR, int (*)(DIR*)> at(::fdopendir(again.get()), ::closedir);
@@ -417,8 +421,9 @@ class posix_directory final : public storage_directory {
     return std::nullopt;
   }
   bool sync() override { return sync_names(fd_.get(), path()); }
-  /// Those above may have been made shortly before, by another program or by a process that has
-  /// ended since: a loss of power that takes one of these names takes all below it.
+  /// Also syncs all directories above. They may have been made shortly before, by another program
+  /// or by a process that has ended since, and a loss of power that takes one of their names takes
+  /// all below it.
   bool sync_own_name() override {
     bool done = true;
     std::filesystem::path at = path();
@@ -430,16 +435,17 @@ class posix_directory final : public storage_directory {
       if (above.open() && !has_name_in(above.get(), below)) return done;
       done = sync_names_above(above, fd_.get(), at) && done;
       here = std::move(above);
-    } while (here.open());  // if it is not, the whole file system was synced
+    } while (here.open());  // if it could not be opened, the whole file system was synced
     return done;
   }
   void remove_made() noexcept override { made_.remove(); }
 
  private:
-  /// A file is made only where nothing has the name, not even a link. A link would have the file
-  /// made elsewhere, and to remove the name again would leave it there.
+  /// Makes a file only if nothing has the name, not even a link: through a link the file would be
+  /// made elsewhere, and would stay there when the name is removed.
   [[nodiscard]] descriptor open_or_make(const std::string& name, file_mode how) const {
-    // Where something else has the name, such as a fifo, this does not wait for its other end.
+    // O_NONBLOCK: if something else has the name, such as a fifo, this does not wait for its other
+    // end.
     const int flags = (how == file_mode::read ? O_RDONLY : O_RDWR) | O_NONBLOCK | O_CLOEXEC;
     const int existing = how == file_mode::fresh ? flags | O_TRUNC : flags;
     for (;;) {
@@ -459,13 +465,13 @@ class posix_directory final : public storage_directory {
       fail(path() / name, "cannot open");
     }
   }
-  /// What was made, and cannot be kept open. Leaves errno.
+  /// Removes a file that was made and cannot be kept open. Does not change errno.
   void take_back(const std::string& name) const noexcept {
     const int reason = errno;
     ::unlinkat(fd_.get(), name.c_str(), 0);
     errno = reason;
   }
-  /// Throws if a link that leads nowhere has the name.
+  /// Throws if the name is that of a link that leads nowhere.
   void is_no_link(const std::string& name) const {
     struct stat s{};
     if (::fstatat(fd_.get(), name.c_str(), &s, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISLNK(s.st_mode))
@@ -487,12 +493,12 @@ class posix_files final : public storage_files {
       throw storage_error(directory, storage_error::nowhere,
                           "a database needs a directory, and its path is empty");
     }
-    // The system would take what stands before it for the whole path.
+    // The system would take the part before the zero byte for the whole path.
     if (directory.native().find('\0') != std::string::npos) {
       throw storage_error(directory.c_str(), storage_error::nowhere,
                           "a database needs a directory, and its path goes on after a zero byte");
     }
-    // Where the process is now; later it may be elsewhere.
+    // Absolute: the process may change its working directory later.
     std::error_code why;
     std::filesystem::path path = std::filesystem::absolute(directory, why);
     if (why) throw storage_error(directory, storage_error::nowhere, "cannot find", why);
@@ -523,7 +529,7 @@ storage_error::storage_error(std::filesystem::path file, std::uint64_t offset, s
 
 namespace {
 
-/// Where a path leads, as far as it is there.
+/// Where a path leads, as far as its directories exist.
 std::filesystem::path leads_to(const std::filesystem::path& path) {
   std::error_code none;
   const std::filesystem::path whole = std::filesystem::absolute(path, none);
@@ -532,7 +538,7 @@ std::filesystem::path leads_to(const std::filesystem::path& path) {
   return known.has_filename() ? known : known.parent_path();  // directory/
 }
 
-/// Whether what leads_to() has returned lies in another directory, or is that.
+/// Whether a result of leads_to() is in that directory, or is the directory itself.
 bool lies_in(std::filesystem::path path, const std::filesystem::path& directory) {
   std::error_code none;
   while (path != directory && !std::filesystem::equivalent(path, directory, none)) {

@@ -20,13 +20,13 @@ namespace spolia::inline SPOLIA_FLAVOUR {
 namespace db {
 namespace {
 
-/// Rows whose old versions a scan has fetched together: of a chunk, which has more, and a power of
+/// How many rows' old versions a scan prefetches together: less than a chunk has, and a power of
 /// two.
 constexpr std::size_t scanned_together = 64;
-/// While there were so few commits since a snapshot, few rows that it scans have older versions.
+/// After no more commits than this since a snapshot, few rows that it scans have older versions.
 constexpr std::uint64_t few_commits = 256;
 
-/// Where the row's first word would be if it began in front of this part of it.
+/// Where the row's first word would be if `words` were this part of the row.
 std::uint64_t* from_first(std::uint64_t* words, column_span part) noexcept {
   return reinterpret_cast<std::uint64_t*>(reinterpret_cast<std::uintptr_t>(words) -
                                           part.first * sizeof(std::uint64_t));
@@ -38,8 +38,9 @@ std::size_t words_for(std::string_view bytes) noexcept { return (bytes.size() + 
   throw std::invalid_argument("spolia::db: " + what);
 }
 
-/// The key of so many words that comes right after, or before; false: there is none. What follows
-/// the words is as it is of ends that are included.
+/// Make it the key of so many words that comes right after it, or right before; false: there is
+/// none.
+/// The words after these become as they are in an included end.
 bool to_next(key_words& key, std::uint32_t words) noexcept {
   std::fill(key.begin() + words, key.end(), 0);
   while (words != 0 && ++key[words - 1] == 0) --words;
@@ -72,11 +73,11 @@ bool ends_of(const schema& s, const std::vector<std::uint32_t>& columns, const k
 
 }  // namespace
 
-/// Notes of a range what a scan has shown of it so far, before it is shown: so the note is right
-/// wherever the program ends the scan, by an exception or by a commit as well.
+/// Notes how much of a range a scan has shown. It does so before a row is shown: so the note is
+/// right wherever the program ends the scan, also by an exception or by a commit.
 class reader::scan_note {
  public:
-  /// The keys of the index have so many words.
+  /// `words`: of a key of the index.
   scan_note(const reader& of, const range_read& all, std::uint32_t words, direction way)
       : of_(of), all_(all), words_(words), way_(way), note_(of.session_, &read_set::ranges) {
     of.session_->looked = true;
@@ -84,7 +85,7 @@ class reader::scan_note {
   scan_note(const scan_note&) = delete;
   scan_note& operator=(const scan_note&) = delete;
 
-  /// The row with this key is shown next. Throws std::bad_alloc.
+  /// To be called before the row with this key is shown. Throws std::bad_alloc.
   void reach(const std::uint64_t* key) {
     if (!of_.notes_reads_) return;
     range_read& r = mine();
@@ -92,7 +93,7 @@ class reader::scan_note {
     end.fill(0);
     std::copy_n(key, words_, end.begin());
   }
-  /// All of it was looked at. Throws std::bad_alloc.
+  /// Notes the whole range, which was scanned to its end. Throws std::bad_alloc.
   void finish() {
     if (of_.notes_reads_) mine() = all_;
   }
@@ -267,20 +268,20 @@ void reader::must_exist(const table& t) const {
   if (const outcome there = enter(t); there != outcome::ok) throw no_result(said_of(t, there));
 }
 
-// A snapshot keeps what there was at its time. What is younger it sees without rows, or changes,
-// and that is kept for the reader's sake from when it first comes there.
+// A snapshot keeps the tables that there were at its time. A younger table it sees without rows; it
+// is kept for the reader from its first use of the table on.
 
-/// dropped: it has ended, for this snapshot, or before this reader came there.
+/// Enters a table. outcome::dropped: it has ended for this snapshot, or before this first use.
 SPOLIA_NOINLINE outcome reader::enter(const table& t) const {
   if (!t.is_of(engine_)) t.refuse_stranger();
   const validity& when = t.when_;
   if (when.ended(timestamp())) return outcome::dropped;
   if (is_elder_in(t)) return outcome::ok;
-  // To a table from before it a checkpoint may come while that is not finished.
+  // Not of an older table: a checkpoint may come to that while its drop is not finished.
   if (timestamp() < when.birth() && when.over()) return outcome::dropped;
   auto& all = session_->younger;
   all.push_back(&t);
-  // In a visit, since the parts may go now.
+  // Inside a visit, since the parts may be freed now.
   bool entered = false;
   if (t.described_.enter()) {
     entered = t.parts_->elders.enter();
@@ -291,7 +292,7 @@ SPOLIA_NOINLINE outcome reader::enter(const table& t) const {
   return outcome::dropped;
 }
 
-/// Whether it is younger, and kept for this reader.
+/// Whether the table is younger than the reader, and kept for it.
 bool reader::is_elder_in(const table& t) const noexcept {
   const auto& all = session_->younger;
   return std::find(all.begin(), all.end(), &t) != all.end();
@@ -406,7 +407,7 @@ SPOLIA_NOINLINE row reader::row_with_values(const table& t, std::uint64_t slot,
   return {t.form(), words, shape, wanted.mask, image_share(image)};
 }
 
-/// The index has led to no row that this snapshot sees.
+/// Finds a buried row, when the index has led to no row that this snapshot sees.
 SPOLIA_NOINLINE result<row> reader::find_buried(const table& t, const key_words& wanted,
                                                 const selection& only) const {
   const std::uint64_t slot = t.primary_->find_buried(wanted, timestamp());
@@ -418,21 +419,22 @@ SPOLIA_NOINLINE result<row> reader::find_buried(const table& t, const key_words&
   return said_of(t, outcome::not_found);
 }
 
-/// Whether it pays to look for old versions before a scan comes to their rows.
+/// Whether it is worthwhile to prefetch old versions for scans.
 bool reader::is_old() const noexcept {
   return engine_.board.clock.now() - timestamp() > few_commits;
 }
 
-/// A scan comes to these rows next, `scanned_together` at most: their old versions are fetched
-/// together, else it would wait for each.
+/// Prefetches the old versions of the rows that a scan shows next, `scanned_together` at most:
+/// otherwise the scan would wait for each of them.
 void reader::fetch_versions(const table& t, std::span<const std::uint64_t> row_slots) const {
   const step here(*this);
-  if (!here) return;  // the scan finds out
+  if (!here) return;  // the reader was ended: the scan will find that out
   std::array<old_row, scanned_together> old;
   std::size_t count = 0;
   for (const std::uint64_t slot : row_slots) {
     const row_place place = t.at(slot);
-    // relaxed: it is only a guess. A mark, which is negative, is that of the newest version.
+    // relaxed: it is only a guess. A mark, which is negative here, counts as a newest version that
+    // the snapshot sees.
     const auto stamp = static_cast<std::int64_t>(place.head->stamp.load_relaxed());
     if (stamp > static_cast<std::int64_t>(timestamp())) {
       old[count++] = {&place.head->older, place.id};
@@ -470,7 +472,7 @@ void reader::scan_table(const table& t, const row_visitor& f, const selection& o
     session_->images.rewind(here);
     if (!more) return;
   }
-  must_go_on(!ended());  // else chunks may have been passed over that it saw
+  must_go_on(!ended());  // if it was ended, chunks with rows that it saw may have been skipped
   if (notes) noted.now().end = table_read::all;
 }
 
@@ -489,7 +491,7 @@ class reader::passing {
                     ? &s.passed
                     : nullptr) {}
 
-  /// Nothing: at its beginning.
+  /// The position at which the scan may begin; nothing: at the beginning of its range.
   [[nodiscard]] std::optional<index_position> known() const noexcept {
     if (passed_ == nullptr || passed_->empty()) [[likely]]
       return std::nullopt;
@@ -499,11 +501,11 @@ class reader::passing {
     return from;
   }
   void passes() noexcept { count_ += shown_ ? 0U : 1U; }
-  /// Before the row is shown, whose function may change what is there.
+  /// To be called before a row is shown, since the scan's function may change rows.
   void comes_to(const std::uint64_t* key, std::uint64_t slot) noexcept {
     if (!std::exchange(shown_, true) && count_ >= passed_over::few) leave(at(key, slot));
   }
-  /// If it has not come to a row.
+  /// To be called when the scan has come to its end, perhaps without a row.
   void comes_to_end() const noexcept {
     if (shown_ || count_ < passed_over::few) return;
     leave(down() ? at(of_.keys.lo.data(), 0) : at(of_.keys.hi.data(), no_slot));
@@ -586,7 +588,7 @@ void reader::show_entries(const Entries& entries, const index_range& of, const r
   } else {
     entries.scan(of.keys.lo, of.keys.hi, timestamp(), visit);
   }
-  must_go_on(!ended());  // else entries may have been missing
+  must_go_on(!ended());  // if it was ended, entries may have been missing
   if (!whole) return;
   before.comes_to_end();
   noted.finish();
@@ -615,7 +617,7 @@ void reader::scan_secondary(const secondary& i, const key_bound& from, const key
   const table& t = *i.of_;
   must_serve(i);
   must_have_own_changes(i);
-  // The key is looked at, too.
+  // The columns of the key are read, too.
   const schema& s = t.form();
   std::array<column_run, most_columns> runs;
   const std::uint64_t mask = columns_of(t, how.only).mask | i.parts_->mask;
@@ -661,9 +663,9 @@ bool reader::ended() const noexcept {
   return session_ != nullptr && gated_ && session_->way.ended();
 }
 
-// --- what a serializable transaction has read ----------------------------------------------------
+// --- the read set of a serializable transaction --------------------------------------------------
 
-/// The row in the slot was seen: it is the snapshot's, or our own.
+/// Notes that the row in the slot was seen, which is the snapshot's, or our own.
 void reader::note_row(const table& t, std::uint64_t slot) const {
   session_->looked = true;
   if (!notes_reads_) return;
@@ -674,7 +676,7 @@ void reader::note_row(const table& t, std::uint64_t slot) const {
   session_->reads.row(head);
 }
 
-/// No row with the key was seen, whatever slot the index led to.
+/// Notes that no row with the key was seen, whatever slot the index led to.
 void reader::note_key(const table& t, const key_words& key) const {
   session_->looked = true;
   if (notes_reads_) session_->reads.key(t, key);
