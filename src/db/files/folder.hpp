@@ -49,16 +49,14 @@ storage_error damage_at(const std::filesystem::path& file, std::uint64_t at,
                         const std::string& why);
 
 /// Nothing that is written comes into the directory that was opened, since that has other files
-/// now.
-/// After any other error, what was written may be there all the same.
+/// now. After any other error, what was written may be there all the same.
 class lost_directory : public storage_error {
  public:
   using storage_error::storage_error;
 };
 
 /// A file has a format that this version does not know, and is undamaged as far as that can be
-/// told.
-/// Its content is not to be read as that of a known format.
+/// told. Its content is not to be read as that of a known format.
 class unknown_format : public storage_error {
  public:
   unknown_format(const std::filesystem::path& file, std::uint32_t format)

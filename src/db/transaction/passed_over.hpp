@@ -3,18 +3,16 @@
 // next scans skip them. Internal.
 //
 // Idea:        suppose that a transaction takes the first row of a range, erases it, and scans
-//              again.
-//              Each scan would visit all entries that it has erased before. So a scan that has
-//              visited some entries without a row before its first row notes the position of that
-//              row, and the next scan of the same range begins there. So each entry is visited a
-//              few times, however many there are.
+//              again. Each scan would visit all entries that it has erased before. So a scan that
+//              has visited some entries without a row before its first row notes the position of
+//              that row, and the next scan of the same range begins there. So each entry is visited
+//              a few times, however many there are.
 // Why no row is missed: a row that a snapshot does not see it never sees, whatever others commit.
 //              The transaction's own rows that it does not see come back only in two ways: it adds
 //              an entry to the index, which ends the noted part at that entry; or it rolls back to
 //              a savepoint, which ends all parts. An insertion that is refused does no more than
-//              that.
-//              A scan shows what was there when it began. So entries that it visits after the first
-//              call of its function, which may have changed rows, are not noted.
+//              that. A scan shows what was there when it began. So entries that it visits after the
+//              first call of its function, which may have changed rows, are not noted.
 // Memory:      a few parts for each session, of the ranges that were scanned last. If there is no
 //              memory for them, scans are slower, and nothing fails.
 #pragma once

@@ -39,8 +39,7 @@ std::size_t words_for(std::string_view bytes) noexcept { return (bytes.size() + 
 }
 
 /// Make it the key of so many words that comes right after it, or right before; false: there is
-/// none.
-/// The words after these become as they are in an included end.
+/// none. The words after these become as they are in an included end.
 bool to_next(key_words& key, std::uint32_t words) noexcept {
   std::fill(key.begin() + words, key.end(), 0);
   while (words != 0 && ++key[words - 1] == 0) --words;

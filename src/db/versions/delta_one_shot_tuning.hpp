@@ -29,12 +29,11 @@ class delta_partition;
 ///          partition, and none could be dropped. But when a version ends it is known whether T
 ///          sees it: it does if the version began at or before T. So such versions go to a
 ///          partition of another stream, that of T, which stays as long as T does, and the others
-///          are dropped.
-///          Stream 0 takes the versions that only young snapshots need, or none; most of these
-///          snapshots end soon.
-///          With several held snapshots, a version goes to the stream of the oldest that sees it.
-///          So that snapshot needs all versions of its stream; they are dropped when no snapshot is
-///          left that sees any of them. With more snapshots than streams, the youngest share one.
+///          are dropped. Stream 0 takes the versions that only young snapshots need, or none; most
+///          of these snapshots end soon. With several held snapshots, a version goes to the stream
+///          of the oldest that sees it. So that snapshot needs all versions of its stream; they are
+///          dropped when no snapshot is left that sees any of them. With more snapshots than
+///          streams, the youngest share one.
 /// Stripes: writers that share a partition write to the same cache lines when they register, and
 ///          get memory that another processor wrote last. So stream 0 has several current
 ///          partitions, one for each stripe, and each writer has a stripe. A partition comes back
@@ -156,9 +155,8 @@ class delta_lanes {
 ///          are short while few partitions are in use: then the same ones come round again and
 ///          again, and together have about `cache_bytes`. Where a snapshot keeps many partitions,
 ///          no cache would be large enough. Then periods are long, so that there are no more
-///          partitions than necessary.
-///          A scan of the census interrupts other processors. So a short period ends without one if
-///          there is a free partition to go on with.
+///          partitions than necessary. A scan of the census interrupts other processors. So a short
+///          period ends without one if there is a free partition to go on with.
 ///          The age of a snapshot is counted in long periods: so many transactions, or bytes, in
 ///          whatever number of periods.
 /// Threads: begin() by any thread; the rest by the one for which it returned true.

@@ -263,8 +263,7 @@ class delta_steam_eager final : public delta_guarded {
 
   /// Links the new version for `a` to the first version that a snapshot needs; the ones before it
   /// go to `passed`. Cuts those that no snapshot needs out of the rest of the chain; they go to
-  /// `gone`.
-  /// The caller holds the row's lock, and has a guard under which it has read the scan.
+  /// `gone`. The caller holds the row's lock, and has a guard under which it has read the scan.
   void prune(ask& a, const scan_times& scan, block*& passed, block*& gone) noexcept {
     chain_walk<block> walking(scan, changes_only());
     const std::uint64_t examined = examined_to({a.older, a.since}, walking, scan);
