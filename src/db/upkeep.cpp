@@ -89,10 +89,12 @@ SPOLIA_NOINLINE void upkeep::work(std::uint64_t left, atomic<std::uint64_t>& res
   examine_some(2 * left);
   if (todo_.count == 0) return;
   const std::uint64_t now = ticks::read();
-  // As signed numbers: the counter of another processor may be a little slow.
-  const auto since = static_cast<std::int64_t>(now - rested.load_relaxed());
-  if (since <= 0) return;
   const auto most = static_cast<std::int64_t>(in_ticks(longest_step));
+  // As signed numbers: the counter of another processor may be a little slow; by far, if it was set
+  // back.
+  auto since = static_cast<std::int64_t>(now - rested.load_relaxed());
+  if (since < -1000 * most) since = most;
+  if (since <= 0) return;
   examine_until(now + static_cast<std::uint64_t>(std::min(since, most)));
   const std::uint64_t end = ticks::read();
   rested.store_relaxed(end + (end - now));

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <dlfcn.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,13 +20,14 @@
 
 #include <spolia/base/clock.hpp>
 #include <spolia/db.hpp>
+#include <spolia/rlu.hpp>
 
+#include "db/own_clock.hpp"
 #include "support/elsewhere.hpp"
 
-#if SPOLIA_TSAN || SPOLIA_ASAN
-constexpr bool possible = false;  // the sanitizer has a clock of its own in this one's place
-#else
-constexpr bool possible = true;
+constinit std::atomic<std::int64_t> spolia::test::monotonic_ahead{0};
+
+#if !SPOLIA_TSAN && !SPOLIA_ASAN
 constinit std::atomic<bool> stands{false};
 constinit std::atomic<int> races{0};  // so many milliseconds have passed, fifty at each look
 
@@ -38,7 +41,23 @@ extern "C" int clock_gettime(clockid_t which, struct timespec* now) noexcept {
     *now = {1000 + ms / 1000, ms % 1000 * 1'000'000L};
     return 0;
   }
-  return static_cast<int>(syscall(SYS_clock_gettime, which, now));
+  const auto failed = static_cast<int>(syscall(SYS_clock_gettime, which, now));
+  if (which == CLOCK_MONOTONIC) {
+    now->tv_sec += spolia::test::monotonic_ahead.load(std::memory_order_relaxed);
+  }
+  return failed;
+}
+
+/// The system's waits go by the same clock.
+extern "C" int pthread_cond_clockwait(pthread_cond_t* bell, pthread_mutex_t* with, clockid_t which,
+                                      const struct timespec* until) noexcept(false) {
+  using function = decltype(&pthread_cond_clockwait);
+  static const auto wait = reinterpret_cast<function>(dlsym(RTLD_NEXT, "pthread_cond_clockwait"));
+  struct timespec at = *until;
+  if (which == CLOCK_MONOTONIC) {
+    at.tv_sec -= spolia::test::monotonic_ahead.load(std::memory_order_relaxed);
+  }
+  return wait(bell, with, which, &at);
 }
 #endif
 
@@ -46,13 +65,15 @@ namespace {
 
 using namespace spolia;
 using namespace std::chrono_literals;
+using spolia::test::has_own_clock;
+using spolia::test::on_another_thread;
 using spolia::test::status_of_child;
 
 /// In a child, which its alarm ends if it hangs. Where processors are busy, two threads that wait
 /// for each other's messages may take half a minute.
 template <class Body>
 void ends_where_the_clock_stands([[maybe_unused]] Body body) {
-  if (!possible) GTEST_SKIP() << "the sanitizer's own clock";
+  if (!has_own_clock) GTEST_SKIP() << "the sanitizer's own clock";
 #if !SPOLIA_TSAN && !SPOLIA_ASAN
   EXPECT_EQ(status_of_child(
                 [&] {
@@ -85,6 +106,26 @@ TEST(frozen_clock, counters_are_compared_in_the_end_if_no_exchange_is_good) {
     stands = true;
     static_cast<void>(core::counters_compared());
 #endif
+  });
+}
+
+TEST(frozen_clock, a_detector_looks_after_threads_that_do_nothing) {
+  ends_where_the_clock_stands([] {
+    struct number {
+      int value = 0;
+    };
+    rlu::domain d;
+    const auto one = d.make<number>({0});
+    {
+      const rlu::detector upkeep(d);
+      on_another_thread([&] {
+        d.update([&](auto& in) {
+          if (auto mine = in.try_lock(one)) mine->value = 1;
+        });
+      });
+      while (d.stats().log_bytes != 0) std::this_thread::sleep_for(1ms);
+    }
+    d.discard(one);
   });
 }
 

@@ -26,6 +26,7 @@
 #include "db/durable.hpp"
 #include "db/own_place.hpp"
 #include "support/elsewhere.hpp"
+#include "support/restless.hpp"
 
 #if SPOLIA_TSAN || SPOLIA_ASAN
 constexpr bool possible = false;  // the sanitizer has a clock of its own in this one's place
@@ -68,30 +69,10 @@ void set_clock(std::int64_t seconds_ahead) {
   ahead.store(seconds_ahead, std::memory_order_relaxed);
 }
 
-/// Sets it all the time, to and fro, until it goes.
-class restless_clock {
- public:
-  restless_clock() {
-    setter_ = std::thread([this] {
-      for (std::size_t i = 0; !stop_.load(std::memory_order_relaxed); ++i) {
-        constexpr std::int64_t where[] = {day, 0, -day, long_ago, 10000 * day};
-        set_clock(where[i % std::size(where)]);
-        std::this_thread::sleep_for(500us);
-      }
-    });
-  }
-  restless_clock(const restless_clock&) = delete;
-  restless_clock& operator=(const restless_clock&) = delete;
-  ~restless_clock() {
-    stop_.store(true, std::memory_order_relaxed);
-    setter_.join();
-    set_clock(0);
-  }
-
- private:
-  std::atomic<bool> stop_{false};
-  std::thread setter_;
-};
+void set_to_and_fro(std::size_t i) {
+  constexpr std::int64_t where[] = {day, 0, -day, long_ago, 10000 * day};
+  set_clock(where[i % std::size(where)]);
+}
 
 class wall_clock : public own_place {
  protected:
@@ -164,7 +145,7 @@ TEST_F(wall_clock, lets_no_transaction_wait_longer_for_a_row) {
       set_clock(to);
       gives_up();
     }
-    const restless_clock all_the_time;
+    const restless all_the_time(set_to_and_fro);
     for (int i = 0; i < 5; ++i) gives_up();
   });
 }
@@ -197,7 +178,7 @@ TEST_F(wall_clock, may_be_set_while_all_goes_on) {
   for (const auto level : {db::durability_level::sync, db::durability_level::async}) {
     const fs::path where = "base" + std::to_string(static_cast<int>(level));
     ends_in_time([&] {
-      const restless_clock all_the_time;
+      const restless all_the_time(set_to_and_fro);
       db::options o = small_segments();
       o.durability = level;
       o.publish_status = true;

@@ -35,6 +35,7 @@
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
+#include <spolia/base/passed.hpp>
 #include <spolia/base/processors.hpp>
 #include <spolia/reclaim/detail/pins.hpp>
 
@@ -69,11 +70,12 @@ class courtesy {
     if (until == 0) [[likely]]
       return false;
     const std::int64_t now = pin_watch::now_ns();
-    if (now >= until) {
+    if (is_over(now, until, period_ns)) {
       until_ns_.store_relaxed(0);
       pause_ns_.store_relaxed(period_ns);  // all went well
+      return false;
     }
-    return now < until && now - mine.began_ns >= turn_ns_;
+    return has_passed(now, mine.began_ns, turn_ns_);
 #endif
   }
 
@@ -140,7 +142,8 @@ class courtesy {
     if (!held_up || blamed_.load_relaxed() == epoch) return;
     blamed_.store_relaxed(epoch);
     const std::int64_t now = pin_watch::now_ns();
-    if (now >= not_before_ns_.load_relaxed()) until_ns_.store_relaxed(now + period_ns);
+    if (is_over(now, not_before_ns_.load_relaxed(), longest_pause_ns))
+      until_ns_.store_relaxed(now + period_ns);
 #endif
   }
 

@@ -68,7 +68,9 @@ class detector {
     void run(detector& of) {
       std::unique_lock lock(mine_);
       for (int naps = 1; !ended_;) {
-        bell_.wait_for(lock, naps * of.nap_, [this] { return ended_; });
+        // Once, and not until the time is over by a clock that may stand or be set back.
+        bell_.wait_for(lock, naps * of.nap_);
+        if (ended_) break;
         lock.unlock();
         try {
           naps = of.of_.tend_all() ? 1 : (std::min)(2 * naps, most_naps);

@@ -35,6 +35,7 @@
 
 #include <spolia/base/atomic.hpp>
 #include <spolia/base/config.hpp>
+#include <spolia/base/passed.hpp>
 #include <spolia/reclaim/region_domain.hpp>
 #include <spolia/version/concepts.hpp>
 #include <spolia/version/detail/collector_base.hpp>
@@ -124,7 +125,7 @@ class steam final
   bool due(std::int64_t at) noexcept {
     if (options_.scan_period.count() == 0) return true;
     std::int64_t next = next_scan_.load_relaxed();
-    if (at < next) return false;
+    if (!is_over(at, next, longest_put_off + options_.scan_period.count())) return false;
     const std::int64_t later = at + scan_takes_.load_relaxed() + options_.scan_period.count();
     return next_scan_.cas_strong_relaxed(next, later);
   }
@@ -141,6 +142,8 @@ class steam final
 
   static constexpr std::int64_t ns_for_each = 1500;  // where nothing of it is in the caches
   static constexpr std::int64_t longest_scan = 300'000'000;
+  // Of many threads that walk long lists; a scan too many does no harm.
+  static constexpr std::int64_t longest_put_off = 60'000'000'000;
   static constexpr std::uint64_t short_walk = 16;
   const options options_;
   scan_board<Domain> board_;

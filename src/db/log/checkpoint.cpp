@@ -15,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include <spolia/base/passed.hpp>
 #include <spolia/base/unwind.hpp>
 
 #include "base/entropy.hpp"
@@ -88,8 +89,10 @@ class pace {
     const std::uint64_t seen = std::exchange(seen_, engine_.board.clock.now());
     const std::chrono::nanoseconds before = std::exchange(had_, own_time());
     const auto now = clock::now();
-    // A writer that slept too long makes up for some of it.
-    due_ = std::max(due_ + (had_ - before) * 100 / share_, now - most_ahead);
+    // A writer that slept too long makes up for some of it. None sleeps for longer than it owes,
+    // wherever the clock was set back to.
+    const std::chrono::nanoseconds owes = (had_ - before) * 100 / share_;
+    due_ = std::clamp(due_ + owes, now - most_ahead, now + owes);
     if (seen == seen_ || pressed()) {
       due_ = now;
     } else if (due_ > now) {
@@ -433,7 +436,7 @@ void storage::after_commit() noexcept {
   const std::uint64_t long_since = log_at_open_ + log_->bytes() - log_at_checkpoint_.load_relaxed();
   if (long_since < options_.checkpoint_log_bytes || in_background_.load_relaxed()) return;
   const std::int64_t not_before = not_before_.load_relaxed();
-  if (not_before != 0 && steady_now() < not_before) return;
+  if (!is_over(steady_now(), not_before, std::chrono::nanoseconds(longest_pause).count())) return;
   // acquire ← the release at the end of the last one.
   if (in_background_.exchange_acquire(true)) return;
   const uncancelled whole;

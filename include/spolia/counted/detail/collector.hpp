@@ -76,6 +76,7 @@
 #include <spolia/base/config.hpp>
 #include <spolia/base/counters.hpp>
 #include <spolia/base/fence.hpp>
+#include <spolia/base/passed.hpp>
 #include <spolia/base/threads.hpp>
 #include <spolia/counted/detail/destruction_queue.hpp>
 #include <spolia/counted/detail/member.hpp>
@@ -164,7 +165,7 @@ class basic_collector final : core::listener, public destruction_queue {
 #if !defined(SPOLIA_MODEL)
     const std::int64_t now = now_ns();
     me.reads_seldom = me.reading.is_seldom(now, options_.seldom, options_.look_every);
-    if (now - begun_at_.load_relaxed() >= options_.overdue_after) {
+    if (has_passed(now, begun_at_.load_relaxed(), options_.overdue_after)) {
       me.owes |= me.quiet;
       if (!me.helping && !me.quiet) catch_up_after_reads(me, now);
     }
@@ -243,7 +244,7 @@ class basic_collector final : core::listener, public destruction_queue {
     const bool seldom = me.changing.is_seldom(now, options_.seldom, options_.help_every);
     me.interval = (std::min<std::uint64_t>)(me.interval, me.changing.each);
     const std::int64_t last = begun_at_.load_relaxed();
-    if (now - last < (seldom ? options_.seldom : options_.epoch_every)) return false;
+    if (!has_passed(now, last, seldom ? options_.seldom : options_.epoch_every)) return false;
     begun_at_.store_relaxed(now);
     return true;
 #endif

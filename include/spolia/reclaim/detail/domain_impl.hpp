@@ -24,6 +24,7 @@
 #include <spolia/base/fence.hpp>
 #include <spolia/base/memory.hpp>
 #include <spolia/base/misuse.hpp>
+#include <spolia/base/passed.hpp>
 #include <spolia/base/threads.hpp>
 #include <spolia/reclaim/courtesy.hpp>
 #include <spolia/reclaim/detail/domain_cell.hpp>
@@ -416,12 +417,12 @@ void domain<Scheme, Release>::look_at_time(cell& me) noexcept {
   const std::int64_t now = detail::reclaim::pin_watch::now_ns();
   me.stride = now - me.looked_at > within_ / 16 ? 1 : (std::min)(me.stride * 2, most);
   me.looked_at = now;
-  if (now >= alarm && alarm_.cas_strong_relaxed(alarm, now + within_ / 4)) {
+  if (is_over(now, alarm, within_) && alarm_.cas_strong_relaxed(alarm, now + within_ / 4)) {
     free_left(me);
     be_silent(now + within_ / 4);
   }
   if (me.old_at == 0) me.old_at = now + within_ / 4;  // nothing can have waited here before
-  if (now >= me.old_at) free_old(me, now);
+  if (is_over(now, me.old_at, within_)) free_old(me, now);
   const biased_gate::word soon = me.gate.own() + me.stride * cell::one_guard;
   if (soon < me.tick_at.load_relaxed()) me.tick_at.store_relaxed(soon);
   if constexpr (!cell::scheme_keeps_pace) me.countdown = (std::min)(me.countdown, me.stride);
