@@ -8,3 +8,7 @@
 
 void native_landlord(const char* path, int how = RTLD_LOCAL);
 void checked_landlord(const char* path, int how = RTLD_LOCAL);
+
+/// Loads the plugin so often, each time to another place, uses types of its own there, and unloads
+/// it.
+void native_reloads(const char* path, int times);

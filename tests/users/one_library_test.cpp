@@ -17,6 +17,10 @@ TEST(users_one_library, a_snapshot_of_the_program_sees_a_plugins_map) {
 TEST(users_one_library, a_snapshot_of_the_program_sees_a_map_of_a_plugin_with_hidden_symbols) {
   native_landlord(SPOLIA_HIDDEN_PLUGIN);
 }
+/// So often as to use up the library's table of types, with 64 types each time.
+TEST(users_one_library, a_plugin_with_types_of_its_own_is_loaded_again_and_again) {
+  native_reloads(SPOLIA_HIDDEN_PLUGIN, 1025);
+}
 // The program has no copies of the library's variables, which such a plugin would not look for.
 TEST(users_one_library, a_plugin_may_be_loaded_that_looks_for_names_in_its_own_libraries_first) {
 #if SPOLIA_ASAN || SPOLIA_TSAN || !defined(RTLD_DEEPBIND)

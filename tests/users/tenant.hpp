@@ -22,7 +22,7 @@ struct tenant {
   void (*change)(prices&, int round);
   /// How many prices there are at that instant; -1 if not all are the same.
   long (*count)(const prices&, const snapshot&);
-  /// Makes thin objects of `count` types, at most four, that nothing else uses.
+  /// Makes thin objects of `count` types, at most `most_kinds`, that nothing else uses.
   void (*use_kinds)(int count);
   /// Works on what all threads of the plugin share, as one of `workers` threads. Null, or what was
   /// wrong.
@@ -43,6 +43,7 @@ struct tenant {
   /// Reads and changes the one of a kind, so often that what it gives up is gone over.
   void (*use_thing)(void* thing, int kind);
 };
+inline constexpr int most_kinds = 64;
 inline constexpr int kinds_of_things = 5;
 inline constexpr int kinds_ended = 6;
 

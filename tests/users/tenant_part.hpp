@@ -160,12 +160,11 @@ void leave() {
   shared().top.store(nullptr);
 }
 
-void use_kinds(int count) {
-  if (count > 0) (void)spolia::make_thin<other_node<0>>();
-  if (count > 1) (void)spolia::make_thin<other_node<1>>();
-  if (count > 2) (void)spolia::make_thin<other_node<2>>();
-  if (count > 3) (void)spolia::make_thin<other_node<3>>();
+template <int... Kind>
+void use_kinds_of(int count, std::integer_sequence<int, Kind...>) {
+  ((Kind < count ? static_cast<void>(spolia::make_thin<other_node<Kind>>()) : void()), ...);
 }
+void use_kinds(int count) { use_kinds_of(count, std::make_integer_sequence<int, most_kinds>()); }
 
 /// What each of these weighs shows if it does not come back to where it was taken from.
 void churn(int count) {

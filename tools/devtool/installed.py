@@ -5,11 +5,13 @@ docs/where-it-runs.md that begin with a prefix, as `./dev install` makes one."""
 from __future__ import annotations
 
 import os
+import pathlib
+import re
 import shutil
 
 from devtool import library, process
 from devtool.process import ROOT
-from devtool.systems import FOLDER, PROGRAM, row, started, told
+from devtool.systems import FOLDER, PROGRAM, row, started, told, used
 from devtool.tally import tally
 
 SOURCES = ROOT / "tests" / "systems"
@@ -46,11 +48,11 @@ def _installed(run, compiler: str, tool: str = "", flags: str = OPTIMISED):
     return outcome
 
 
-def _flags(run, tool: str = "") -> list[str]:
+def _flags(run, tool: str = "", where: pathlib.Path = PREFIX) -> list[str]:
     """What pkg-config says of it."""
     name = "spolia" + library.variant(tool)[0]
-    where = dict(os.environ, PKG_CONFIG_PATH=str(PREFIX / "lib" / "pkgconfig"))
-    return run.step(["pkg-config", "--cflags", "--libs", name], env=where).output.split()
+    env = dict(os.environ, PKG_CONFIG_PATH=str(where / "lib" / "pkgconfig"))
+    return run.step(["pkg-config", "--cflags", "--libs", name], env=env).output.split()
 
 
 def _parted(words: list[str]) -> tuple[list[str], list[str]]:
@@ -171,6 +173,37 @@ def _valgrind(tool: str, variant: str, mistake: str, *options: str):
     return check
 
 
+def _by_command(run, one: row) -> tally:
+    """`./dev install PREFIX`, and what its last lines say; they are followed."""
+    prefix = one.program.parent / "prefix"
+    shutil.rmtree(prefix, ignore_errors=True)
+    outcome = run.step([str(ROOT / "dev"), "install", str(prefix)])
+    if not outcome.ok:
+        return told(outcome, "the command")
+    found = re.search(
+        r"to find it: (-DCMAKE_PREFIX_PATH=\S+), or pkg-config spolia$", outcome.output, re.M
+    )
+    if not found or f"installed into {prefix}: the library, its licence" not in outcome.output:
+        return tally(failed=1, note="the last lines do not say where it is")
+    documents = prefix / "share" / "doc" / "spolia"
+    for wanted in (documents / "LICENSE", documents / "docs" / "building.md"):
+        if not wanted.exists():
+            return tally(failed=1, note=f"{wanted.relative_to(prefix)} is not installed")
+    build = one.program.parent / "small"
+    shutil.rmtree(build, ignore_errors=True)
+    for step in (
+        ["cmake", "-S", str(SMALL), "-B", str(build), found[1]],
+        ["cmake", "--build", str(build)],
+        [str(build / "small")],
+    ):
+        outcome = run.step(step)
+        if not outcome.ok:
+            return told(outcome, "a program over it")
+    command = [GCC, *OPTIONS, PLAIN, *_flags(run, where=prefix)]
+    outcome = _compiled(run, command, PROGRAM, one.program)
+    return told(used(run, one), "the program") if outcome.ok else told(outcome, "the compiler")
+
+
 def _in_go(run, one: row) -> tally:
     """A host whose runtime takes the signals, and whose threads have stacks of its own for them."""
     outcome = _installed(run, GCC)
@@ -244,6 +277,7 @@ SHELLS = {
 }
 
 ROWS = [
+    row("install", needs=("g++-12", "pkg-config|pkgconf"), check=_by_command),
     row(
         "sanitizers",
         needs=("g++-12", "pkg-config|pkgconf"),

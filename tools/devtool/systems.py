@@ -7,6 +7,7 @@ runs that. What cannot be had on a machine is skipped, and says so.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import re
@@ -20,6 +21,14 @@ from devtool.tally import tally
 
 FOLDER = BUILD / "systems"
 PROGRAM = ROOT / "tests" / "systems" / "everywhere.cpp"
+HOST = ROOT / "tests" / "systems" / "host.cpp"
+MUSL_LOADER = "/lib/ld-musl-x86_64.so.1"
+# Half a processor, by the older and the newer interface.
+GROUPS = (
+    ("/sys/fs/cgroup/cpu/spolia-test", "cpu.cfs_quota_us", "50000"),
+    ("/sys/fs/cgroup/spolia-test", "cpu.max", "50000 100000"),
+)
+COPIES = 40  # more than fit into the room that loaders have for such memory
 WARNINGS = ROOT / "tests" / "users" / "warnings.cmake"
 DEBIAN = FOLDER / "debian-sid"
 ZIG = "ziglang==0.17.1"
@@ -182,16 +191,65 @@ def without_threads(run, base: row) -> tally:
     return told(run.step([str(base.program), "threads", str(data)]), "the program")
 
 
-def musl(run, one: row) -> tally:
+def with_zig(how: Callable) -> Callable:
     """zig is clang with libc++ and musl, and comes as a package of Python's."""
-    python = FOLDER / "zig" / "bin" / "python"
-    if not python.exists():
-        run.step(["python3", "-m", "venv", str(FOLDER / "zig")])
-        outcome = run.step([str(python), "-m", "pip", "install", "-q", ZIG])
-        if not outcome.ok:
-            return tally(skipped=1, note="zig is not to be had")
-    zig = row(one.name, (str(python), "-m", "ziglang", "c++", *one.compiler))
-    return builds_and_runs(run, zig)
+
+    def check_with(run, one: row) -> tally:
+        python = FOLDER / "zig" / "bin" / "python"
+        if not run.step([str(python), "-m", "ziglang", "version"]).ok:
+            run.step(["python3", "-m", "venv", str(FOLDER / "zig")])
+            if not run.step([str(python), "-m", "pip", "install", "-q", ZIG]).ok:
+                return tally(skipped=1, note="zig is not to be had")
+        return how(run, row(one.name, (str(python), "-m", "ziglang", "c++", *one.compiler)))
+
+    return check_with
+
+
+def as_plugins(run, one: row) -> tally:
+    """Copies of the program with the library in it, as shared objects, are loaded into a host by
+    musl's own loader. It has no room for thread-local memory that is reached by a load."""
+    folder = one.program.parent
+    plugin, host = folder / "everywhere.so", folder / "host"
+    shared = row(one.name, (*one.compiler, "-shared", "-fPIC"))
+    outcome = compiled(run, shared)
+    if not outcome.ok:
+        return told(outcome, "the compiler")
+    one.program.replace(plugin)
+    outcome = run.step([*one.compiler, "-dynamic", str(HOST), "-o", str(host)])
+    if not outcome.ok:
+        return told(outcome, "the compiler of the host")
+    if "STATIC_TLS" in run.step(["readelf", "-d", str(plugin)]).output:
+        return tally(failed=1, note="the plugin wants static thread-local memory")
+    copies = [folder / f"copy-{n}.so" for n in range(COPIES)]
+    for copy in copies:
+        shutil.copy2(plugin, copy)
+    return told(run.step([MUSL_LOADER, str(host), *map(str, copies)]), "the host")
+
+
+def in_container(run, base: row) -> tally:
+    """With half a processor and a gigabyte of addresses, by a cgroup where one can be made."""
+    half = at_most_half_a_processor()
+    start = ("prlimit", f"--as={2**30}", "--nofile=64", *half)
+    counts = told(used(run, base, start), "the program")
+    if counts.failed == 0 and half[0] == "taskset":
+        counts.note = "no cgroup could be made here: one processor, and no share of it"
+    for folder, _, _ in GROUPS:
+        with contextlib.suppress(OSError):
+            pathlib.Path(folder).rmdir()
+    return counts
+
+
+def at_most_half_a_processor() -> list[str]:
+    """What begins a command so; one whole processor if there is no other way."""
+    for folder, file, text in GROUPS:
+        place = pathlib.Path(folder)
+        try:
+            place.mkdir(exist_ok=True)
+            (place / file).write_text(text, encoding="ascii")
+        except OSError:
+            continue
+        return ["sh", "-c", f'echo $$ > {place}/cgroup.procs && exec "$@"', "sh"]
+    return ["taskset", "-c", str(min(os.sched_getaffinity(0)))]
 
 
 def debian_sid(run, one: row) -> tally:
@@ -238,6 +296,7 @@ def clang(number: int, standard: str) -> row:
 
 CHECKED_LIBCXX = "-D_LIBCPP_HARDENING_MODE=_LIBCPP_HARDENING_MODE_EXTENSIVE"
 LIBCXX = ("clang-19", "libc++-19-dev", "libc++abi-19-dev")
+MUSL = ("-target", "x86_64-linux-musl", "-std=c++20")
 OLD_X86 = ("qemu-x86_64", "-cpu", "core2duo")
 
 ROWS = [
@@ -256,7 +315,8 @@ ROWS = [
     row("no-rtti", ("g++-12", "-std=c++20", "-fno-rtti"), needs=("g++-12",)),
     row("gcc-warnings", ("g++-12", "-std=c++20"), needs=("g++-12",), check=careful),
     row("clang-warnings", ("clang++-19", "-std=c++20"), needs=("clang-19",), check=careful),
-    row("musl", ("-target", "x86_64-linux-musl", "-std=c++20"), check=musl),
+    row("musl", MUSL, check=with_zig(builds_and_runs)),
+    row("musl-plugins", MUSL, needs=("musl",), check=with_zig(as_plugins)),
     emulated("aarch64", "aarch64"),
     emulated("riscv64", "riscv64"),
     emulated("powerpc64le", "powerpc64le"),
@@ -269,6 +329,7 @@ ROWS = [
     row("pages-16k", needs=("qemu-user",), check=with_program_of("aarch64", with_pages_of(16384))),
     row("pages-64k", needs=("qemu-user",), check=with_program_of("aarch64", with_pages_of(65536))),
     row("one-processor", needs=("g++-12",), check=with_program_of("gcc-12", alone)),
+    row("container", needs=("g++-12",), check=with_program_of("gcc-12", in_container)),
     row("empty-root", check=with_program_of("musl", in_empty_root)),
     row("no-signal", needs=("g++-12",), check=with_program_of("gcc-12", without_signals)),
     row("no-threads", needs=("g++-12",), check=with_program_of("gcc-12", without_threads)),
