@@ -23,10 +23,10 @@ FOLDER = BUILD / "systems"
 PROGRAM = ROOT / "tests" / "systems" / "everywhere.cpp"
 HOST = ROOT / "tests" / "systems" / "host.cpp"
 MUSL_LOADER = "/lib/ld-musl-x86_64.so.1"
-# Half a processor, by the older and the newer interface.
+# A tenth of a processor, by the older and the newer interface.
 GROUPS = (
-    ("/sys/fs/cgroup/cpu/spolia-test", "cpu.cfs_quota_us", "50000"),
-    ("/sys/fs/cgroup/spolia-test", "cpu.max", "50000 100000"),
+    ("/sys/fs/cgroup/cpu/spolia-test", "cpu.cfs_quota_us", "10000"),
+    ("/sys/fs/cgroup/spolia-test", "cpu.max", "10000 100000"),
 )
 COPIES = 40  # more than fit into the room that loaders have for such memory
 WARNINGS = ROOT / "tests" / "users" / "warnings.cmake"
@@ -227,11 +227,11 @@ def as_plugins(run, one: row) -> tally:
 
 
 def in_container(run, base: row) -> tally:
-    """With half a processor and a gigabyte of addresses, by a cgroup where one can be made."""
-    half = at_most_half_a_processor()
-    start = ("prlimit", f"--as={2**30}", "--nofile=64", *half)
+    """With a gigabyte of addresses and a tenth of a processor, by a cgroup if one can be made."""
+    tenth = at_most_a_tenth()
+    start = ("prlimit", f"--as={2**30}", "--nofile=64", *tenth)
     counts = told(used(run, base, start), "the program")
-    if counts.failed == 0 and half[0] == "taskset":
+    if counts.failed == 0 and tenth[0] == "taskset":
         counts.note = "no cgroup could be made here: one processor, and no share of it"
     for folder, _, _ in GROUPS:
         with contextlib.suppress(OSError):
@@ -239,7 +239,7 @@ def in_container(run, base: row) -> tally:
     return counts
 
 
-def at_most_half_a_processor() -> list[str]:
+def at_most_a_tenth() -> list[str]:
     """What begins a command so; one whole processor if there is no other way."""
     for folder, file, text in GROUPS:
         place = pathlib.Path(folder)
