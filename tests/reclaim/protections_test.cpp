@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -112,6 +113,21 @@ TYPED_TEST(protections, are_moved_on) {
   EXPECT_EQ(prev->value.read(), 3U);
   prev = nullptr;
   EXPECT_FALSE(prev);
+}
+
+/// A container's iterators are compared, too, where the comparisons of protections are found.
+TYPED_TEST(protections, lie_in_containers) {
+  using node = typename TestFixture::node_type;
+  auto guard = this->d.enter();
+  std::vector<typename TypeParam::template protected_ptr<node*>> all;
+  all.push_back(hold(guard, this->head));
+  all.push_back(hold(guard, all.front()->next));
+  const node* const first = all.front().get();
+  std::rotate(all.begin(), all.begin() + 1, all.end());
+  EXPECT_EQ(std::find(all.begin(), all.end(), first) - all.begin(), 1);
+  std::uint64_t sum = 0;
+  for (const auto& p : all) sum = 10 * sum + p->value.read();
+  EXPECT_EQ(sum, 21U);
 }
 
 /// Each protection holds its own block, whichever ends first.

@@ -106,13 +106,15 @@ class protected_ptr {
   friend bool operator==(const protected_ptr& a, std::nullptr_t) noexcept {
     return !static_cast<bool>(a);
   }
-  /// Compares with whatever the pointer itself can be compared with.
-  template <class Other>
+  /// Compares with whatever the pointer itself can be compared with. `Self` is asked first: this is
+  /// found for iterators of containers of protections, too, whose comparison must not ask for
+  /// itself.
+  template <std::same_as<protected_ptr> Self, class Other>
     requires(!std::same_as<Other, protected_ptr> && !std::same_as<Other, std::nullptr_t> &&
              requires(const Pointer& a, const Other& b) {
                { a == b } -> std::convertible_to<bool>;
              })
-  friend bool operator==(const protected_ptr& a, const Other& b) noexcept {
+  friend bool operator==(const Self& a, const Other& b) noexcept {
     return static_cast<bool>(a.value_ == b);
   }
 
