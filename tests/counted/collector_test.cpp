@@ -538,6 +538,18 @@ TEST_F(counted_ends, no_destructors_while_a_lock_is_held) {
   EXPECT_TRUE(counted::drain());
 }
 
+#if SPOLIA_CHECKS
+TEST(counted_death, a_no_destructors_that_ends_on_another_thread_is_reported) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        std::optional<counted::no_destructors> quiet(std::in_place);
+        std::thread([&] { quiet.reset(); }).join();
+      },
+      "a no_destructors ends on another thread than it began on");
+}
+#endif
+
 struct throws {
   ~throws() noexcept(false) { throw 1; }
 };

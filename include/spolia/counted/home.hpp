@@ -14,6 +14,8 @@
 #include <spolia/base/backoff.hpp>
 #include <spolia/base/config.hpp>
 #include <spolia/base/export.hpp>
+#include <spolia/base/misuse.hpp>
+#include <spolia/base/threads.hpp>
 #include <spolia/counted/detail/collector.hpp>
 #include <spolia/counted/detail/pool.hpp>
 
@@ -66,6 +68,7 @@ inline collector* scenario_collector = nullptr;
 inline void forget_this_thread() noexcept {}
 inline member& here() { return scenario_collector->here(); }
 inline member& known_here() { return here(); }
+inline bool is_here(const member& me) { return &here() == &me; }
 inline pin* own_first_pin(std::uint32_t i) { return &here().pins.firsts(threads::number())[i]; }
 inline void help(member& me) noexcept { scenario_collector->help(me); }
 inline void look_at_time(member& me) noexcept { scenario_collector->look(me); }
@@ -100,6 +103,7 @@ SPOLIA_ALWAYS_INLINE member& here() {
 SPOLIA_ALWAYS_INLINE member& known_here() noexcept {
   return *static_cast<member*>(core::counted_member);
 }
+SPOLIA_ALWAYS_INLINE bool is_here(const member& me) noexcept { return core::counted_member == &me; }
 /// In use if the thread has none yet, or light fences are not free.
 SPOLIA_ALWAYS_INLINE pin* own_first_pin(std::uint32_t i) noexcept {
   return static_cast<pin*>(core::counted_firsts[i]);
@@ -283,7 +287,11 @@ class no_destructors {
   /// Throws std::bad_alloc; else the thread's next change of a location does not, if its new
   /// pointer is one that make_shared or make_thin returned.
   void reserve() { me_.log.reserve(); }
+  /// On the thread on which it began (checked build: reported).
   ~no_destructors() {
+    if (SPOLIA_CHECKS && !detail::is_here(me_)) {
+      misuse::report("a no_destructors ends on another thread than it began on", threads::number());
+    }
     me_.quiet = before_;
     if (!before_ && me_.owes) detail::help(me_);
   }
