@@ -352,7 +352,6 @@ class abtree_core {
       if constexpr (nodes::value_in_leaf) {
         return {c.items.data(), c.count};
       } else {
-        copied_.clear();
         copied_.reserve(most);
         for (unsigned i = 0; i < c.count; ++i) {
           const auto& from = c.items[i];
@@ -364,6 +363,10 @@ class abtree_core {
         }
         return copied_;
       }
+    }
+    /// Outside of guards: destructors of copies are the user's.
+    void clear() noexcept {
+      if constexpr (!nodes::value_in_leaf) copied_.clear();
     }
 
    private:
@@ -385,6 +388,7 @@ class abtree_core {
       run batch;
       bool last = false;
       bool within_leaf = false;
+      on.all.clear();
       {
         guard g = home().enter();
         search_.template next_chunk<Down>(g, rest, on.most, on.c);

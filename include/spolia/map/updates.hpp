@@ -211,6 +211,7 @@ class value_updates {
   }
   template <class Named, class Seen>
   bool looks_at(const Named& key, Seen& seen) const {
+    seen.forget();
     return key.told_to([&](const auto& k) { return self().look_at(k, seen); });
   }
   template <class Named, class Seen>

@@ -84,6 +84,8 @@ class seen_value {
   [[nodiscard]] const Value& value() const noexcept { return *value_; }
   /// The copy itself. It can be taken once after each look.
   [[nodiscard]] Value taken() { return std::move(*value_); }
+  /// Ends the copy, if there is one: the next look would do so under a guard.
+  void forget() noexcept { value_.reset(); }
 
  private:
   std::optional<Value> value_{};
@@ -104,6 +106,7 @@ class seen_value<Value, true> {
   }
   [[nodiscard]] Value value() const noexcept { return std::bit_cast<Value>(bytes_); }
   [[nodiscard]] Value taken() const noexcept { return value(); }
+  void forget() noexcept {}
 
  private:
   std::array<std::byte, sizeof(Value)> bytes_{};
@@ -120,6 +123,7 @@ class seen_pair {
   }
   [[nodiscard]] const Value& value() const noexcept { return held_->value(); }
   [[nodiscard]] Value taken() const { return Value(value()); }
+  void forget() noexcept { held_.reset(); }
 
  private:
   std::optional<Pair> held_{};
