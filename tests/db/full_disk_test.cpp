@@ -291,6 +291,14 @@ TEST(full_disk, a_commit_without_room_leaves_nothing_and_the_next_one_with_room_
       EXPECT_NE(what.find("which the log needs to begin a checkpoint"), what.npos) << what;
       EXPECT_NE(what.find("then call checkpoint() again"), what.npos) << what;
     }
+    try {
+      w.base->backup("elsewhere");
+      ADD_FAILURE() << "there is no room";
+    } catch (const storage_error& e) {
+      const std::string what = e.what();
+      EXPECT_NE(what.find("which the log of the database needs to begin a copy"), what.npos)
+          << what;
+    }
     EXPECT_TRUE(w.base->sync()) << "all that was published is durable";
     w.make_room();
     EXPECT_TRUE(write_down(*w.base, w.ledger(), ++w.done));
@@ -742,6 +750,29 @@ TEST(full_disk, checkpoints_that_fail_come_again_after_pauses_that_grow) {
     std::this_thread::yield();
   }
   EXPECT_EQ(base.checkpoint_failure(), "");
+}
+
+/// Room does not help then.
+TEST(full_disk, a_checkpoint_after_a_failure_of_the_log_says_to_resume) {
+  bool full = false;
+  options o = over(new_disk());
+  o.files = std::make_shared<faulty_files>(o.files, [&](const file_step& s) {
+    return full && s.what == step_kind::sync && s.is_segment() ? ENOSPC : 0;
+  });
+  database base = database::open(place, o);
+  table& ledger = make_ledger(base);
+  full = true;
+  ASSERT_EQ(write_down(base, ledger, 1), outcome::storage_failed);
+  full = false;
+  try {
+    base.checkpoint();
+    ADD_FAILURE() << "the log has failed";
+  } catch (const storage_error& e) {
+    EXPECT_NE(e.problem().find("until database::resume()"), std::string::npos) << e.problem();
+    EXPECT_EQ(e.problem().find("checkpoint() again"), std::string::npos) << e.problem();
+  }
+  base.resume();
+  base.checkpoint();
 }
 
 }  // namespace

@@ -477,8 +477,9 @@ class posix_directory final : public storage_directory {
     if (::fstatat(fd_.get(), name.c_str(), &s, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISLNK(s.st_mode))
       return;
     throw storage_error(path() / name, storage_error::nowhere,
-                        "is a symbolic link to something that is not there: put that back, or "
-                        "remove the link");
+                        "is a symbolic link to something that is not there: put that back, as by "
+                        "mounting the disk that it is on. Removing a link of the name log-* or "
+                        "checkpoint-* loses the rows that it leads to");
   }
 
   const descriptor fd_;

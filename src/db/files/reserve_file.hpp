@@ -49,6 +49,18 @@ class reserve_file {
 /// Whether a reason says that there is no room: on the disk, in a quota, or for a file as long.
 bool means_full(const storage_error& e) noexcept;
 
+/// Calls `f`. Where that finds the disk full, the error says also which file it was for, and what
+/// helps.
+template <class F>
+auto saying(const char* tried, F&& f) {
+  try {
+    return f();
+  } catch (const storage_error& e) {
+    if (!means_full(e)) throw;
+    throw storage_error(e.file(), e.offset(), e.problem() + tried, e.reason(), e.fault());
+  }
+}
+
 /// Takes away what was left of a file that could not be made. Fails without a word: the next
 /// opening takes it away.
 void remove_quietly(folder& in, const std::string& name) noexcept;

@@ -130,9 +130,8 @@ void storage::make_what_was_read_durable(std::uint64_t unproven) {
     folder_.sync_from(unproven);
   } catch (const storage_error& e) {
     report_.notes.push_back(
-        {std::string("what another process has written last may be lost with the power: ") +
-             e.what(),
-         e.reason(), e.fault()});
+        {std::string("what was written last may be lost with the power: ") + e.what(), e.reason(),
+         e.fault()});
   }
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/so_many.hpp"
 #include "db/engine.hpp"
+#include "db/files/reserve_file.hpp"
 #include "db/files/storage.hpp"
 #include "db/log/recovery.hpp"
 
@@ -484,7 +485,14 @@ checkpoint_source storage::begin_copy_apart(std::unique_ptr<reader>& view, backu
 }
 
 checkpoint_source storage::begin_backup(std::unique_ptr<reader>& view, backup_report& report) {
-  return log_failed() ? begin_copy_apart(view, report) : begin_copy(view);
+  constexpr const char* tried =
+      ", which the log of the database needs to begin a copy, wherever that goes: there is none, "
+      "and "
+      "nothing has changed. Make room on this disk; or copy the database from another process, "
+      "which "
+      "needs no room here (spolia backup)";
+  if (log_failed()) return begin_copy_apart(view, report);
+  return saying(tried, [&] { return begin_copy(view); });
 }
 
 backup_report storage::backup(const byte_sink& to) {

@@ -116,18 +116,6 @@ class pace {
   clock::time_point due_ = clock::now();
 };
 
-/// Calls `f`. Where that finds the disk full, the error says also which file it was for, and what
-/// helps.
-template <class F>
-auto saying(const char* tried, F&& f) {
-  try {
-    return f();
-  } catch (const storage_error& e) {
-    if (!means_full(e)) throw;
-    throw storage_error(e.file(), e.offset(), e.problem() + tried, e.reason(), e.fault());
-  }
-}
-
 constexpr const char* tried_segment =
     ", which the log needs to begin a checkpoint: there is none, and nothing has changed. Make "
     "room "
@@ -342,6 +330,7 @@ checkpoint_report storage::make_checkpoint(checkpoint_pace how) {
   const std::lock_guard hold(checkpoint_lock_);
   std::unique_ptr<reader> view;
   const std::uint64_t before = log_ != nullptr ? log_->bytes() : 0;
+  if (log_ != nullptr) log_->check();  // else it would be said that room helps
   checkpoint_source from = saying(tried_segment, [&] { return begin_copy(view); });
   from.log_follows = log_ != nullptr;
   checkpoint_report report =

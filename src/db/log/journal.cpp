@@ -134,8 +134,13 @@ void journal::run() noexcept {
 
 void journal::check() const {
   if (!failed()) return;
-  if (const auto why = writer_.failure()) throw storage_error(*why);
-  throw storage_error("the log", storage_error::nowhere, "cannot be written");
+  const std::string until =
+      "; the log has failed: nothing is acknowledged until database::resume()";
+  if (const auto why = writer_.failure()) {
+    throw storage_error(why->file(), why->offset(), why->problem() + until, why->reason(),
+                        why->fault());
+  }
+  throw storage_error("the log", storage_error::nowhere, "cannot be written" + until);
 }
 
 void journal::throw_refusal() {
