@@ -111,6 +111,8 @@ void run_check(const check_request& r, const common& c) {
     bool nothing = true;
     for (const db::recovery_note& n : found.notes) {
       words += (words.empty() ? "" : "; ") + n.text;
+      if (n.fault == db::storage_fault::another_database)
+        words += "; move this file out of the folder";
       nothing = nothing && says_nothing(n.reason, n.fault);
     }
     if (nothing) throw could_not_look(words);

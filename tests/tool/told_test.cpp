@@ -125,6 +125,16 @@ TEST_F(tool_told, what_is_there_where_a_store_should_be) {
   fs::copy(here / "other/checkpoint-0000000000000001.spl",
            here / "twin/checkpoint-0000000000000009.spl");
   bad(1, "belongs to another database; move this file out of the folder", {"check", "twin"});
+  // One that the store can do without, as it has a log.
+  write_text(here / "more.csv", "id,name\n9,Eve\n");
+  static_cast<void>(good({"load", "bank", "more.csv", "--table", "people"}));
+  fs::copy(here / "bank", here / "older");
+  fs::copy(here / "other/checkpoint-0000000000000001.spl",
+           here / "older/checkpoint-0000000000000002.spl");
+  bad(1,
+      "checkpoint-0000000000000002.spl at 0: it belongs to another database; move this file out of "
+      "the folder",
+      {"check", "older"});
   if (::geteuid() == 0) return;  // who may write everywhere
   fs::permissions(here / "bank/SPOLIA", fs::perms::owner_read);
   bad(5, "you may not write there; run it as its owner",

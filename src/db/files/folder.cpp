@@ -98,6 +98,13 @@ bool means_denied(const storage_error& e) noexcept {
   return why == EACCES || why == EPERM || why == ENOMEM || means_no_descriptors(e);
 }
 
+std::string words_of(const storage_error& e) {
+  constexpr std::string_view ours = "spolia::db: ";
+  std::string all = e.what();
+  if (all.starts_with(ours)) all.erase(0, ours.size());
+  return all;
+}
+
 storage_error damage_at(const std::filesystem::path& file, std::uint64_t at,
                         const std::string& why) {
   return {file, at, why, {}, storage_fault::damaged};
