@@ -248,6 +248,55 @@ TYPED_TEST(contract_misuse, a_guard_that_ends_on_another_thread_is_reported) {
       "a guard ends on another thread than it began on");
 }
 
+TYPED_TEST(contract_misuse, retiring_by_the_guard_of_another_thread_is_reported) {
+  EXPECT_DEATH(
+      {
+        TypeParam d;
+        ledger book;
+        auto guard = d.enter();
+        on_another_thread([&] { guard.retire(d.template make<block<TypeParam>>(book)); });
+      },
+      "a guard is used on another thread than it began on");
+}
+
+TYPED_TEST(contract_misuse, retiring_by_a_guard_that_was_moved_from_is_reported) {
+  EXPECT_DEATH(
+      {
+        TypeParam d;
+        ledger book;
+        auto guard = d.enter();
+        const auto other = std::move(guard);
+        guard.retire(d.template make<block<TypeParam>>(book));  // NOLINT: the mistake
+      },
+      "a guard is used that was moved from");
+}
+
+TEST(contract_misuse_of_guards, by_other_threads_and_with_nothing_is_reported) {
+  domain<> d;
+  ledger book;
+  auto* const b = d.make<block<domain<>>>(book);
+  atomic<block<domain<>>*> source(b);
+  EXPECT_DEATH(
+      {
+        auto guard = d.enter();
+        on_another_thread([&] { static_cast<void>(guard.protect(source)); });
+      },
+      "a guard is used on another thread than it began on");
+  EXPECT_DEATH(
+      {
+        block<domain<>>* none = nullptr;
+        d.enter().retire(none);
+      },
+      "a null pointer is retired");
+  EXPECT_DEATH(
+      {
+        d.enter().retire(b);
+        d.destroy(b);
+      },
+      "a block is destroyed that was retired");
+  d.destroy(b);
+}
+
 TYPED_TEST(contract_misuse, draining_inside_a_guard_is_reported) {
   EXPECT_DEATH(
       {

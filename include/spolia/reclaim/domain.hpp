@@ -526,6 +526,7 @@ class domain<Scheme, Release>::guard {
                   "reads under this scheme may start over: protect in guard.read(), by what it "
                   "hands to its function, as in `guard.read([&](auto& phase) { return "
                   "phase.keep(phase.protect(head)); })`");
+    static_cast<void>(is_usable());
     if constexpr (protects_in_slots<Scheme>) {
       detail::reclaim::owned_slot slot = slot_for(&source);
       const auto p = domain_->scheme_.protect(cell_->local, hold_, slot.number(), source);
@@ -615,12 +616,13 @@ class domain<Scheme, Release>::guard {
   template <class T>
     requires std::is_base_of_v<header, T>
   void retire(T* block) noexcept {
+    if (!can_retire(block)) return;
     retire(block, owned_by(*block));
   }
   template <class T>
     requires std::is_base_of_v<header, T>
   void retire(T* block, weight owned) noexcept {
-    if (!domain::expect_made<T>(*block)) return;
+    if (!can_retire(block) || !domain::expect_made<T>(*block)) return;
     domain_->expect_own(*block);
     static_cast<retired*>(block)->ends_by(disposers<T>::made, owned.bytes);
     domain_->retire(*cell_, block);
@@ -631,11 +633,13 @@ class domain<Scheme, Release>::guard {
   template <class T, class Deleter>
     requires std::is_base_of_v<header, T> && std::is_empty_v<Deleter>
   void retire(T* block, Deleter d) noexcept {
+    if (!can_retire(block)) return;
     retire(block, d, owned_by(*block));
   }
   template <class T, class Deleter>
     requires std::is_base_of_v<header, T> && std::is_empty_v<Deleter>
   void retire(T* block, Deleter, weight owned) noexcept {
+    if (!can_retire(block)) return;
     static_cast<retired*>(block)->ends_by(disposers<T>::template deleted_by<Deleter>::how,
                                           owned.bytes);
     domain_->expect_own(*block);
@@ -659,6 +663,7 @@ class domain<Scheme, Release>::guard {
   template <class T, class Deleter>
     requires(!std::is_base_of_v<header, T> || !std::is_empty_v<Deleter>)
   void retire(T* object, Deleter deleter, weight owned) {
+    if (!is_usable()) return;
     using box = boxed<T, Deleter>;
     void* const place = domain_->memory_.allocate(sizeof(box), alignof(box));
     box* made;
@@ -677,6 +682,30 @@ class domain<Scheme, Release>::guard {
  private:
   friend class domain;
   friend struct detail::reclaim::numbered;
+
+  /// False, in the checked variant: a mistake was reported.
+  bool is_usable() const noexcept {
+#if SPOLIA_CHECKS && !defined(SPOLIA_MODEL)
+    if (domain_ == nullptr) {
+      misuse::report("a guard is used that was moved from", threads::number());
+      return false;
+    }
+    if (&domain_->my_cell() != cell_) {
+      misuse::report("a guard is used on another thread than it began on", threads::number());
+      return false;
+    }
+#endif
+    return true;
+  }
+  bool can_retire([[maybe_unused]] const void* block) const noexcept {
+#if SPOLIA_CHECKS
+    if (block == nullptr) {
+      misuse::report("a null pointer is retired", threads::number());
+      return false;
+    }
+#endif
+    return is_usable();
+  }
 
   /// A free slot. Throws std::length_error.
   detail::reclaim::owned_slot slot_for([[maybe_unused]] const void* source) {

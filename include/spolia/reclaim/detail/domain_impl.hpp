@@ -138,6 +138,10 @@ template <class T>
 inline void domain<Scheme, Release>::destroy(T* block) noexcept {
   if (block == nullptr) return;
   if (!expect_made<T>(*block)) return;
+  if (SPOLIA_CHECKS && static_cast<const retired&>(*block).waiting()) {
+    misuse::report("a block is destroyed that was retired: the domain ends it", threads::number());
+    return;
+  }
   static_cast<header&>(*block).ends();
   block->~T();
   cell* mine = nullptr;
