@@ -138,6 +138,22 @@ class copying {
     go_on_with_the_copy();
     return true;
   }
+  /// Two, one after the other, that end at a step as if they were killed; then the power is lost.
+  /// Returns which of them had that many steps.
+  std::pair<bool, bool> fail_twice(std::uint64_t first, std::uint64_t second) {
+    std::pair<bool, bool> hit;
+    *fault_ = {.from = first, .for_good = true, .with = EIO};
+    copy_is_told(EIO);
+    hit.first = fault_->hit.has_value();
+    fault_->from = 0;
+    commit(3);
+    *fault_ = {.from = second, .for_good = true, .with = EIO};
+    const bool told = copy_is_told(EIO);
+    hit.second = fault_->hit.has_value();
+    fault_->from = 0;
+    for (int i = 0; i < 8; ++i) expect_copy(other_->after_power_loss(random_), told);
+    return hit;
+  }
   bool copy_is_told(int reason) {
     try {
       base_->backup(copy_place);
@@ -259,6 +275,25 @@ TEST(failing_copies, one_that_is_gone_on_with_is_made_durable) {
     gone_on_with += all.gone_on_with;
   }
   EXPECT_GT(gone_on_with, 0);
+}
+
+/// A copy that was replaced is whole as soon as the checkpoint has its name; but where the process
+/// was killed then, that name is in the system's memory, and what is added next has one of its own.
+TEST(failing_copies, what_a_killed_one_has_left_is_durable_before_it_is_added_to) {
+  std::pair<bool, bool> hit{true, true};
+  for (std::uint64_t first = 1; hit.first && !testing::Test::HasFailure(); ++first) {
+    hit.second = true;
+    for (std::uint64_t second = 1; hit.second && !testing::Test::HasFailure();
+         second += steps_apart) {
+      SCOPED_TRACE("steps " + std::to_string(first) + " and " + std::to_string(second));
+      copying all;
+      all.copy();
+      all.commit(16);
+      all.base().checkpoint();
+      all.commit(4);
+      hit = all.fail_twice(first, second);
+    }
+  }
 }
 
 /// However much room there is, a copy has too little of it or is whole.

@@ -10,12 +10,17 @@
 
 #include <spolia/reclaim.hpp>
 
+#include "support/sanitized.hpp"
+
 namespace {
 
 using namespace spolia;
 
 /// Nothing of the plugin may stay in the program's lists.
 TEST(exporting_program, goes_on_when_a_plugin_has_been_unloaded) {
+#if SPOLIA_ASAN
+  GTEST_SKIP() << "the address sanitizer ends a program in which two copies define one name";
+#endif
   struct block : domain<>::header {};
   domain<> before;
   for (int round = 0; round < 3; ++round) {

@@ -361,6 +361,9 @@ bool storage::copy_segments(folder& to, const copy_end& from, backup_report& rep
     std::optional<rest_of_segment> rest = rest_after(*--s, from, to);
     if (!rest) return false;
     cut_torn(to, from);
+    // A backup that was killed may have left names that are not durable: those of what is added now
+    // must not be sooner.
+    to.sync();
     for (;;) {
       report.bytes += copy_rest(*rest, to);
       ++report.files;
