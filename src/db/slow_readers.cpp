@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include <spolia/base/threads.hpp>
@@ -12,6 +11,7 @@
 #include "base/so_many.hpp"
 #include "db/at_work.hpp"
 #include "db/engine.hpp"
+#include "db/files/folder.hpp"
 #include "db/log/journal.hpp"
 
 namespace spolia::inline SPOLIA_FLAVOUR {
@@ -61,11 +61,9 @@ status engine::versions_do_not_fit() noexcept {
 status engine::log_refuses() noexcept {
   return said(outcome::storage_failed, [this] {
     const bool failed = log->failed();
-    std::string why = log->why_not();
-    constexpr std::string_view ours = "spolia::db: ";
-    if (why.starts_with(ours)) why.erase(0, ours.size());
+    std::string why = words_of(log->why_not());
     if (why.empty()) why = "the log could not be written";
-    return why + (failed ? "; the log has failed: nothing is acknowledged until database::resume()"
+    return why + (failed ? until_resumed
                          : "; there was no room, and nothing has happened: make room, and try "
                            "again");
   });

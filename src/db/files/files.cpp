@@ -131,8 +131,8 @@ class posix_file final : public storage_file {
   void reserve(std::uint64_t from, std::uint64_t bytes) override {
     if (make_longer(from, bytes)) return;
     const int reason = errno;
-    // Gives back the part for which there was room: others may need it, and nothing was written
-    //                                               there.
+    // Gives back the part for which there was room: others may need it, and nothing was written to
+    // it.
     while (::ftruncate(fd_, static_cast<off_t>(from)) != 0 && errno == EINTR) {
     }
     errno = reason;
@@ -190,8 +190,7 @@ class posix_file final : public storage_file {
   /// Extends the file. False: errno says why.
   bool make_longer(std::uint64_t from, std::uint64_t bytes) noexcept {
 #if defined(__linux__)
-    // Not in memory: there, to write zeros costs a fifth less than fallocate() and the first
-    //                writes.
+    // Not in memory: to write zeros there costs a fifth less than fallocate() and the first writes.
     while (!in_memory()) {
       if (::fallocate(fd_, 0, static_cast<off_t>(from), static_cast<off_t>(bytes)) == 0)
         return true;

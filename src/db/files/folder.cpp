@@ -98,11 +98,10 @@ bool means_denied(const storage_error& e) noexcept {
   return why == EACCES || why == EPERM || why == ENOMEM || means_no_descriptors(e);
 }
 
-std::string words_of(const storage_error& e) {
+std::string words_of(std::string what) {
   constexpr std::string_view ours = "spolia::db: ";
-  std::string all = e.what();
-  if (all.starts_with(ours)) all.erase(0, ours.size());
-  return all;
+  if (what.starts_with(ours)) what.erase(0, ours.size());
+  return what;
 }
 
 storage_error damage_at(const std::filesystem::path& file, std::uint64_t at,

@@ -44,8 +44,9 @@ database_id random_id();
 /// resources: that says nothing about what is in the file.
 bool means_denied(const storage_error& e) noexcept;
 
-/// what(), without the library's name at its beginning: for a sentence that is made of it.
-std::string words_of(const storage_error& e);
+/// What an error says, without the library's name at its beginning: for a sentence that is made of
+/// it.
+std::string words_of(std::string what);
 
 /// What to throw where what is in a file is wrong, or the file is missing.
 storage_error damage_at(const std::filesystem::path& file, std::uint64_t at,

@@ -314,7 +314,7 @@ std::optional<store_status> read_status(const std::filesystem::path& directory) 
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  throw storage_error(file, 0, "it is damaged", {}, storage_fault::damaged);
+  throw damage_at(file, 0, "it is damaged");
 }
 
 }  // namespace db

@@ -129,8 +129,9 @@ void storage::make_what_was_read_durable(std::uint64_t unproven) {
   try {
     folder_.sync_from(unproven);
   } catch (const storage_error& e) {
-    report_.notes.push_back({"what was written last may be lost with the power: " + words_of(e),
-                             e.reason(), e.fault()});
+    report_.notes.push_back(
+        {"what was written last may be lost with the power: " + words_of(e.what()), e.reason(),
+         e.fault()});
   }
 }
 

@@ -490,10 +490,8 @@ checkpoint_source storage::begin_copy_apart(std::unique_ptr<reader>& view, backu
 checkpoint_source storage::begin_backup(std::unique_ptr<reader>& view, backup_report& report) {
   constexpr const char* tried =
       ", which the log of the database needs to begin a copy, wherever that goes: there is none, "
-      "and "
-      "nothing has changed. Make room on this disk; or copy the database from another process, "
-      "which "
-      "needs no room here (spolia backup)";
+      "and nothing has changed. Make room on this disk; or copy the database from another process, "
+      "which needs no room here (spolia backup)";
   if (log_failed()) return begin_copy_apart(view, report);
   return saying(tried, [&] { return begin_copy(view); });
 }

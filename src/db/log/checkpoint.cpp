@@ -457,7 +457,8 @@ void storage::checkpoint_in_background() noexcept {
     keep_failure(&e);
   }
   if (engine_.shown) engine_.shown->publish();  // maybe no commit comes that would
-  in_background_.store_release(false);          // → the acquire in after_commit()
+  // release → the acquire in after_commit()
+  in_background_.store_release(false);
 }
 
 /// null: there is none.

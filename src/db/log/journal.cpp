@@ -134,13 +134,12 @@ void journal::run() noexcept {
 
 void journal::check() const {
   if (!failed()) return;
-  const std::string until =
-      "; the log has failed: nothing is acknowledged until database::resume()";
   if (const auto why = writer_.failure()) {
-    throw storage_error(why->file(), why->offset(), why->problem() + until, why->reason(),
+    throw storage_error(why->file(), why->offset(), why->problem() + until_resumed, why->reason(),
                         why->fault());
   }
-  throw storage_error("the log", storage_error::nowhere, "cannot be written" + until);
+  throw storage_error("the log", storage_error::nowhere,
+                      std::string("cannot be written") + until_resumed);
 }
 
 void journal::throw_refusal() {

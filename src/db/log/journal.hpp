@@ -356,6 +356,10 @@ class log_writer {
   std::atomic<std::uint32_t> round_{0};
 };
 
+/// What an error says besides when the log has failed.
+inline constexpr const char* until_resumed =
+    "; the log has failed: nothing is acknowledged until database::resume()";
+
 class journal {
  public:
   using queue = group_commit<log_entry, log_writer>;

@@ -115,7 +115,7 @@ std::uint64_t recovery::begin_with(const folder_content& has, std::exception_ptr
       break;
     } catch (const storage_error& e) {
       if (failed == nullptr) failed = std::current_exception();
-      report_.notes.push_back({"not used: " + words_of(e), e.reason(), e.fault()});
+      report_.notes.push_back({"not used: " + words_of(e.what()), e.reason(), e.fault()});
     }
     start_anew();
   }
